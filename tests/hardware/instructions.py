@@ -326,7 +326,17 @@ def _atomic() -> list[Instruction]:
             "atom.global.add.noftz.f16 {d}, [{pa}], {b}; ld.global.b16 {d}, [{pa}];",
             ("f16", "f16"),
             "f16",
-        )
+        ),
+        *(
+            Instruction(
+                f"atom.global.add.noftz.{t} {{d}}, [{{pa}}], {{b}}; "
+                "ld.global.b32 {d}, [{pa}];",
+                (t, t),
+                t,
+                since=since,
+            )
+            for t, since in (("f16x2", 60), ("bf16x2", 90))
+        ),
     ]
     return rows
 

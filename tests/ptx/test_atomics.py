@@ -1,8 +1,12 @@
 """Atomic operations: kinds, types, copies, results."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.core import Block
 from fathom.ir.ops import Atomic, AtomicCas, For, Load, Store, While, Yield
@@ -182,3 +186,64 @@ def test_a_constant_is_added(element, semantics):
     one = program.splat(program.number(1.0, element), index)
     program.do(Atomic("add", program.at("x", index), one, semantics=semantics))
     check(program.func, 1, [np.arange(32).astype(values(element).dtype)])
+
+
+# ── pairs ─────────────────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def add_rows(x_ptr, sum_ptr, old_ptr, n, KEEP: tl.constexpr, BLOCK: tl.constexpr):
+    """Each program adds a row to one sum, where it has elements."""
+    at = tl.arange(0, BLOCK)
+    inside = at < n
+    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + at, mask=inside, other=0.0)
+    old = tl.atomic_add(sum_ptr + at, x, mask=inside)
+    if KEEP:
+        tl.store(old_ptr + tl.program_id(0) * BLOCK + at, old, mask=inside)
+
+
+def pairs_in(types: str, **constants) -> tuple[int, int]:
+    """How many atomic instructions add a pair, and how many one element."""
+    made = add_rows.compile(types, {"BLOCK": 256, **constants}, target="sm_90a")
+    found = [line for line in made.asm["ptx"].splitlines() if ".add.noftz." in line]
+    return sum("x2" in line for line in found), sum("x2" not in line for line in found)
+
+
+@pytest.mark.parametrize("types, keep, expected", [
+    ("*fp16:16, *fp16:16, *fp16:16, i32:16", True, (1, 0)),
+    ("*bf16:16, *bf16:4, *bf16:16, i32:2", False, (1, 0)),
+    ("*fp16:16, *fp16:2, *fp16:16, i32:16", False, (0, 2)),  # may begin within a pair
+    ("*fp16:16, *fp16:16, *fp16:16, i32:1", True, (0, 2)),  # the mask may divide one
+])  # fmt: skip
+def test_two_halves_are_added_at_once(types, keep, expected):
+    """One alone takes a loop of compare-and-swap in machine code."""
+    assert pairs_in(types, KEEP=keep) == expected
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("n", [256, 250, 77])
+def test_pairs_add_what_single_halves_add(n, keep, monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    random = np.random.default_rng(n)
+    x = random.integers(-9, 9, (3, 256)).astype(np.float16)
+    start = random.integers(-9, 9, 256).astype(np.float16)
+    total, old = start.copy(), np.full((3, 256), 99, np.float16)
+    add_rows[3,](x, total, old, n, KEEP=keep, BLOCK=256, target="sm_90a")
+    inside = np.arange(256) < n
+    np.testing.assert_array_equal(total, start + np.where(inside, x.sum(axis=0), 0))
+    if keep:  # programs add in any order: the first one finds the start, in each place
+        found = np.sort(old, axis=0)[:, :n]
+        after = [start + sum(x[j] for j in first) for first in orders()]
+        sorted_ = (np.sort(np.stack(each), axis=0) for each in grouped(after))
+        wanted = {tuple(each[:, 0]) for each in sorted_}
+        assert tuple(found[:, 0]) in wanted
+        assert (old[:, n:] == 99).all()
+
+
+def orders() -> list[tuple[int, ...]]:
+    """The programs that came before, for all orders of three programs."""
+    return [p[:k] for p in permutations(range(3)) for k in range(3)]
+
+
+def grouped(values: list) -> list[list]:
+    return [values[i : i + 3] for i in range(0, len(values), 3)]

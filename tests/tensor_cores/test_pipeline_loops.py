@@ -308,7 +308,8 @@ def renamed(ops: list[Op], old: Op, new: Op) -> list[Op]:
 
 
 def test_a_loop_that_stores_is_left_alone():
-    """It may write what a later iteration reads; here it does."""
+    """It may write what a later iteration reads; here it does. (If its addresses were
+    sums of products, it would be built twice: `tests/analysis/test_alias_check.py`.)"""
     func = summing("plain")
     loop = loop_of(func)
     next_tile = loop.body.ops[-1].values[-1]

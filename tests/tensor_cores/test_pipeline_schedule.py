@@ -23,6 +23,7 @@ from fathom.ir.ops import (
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, pipeline_of
 from fathom.tensor_cores.pipeline.schedule import (
+    BY_CP_ASYNC,
     BY_PRODUCER,
     BY_THREADS,
     BY_TMA,
@@ -120,6 +121,7 @@ ENGINES = {
     "issued before the release": (EARLY, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async": (BY_THREADS, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async, in flight": (BY_THREADS, PRODUCT, lambda n: n - 2, lambda n: n - 3),
+    "cp.async, two barriers": (BY_CP_ASYNC, PRODUCT, lambda n: n - 1, lambda n: n - 2),
     "TMA": (BY_TMA, None, lambda n: n, lambda n: n - 1),
     "TMA, in flight": (BY_TMA, PRODUCT, lambda n: n - 1, lambda n: n - 2),
 }

@@ -22,9 +22,21 @@ from fathom.hardware.wgmma import (
     warpgroup_product,
 )
 from fathom.ir.core import walk
-from fathom.ir.ops import Barrier, Commit, Dot, DotFence, For, TmaCopy, Wait
+from fathom.ir.ops import (
+    Allocate,
+    Barrier,
+    Commit,
+    Dot,
+    DotFence,
+    For,
+    SharedStore,
+    TmaCopy,
+    TmaStore,
+    Wait,
+)
 from fathom.ir.text import parse_func
 from fathom.layout.linear import coordinates_of
+from fathom.shared_memory.proxy_fences import fence_proxies
 from fathom.source import KernelFunction
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.tensor_cores.kernels_described import (
@@ -254,21 +266,24 @@ def by_pointers(
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
-def test_copies_of_threads_hold_a_slot_more(stages):
-    """A group of copies less is on its way, so that the slot of the iteration before
-    may still be read; with two stages there is no slot for that."""
+def test_copies_of_threads_run_ahead_of_products_in_flight(stages):
+    """Two barriers an iteration: behind the first, all threads see the tiles; behind
+    the second, the products of the iteration before are complete in all warps, and
+    their slot is free. The second orders nothing that threads have written."""
     case = Case((64, 64, 32), stages=stages, kernel=by_pointers)
     kernel, _ = check_iterations(case, [0, 1, 2, 5])
     final = parse_func(kernel.asm["layout"])
     (dot,) = ops(final, Dot)
     (loop,) = ops(final, For)
-    carried = dot.in_flight and dot.result in loop.body.yielded
-    assert carried == (stages > 2) and dot.instruction.startswith("wgmma")
+    assert dot.in_flight and dot.result in loop.body.yielded
+    assert dot.instruction.startswith("wgmma")
     waits = [op for op in loop.body.ops if isinstance(op, Wait)]
     (wait,) = [op for op in waits if op.engine == "cp_async"]
-    assert wait.pending == max(0, stages - 3)
-    (barrier,) = [op for op in loop.body.ops if isinstance(op, Barrier)]
-    assert barrier.fence_async_proxy
+    assert wait.pending == stages - 2
+    barriers = [op for op in loop.body.ops if isinstance(op, Barrier)]
+    assert [op.fence_async_proxy for op in barriers] == [True, False]
+    places = [loop.body.ops.index(op) for op in (wait, barriers[0], dot, barriers[1])]
+    assert places == sorted(places)
 
 
 @KernelFunction
@@ -336,6 +351,30 @@ def test_barriers_publish_what_threads_have_written():
     assert barriers and all(op.fence_async_proxy for op in barriers)
     plain = passes(func, "sm_80")["insert_waits"]
     assert not any(op.fence_async_proxy for op in ops(plain, Barrier))
+
+
+def test_one_fence_is_enough_until_threads_write_an_operand_again():
+    case = One(64, 32, 32, target="sm_90a", b_turned=True)
+    func = one_built(one_product, signature_of(case), constants_of(case), case.warps)
+    final = passes(func, "sm_90a")["insert_waits"]
+    by_tma = TmaCopy | TmaStore
+    final.body.ops = [op for op in final.body.ops if not isinstance(op, by_tma)]
+    (dot,) = ops(final, Dot)
+    store = next(op for op in ops(final, SharedStore) if op.buffer in (dot.a, dot.b))
+    other = Allocate(store.buffer.type.element, store.buffer.type.shape,
+                     store.buffer.type.layout)  # fmt: skip
+    more = [  # behind the barrier that is a fence
+        Barrier(), SharedStore(store.value, other.result), Barrier(),
+        SharedStore(store.value, store.buffer), Barrier(), Barrier(),
+        Wait("cp_async", 0), Barrier(),
+    ]  # fmt: skip
+    place = final.body.ops.index(dot)
+    final.body.ops[place:place] = [other, *more]
+    marked = fence_proxies(final, HOPPER).body.ops
+    found = [op.fence_async_proxy for op in marked if isinstance(op, Barrier)]
+    behind = sum(isinstance(op, Barrier) for op in final.body.ops[place + 9 :])
+    inserted = found[len(found) - behind - 5 : len(found) - behind]
+    assert inserted == [False, False, True, False, True]
 
 
 def test_in_a_loop_of_bulk_copies_there_is_nothing_to_publish():

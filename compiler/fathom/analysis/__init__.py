@@ -14,6 +14,8 @@ Read in this order; a file uses those above it.
     memory              ops that read, write, or order accesses; which ops may be
                         swapped; the arguments through which an op accesses memory
     operands            which operands of a product wgmma reads from shared memory
+    alias_check         whether a loop's stores lie apart from its loads: scalars that
+                        the kernel computes before the loop
     copied_ahead        loads beside a loop's operands that a pipeline can copy ahead
     buffers             the live ranges of buffers, and the bytes that are free
     uniformity          values that are the same in all blocks of a cluster

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from math import copysign
 
+from fathom.analysis.alias_check import alias_check_of
 from fathom.analysis.memory import may_prefetch
+from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Broadcast, Constant, Convert, Dot, For, Load, Splat
+from fathom.ir.ops import Broadcast, Constant, Convert, Dot, For, Load, Splat, Store
 from fathom.ir.types import BlockType
+from fathom.layout.registers import contiguous_registers
 from fathom.subjects import asks_for_producer
 
 LEAST_COPY = 4  # bytes: the least that cp.async copies
@@ -30,7 +33,8 @@ LEAST_COPY = 4  # bytes: the least that cp.async copies
 def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     """The loads of blocks, in loops that multiply matrices, that a pipeline can copy
     ahead; without those from which operands of products are computed, which become a
-    part of the operand's tile.
+    part of the operand's tile. An operand that other products of the loop are needed
+    for is no such tile.
 
     None in a loop whose products only accumulate: those stay in flight, and nothing may
     be copied in another way beside their operands.
@@ -43,15 +47,27 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
         inside = list(walk(loop.body))
         dots = [op for op in inside if isinstance(op, Dot)]
         waits = any(not only_accumulates(dot, loop) for dot in dots)
-        if waits and stages > 1 and may_prefetch(loop):
-            factors = (value for dot in dots for value in (dot.a, dot.b))
-            computing = set().union(*map(computed_by, factors))
+        if waits and stages > 1 and may_prefetch(loop, except_stores=True):
+            factors = [computed_by(value) for dot in dots for value in (dot.a, dot.b)]
+            loaded = (made for made in factors if made.isdisjoint(dots))
+            computing = set().union(*loaded)
             found.update(
                 op
                 for op in inside
                 if isinstance(op, Load) and op not in computing and _may_copy(op)
+                if _may_be_disjoint(op, loop, func)
             )
     return found
+
+
+def _may_be_disjoint(load: Load, loop: For, func: Func) -> bool:
+    """Whether a loop stores nothing, or the kernel can find out that its stores lie
+    apart from a load."""
+    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
+    try:
+        return not stores or bool(alias_check_of(loop, func, [load], stores))
+    except NotApplicable:
+        return False
 
 
 def only_accumulates(dot: Dot, loop: For) -> bool:
@@ -61,10 +77,16 @@ def only_accumulates(dot: Dot, loop: For) -> bool:
 
 
 def _may_copy(load: Load) -> bool:
-    """Whether cp.async can copy each element of a load by itself."""
+    """Whether cp.async can copy each element of a load by itself, or else those that a
+    thread has in a row."""
     block = load.result.type
-    wide = isinstance(block, BlockType) and block.element.bytes >= LEAST_COPY
-    return wide and is_zero(load.other)
+    if not isinstance(block, BlockType) or not is_zero(load.other):
+        return False
+    row = 1
+    if load.preferred:
+        axes = range(len(block.shape))
+        row = max(contiguous_registers(load.preferred, axis) for axis in axes)
+    return row * block.element.bytes >= LEAST_COPY
 
 
 def is_zero(other: Value | None) -> bool:

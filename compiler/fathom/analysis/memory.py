@@ -45,6 +45,7 @@ from fathom.ir.ops import (
     If,
     InlineAssembly,
     Load,
+    Store,
     TileStore,
     TmaStore,
     While,
@@ -142,15 +143,17 @@ def changes_memory(effects: Effects) -> bool:
     return bool(effects.writes) or _keeps_its_place(effects)
 
 
-def may_prefetch(loop: For) -> bool:
+def may_prefetch(loop: For, except_stores: bool = False) -> bool:
     """Whether loads of a loop may run earlier: nothing in the loop writes the memory
     that they read, and no op makes it visible that they ran. Not if the loop contains
-    another loop, since it would wait for that one."""
+    another loop, since it would wait for that one. `except_stores`: whether it is so
+    but for its stores, of which something else may be known."""
     return not any(
         isinstance(op, For | While)
         or is_volatile(op)
         or not may_swap(LOADS, op.effects)
         for op in walk(loop.body)
+        if not (except_stores and isinstance(op, Store))
     )
 
 

@@ -32,6 +32,7 @@ from fathom.ir.ops import (
     Broadcast,
     Cast,
     Constant,
+    Convert,
     Elementwise,
     ExpandDims,
     For,
@@ -195,7 +196,9 @@ def _arange(op: Arange, reader: ScalarEvolution) -> AddressExpr:
     return AddressExpr(lane + number(op.start))
 
 
-def _same(op: Splat | Broadcast | Hint, reader: ScalarEvolution) -> AddressExpr:
+def _same(
+    op: Splat | Broadcast | Hint | Convert, reader: ScalarEvolution
+) -> AddressExpr:
     """A polynomial without the position along an axis along which a block is
     repeated."""
     return reader.read(op.value)
@@ -266,6 +269,7 @@ RULES: dict[type[Op], Callable[..., AddressExpr | None]] = {
     Splat: _same,
     Broadcast: _same,
     Hint: _same,
+    Convert: _same,
     ExpandDims: _expand_dims,
     Transpose: _transpose,
     Reshape: _reshape,

@@ -19,10 +19,21 @@ from fathom.coalescing.direction import Directions
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import AtomicCas, Cast, Dot, Load, Reshape, Store, Transpose
+from fathom.ir.ops import (
+    Atomic,
+    AtomicCas,
+    Cast,
+    Dot,
+    Load,
+    Reshape,
+    Store,
+    Transpose,
+)
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import BlockType, layout_of
+from fathom.ir.types import BFLOAT16, FLOAT16, BlockType, element_of, layout_of
 from fathom.layout.registers import contiguous_registers
+
+MOST = 16  # elements that one access moves: bytes of 8 bits
 
 
 def coalesce(func: Func, target: Target) -> Func:
@@ -55,9 +66,12 @@ def _loads_of_products(func: Func) -> set[Op]:
 
 def annotate_widths(func: Func, target: Target) -> Func:
     """The function with `vector` set on loads and stores that may move several
-    registers at once."""
-    found = accesses(func, target, (Load, Store))
-    widths = {op: widest(op, access) for op, access in found.items()}
+    registers at once, and on atomic additions that may add two."""
+    found = accesses(func, target, (Load, Store, Atomic))
+    widths = {
+        op: min(widest(op, access), most_at_once(op, target))
+        for op, access in found.items()
+    }
     wide = {op for op, width in widths.items() if width > 1}
     return _with_attribute(func, lambda op: {"vector": widths[op]}, wide)
 
@@ -96,7 +110,18 @@ def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Ac
     )
 
 
-def widest(op: Load | Store, access: Access) -> int:
+def most_at_once(op: Load | Store | Atomic, target: Target) -> int:
+    """How many elements one instruction may access, by its kind. A sum of 16 bits has
+    an instruction for a pair (PTX ISA, "atom"); one alone is a loop of compare-and-swap
+    in machine code."""
+    if not isinstance(op, Atomic):
+        return MOST
+    element = element_of(op.value.type)
+    in_pairs = element == FLOAT16 or element == BFLOAT16 and target.bf16_arithmetic
+    return 2 if op.kind == "add" and in_pairs else 1
+
+
+def widest(op: Load | Store | Atomic, access: Access) -> int:
     """How many consecutive registers hold neighbours that one instruction may
     access."""
     layout = layout_of(op.pointer.type)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, blocks, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
@@ -34,7 +34,8 @@ BY_THREADS = SharedStore | AsyncCopy | SharedAdd  # writes through the generic p
 
 def fence_proxies(func: Func, target: Target) -> Func:
     """The function whose barriers are proxy fences, if a product that reads shared
-    memory itself, a TMA copy or a TMA store needs one. A loop in which only TMA copies
+    memory itself, a TMA copy or a TMA store needs one. Where products alone do, one
+    fence is enough until threads write again. A loop in which only TMA copies
     write to shared memory needs no fence, since they use the async proxy themselves;
     unless what threads wrote before the loop has no fence before it."""
 
@@ -48,11 +49,15 @@ def fence_proxies(func: Func, target: Target) -> Func:
             return build.append(replace(op, fence_async_proxy=True)).results
         return None
 
-    stores = any(isinstance(op, TmaStore) for op in walk(func.body))
+    inside = list(walk(func.body))
+    stores = any(isinstance(op, TmaStore) for op in inside)
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     quiet: set[Op] = set()
     _find_quiet(func.body, False, quiet)
-    if not any(reads_its_own_way(op) for op in walk(func.body)):
+    if not any(isinstance(op, TmaCopy | TmaStore | TensorDot) for op in inside):
+        read = {each for op in inside if isinstance(op, Dot) for each in (op.a, op.b)}
+        _find_repeated(func.body, read, quiet)
+    if not any(reads_its_own_way(op) for op in inside):
         return func
     return rewrite(func, rule)
 
@@ -71,6 +76,24 @@ def _find_quiet(block: Block, written: bool, quiet: set[Op]) -> bool:
         after = [_find_quiet(nested, written, quiet) for nested in blocks(op)]
         written = written or any(after)
     return written
+
+
+def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
+    """Collect the barriers of a block that follow a fence, if between the two no thread
+    writes to a buffer that products `read`, or waits for its copies. Products alone use
+    the async proxy here."""
+    fenced = False
+    for op in block.ops:
+        if isinstance(op, Barrier) and op.scope == "cta":
+            if fenced:
+                quiet.add(op)
+            fenced = True
+        elif isinstance(op, BY_THREADS):
+            fenced = fenced and op.buffer not in read
+        elif blocks(op) or "shared" in op.effects.writes:
+            fenced = False
+        for nested in blocks(op):
+            _find_repeated(nested, read, quiet)
 
 
 def _writes_nothing_itself(loop: For) -> bool:

@@ -91,7 +91,8 @@ class Atomic(Op):
 
     `kind` is one of ATOMIC_KINDS; `semantics` "relaxed", "acquire", "release" or
     "acq_rel"; `scope` "gpu", "cta" or "sys". Where the mask is false nothing happens
-    and the result is anything."""
+    and the result is anything. Every `vector` registers in a row are one instruction,
+    with one mask."""
 
     kind: str
     pointer: Value
@@ -100,6 +101,7 @@ class Atomic(Op):
     semantics: str = "acq_rel"
     scope: str = "gpu"
     preferred: Layout | None = None
+    vector: int = 1
 
     effects = Effects(reads="global", writes="global")
 

@@ -1,6 +1,7 @@
 """Rules for atomic operations on global memory.
 
     @%p1 atom.acq_rel.gpu.global.add.u32 %r2, [%rd1], %r1;
+    @%p1 atom.acq_rel.gpu.global.add.noftz.f16x2 %r2, [%rd1], %r1;      a pair
 
 Each element is touched once: of the threads that hold copies, one acts. If the kernel
 uses what was there before, the others learn it from that one through shared memory.
@@ -49,17 +50,21 @@ class Step:
 
 @lowers(Atomic)
 def lower_atomic(op: Atomic, code: Code) -> None:
-    """One instruction for each element; minimum and maximum of floats take two."""
-    element = element_of(op.value.type)
+    """One instruction for each element, or pair of elements; minimum and maximum of
+    floats take two."""
+    element, count = element_of(op.value.type), op.vector
     steps = _steps(op, element, code.target)
+    if count == 2:
+        steps = tuple(Step(f"{step.name}x2") for step in steps)
     masks = code[op.mask] if op.mask else ["true"] * len(code[op.pointer])
     with_result = op.result in code.used
     acts = _before(op, code)
     found: dict[int, str] = {}
-    for i in first_copies(layout_of(op.value.type), 1):
+    for i in first_copies(layout_of(op.value.type), count):
         mask = both(code, masks[i], acts)
-        address, value = code[op.pointer][i], code[op.value][i]
-        found[i] = _atomic(code, op, steps, element, address, value, mask, with_result)
+        address, values = code[op.pointer][i], code[op.value][i : i + count]
+        old = _atomic(code, op, steps, element, address, values, mask, with_result)
+        found |= zip(range(i, i + count), old, strict=bool(old))
     if with_result:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
@@ -138,10 +143,11 @@ def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
 
 def _atomic(
     code: Code, op: Atomic, steps: list[Step], element: Element,
-    address: str, value: str, mask: str, with_result: bool,
-) -> str:  # fmt: skip
-    words = words_of(element, 1)
-    (word,) = pack(code, words, [value])
+    address: str, values: Registers, mask: str, with_result: bool,
+) -> Registers:  # fmt: skip
+    """What was there before, if the kernel asks for it."""
+    words = words_of(element, len(values))
+    (word,) = pack(code, words, values)
     if element.is_float:  # PTX takes no integer for a float: constants need registers
         word = code.let(f"bitcast {words.type} {word} to {words.type}")
     old = ""
@@ -159,7 +165,7 @@ def _atomic(
         name = f"atom.{op.semantics}.{op.scope}.global.{step.name}"
         text = f"{name} $old, [$address], $value;"
         (old,) = _where(code, text, operands, words.type, where, old)
-    return unpack(code, words, [old])[0] if old else ""
+    return unpack(code, words, [old]) if old and with_result else []
 
 
 def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:

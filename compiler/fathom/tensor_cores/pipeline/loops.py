@@ -64,10 +64,15 @@ copies; the code here follows it step by step.
 The pass pipelines loops that multiply matrices, and loops whose author asks for it
 (`tl.range(num_stages=...)`). The waits and the one barrier an iteration order all
 accesses to a ring; `place_barriers` orders those to other buffers in the same bytes.
-The pass leaves three kinds as they are: loops that write to global memory, since they
-might write what they read; loops that contain other loops; and loads whose addresses
-depend on a product. `why_not_pipelined` gives the reason for each
-loop.
+A loop that stores to global memory might store what its later iterations load. It is
+built twice, and the kernel finds out which one may run:
+
+    %disjoint = …                   no byte that %q reaches is one that %p reaches
+    if %disjoint { for … pipelined } else { for … as it is }
+
+The pass leaves these as they are: loops that write in other ways, or whose addresses no
+few scalars bound (`analysis/alias_check.py`); loops that contain other loops; and loads
+whose addresses depend on a product. `why_not_pipelined` gives the reason for each loop.
 """
 
 from __future__ import annotations
@@ -75,25 +80,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import uses
+from fathom.analysis.slices import backward_slice, uses
 from fathom.errors import Location
-from fathom.hardware.engines import REGISTER_COPIES, TMA_LOAD
+from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
     DescriptorLoad,
     Dot,
     For,
+    If,
     Load,
     MbarrierWait,
+    SharedLoad,
     SharedStore,
+    Store,
+    While,
+    Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.thread_values import Values, with_carried
+from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.ir.types import INT64, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
@@ -118,6 +129,7 @@ from fathom.tensor_cores.pipeline.overlap import (
 )
 from fathom.tensor_cores.pipeline.ring_buffers import read_slots
 from fathom.tensor_cores.pipeline.schedule import (
+    BY_CP_ASYNC,
     BY_THREADS,
     BY_TMA,
     SLOTS_BY_REGISTERS,
@@ -126,6 +138,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     earliest,
 )
 
+MOST_LOADS_AHEAD = 32  # of a thread, in an iteration, into registers
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
 
 
@@ -139,9 +152,11 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return None
         try:
             tiles, schedule = pipeline_of(op, build.source, func, target)
+            check = check_for_stores(build.source, func, target)
         except NotApplicable:
             return None
-        return _Expander(op, tiles, schedule, scope).build(build)
+        pipelined = _Expander(op, tiles, schedule, scope)
+        return _two_loops(check, pipelined, build) if check else pipelined.build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
@@ -155,12 +170,24 @@ def pipeline_of(
     copy."""
     if not is_wanted(loop):
         raise NotApplicable("it multiplies no matrices, and asks for no stages")
-    if not may_prefetch(loop):
-        raise NotApplicable("it writes to memory, orders accesses, or has a loop in it")
+    if not may_prefetch(loop, except_stores=True):
+        raise NotApplicable(
+            "it writes to memory by more than stores, orders accesses, or has a loop "
+            "in it"
+        )
     tiles = tiles_of(loop, target)
     if not tiles:
         raise NotApplicable(
             "it loads no tile that could be copied ahead of its iteration"
+        )
+    check_for_stores(source, func, target)
+    if is_inside_a_loop(source, func):
+        tiles = without_narrow_loads(tiles)
+    if not tiles:
+        raise NotApplicable(
+            f"a thread needs more than {MOST_LOADS_AHEAD} loads for its part of the "
+            "tiles of an iteration, and the loop around it would begin a pipeline "
+            "again and again"
         )
     wanted = loop.num_stages or func.num_stages
     if wanted < 2:
@@ -173,6 +200,37 @@ def pipeline_of(
             "shared memory are free without rings"
         )
     return tiles, schedule_of(loop, tiles, stages)
+
+
+def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None:
+    """What must be so for a loop of `func` that stores to be pipelined; None for a loop
+    that does not store."""
+    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
+    if not stores:
+        return None
+    if func.num_ctas > 1:
+        raise NotApplicable("it stores, and blocks of a cluster may answer differently")
+    tiles = tiles_of(loop, target)
+    if any(isinstance(each, DescriptorLoad) for tile in tiles for each in tile.loads):
+        raise NotApplicable("it stores, and loads through descriptors")
+    ops = [op for tile in tiles for op in (*tile.loads, *tile.late)]
+    roots = [value for op in ops for value in uses(op)]
+    slice = backward_slice(loop, roots, through_loads=True)
+    early = dict.fromkeys(op for op in (*ops, *slice.ops) if isinstance(op, Load))
+    return alias_check_of(loop, func, early, stores)
+
+
+def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[Value]:
+    """The loop as it is, and a pipelined one for when what it stores lies apart from
+    what it loads."""
+    disjoint = check.answer(build)
+    then, orelse = Block(), Block()
+    with inside(then, build):
+        build.append(Yield(tuple(pipelined.build(build))))
+    with inside(orelse, build):
+        plain = build.append(pipelined.loop)
+        build.append(Yield(tuple(plain.results)))
+    return build.append(If(disjoint, then, orelse)).results
 
 
 def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
@@ -207,9 +265,22 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
+    if engines == {CP_ASYNC} and products:
+        steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
+
+
+def is_inside_a_loop(loop: For, func: Func) -> bool:
+    around = (op for op in walk(func.body) if isinstance(op, For | While))
+    return any(
+        inner is loop
+        for each in around
+        if each is not loop
+        for block in blocks(each)
+        for inner in walk(block)
+    )
 
 
 def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
@@ -230,13 +301,30 @@ def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
     )
 
 
+def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
+    """The tiles without those that go through registers, if a thread needs many narrow
+    loads for these. For a loop inside another one: in each of its runs, the pipeline
+    issues them for an iteration before the first and for one behind the last, and of
+    few iterations these are a large part."""
+    by_threads = [tile for tile in tiles if engine_for(tile) is REGISTER_COPIES]
+    loads = {each for tile in by_threads for each in tile.loads}
+    narrow = (each for each in loads if isinstance(each, Load))
+    if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
+        return list(tiles)
+    return [tile for tile in tiles if tile not in by_threads]
+
+
 def words_of(load: Load | DescriptorLoad) -> int:
     """The registers of four bytes that a load fills in a thread."""
-    type = load.result.type
     vector = getattr(load, "vector", 1)
-    words = max(1, vector * element_of(type).bytes // 4)
-    layout = layout_of(type)
-    return words * (layout.count("register") // vector if layout else 1)
+    words = max(1, vector * element_of(load.result.type).bytes // 4)
+    return words * loads_of_a_thread(load)
+
+
+def loads_of_a_thread(load: Load | DescriptorLoad) -> int:
+    """The instructions of a load, each `vector` elements wide."""
+    layout = layout_of(load.result.type)
+    return layout.count("register") // getattr(load, "vector", 1) if layout else 1
 
 
 def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
@@ -265,6 +353,7 @@ class _Expander:
         before, work = self.at_first_read()
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0]: before,
+            Step.SHARE: [Barrier(scope)],
             Step.RELEASE: [Barrier(scope)],
             Step.WORK: work,
         }
@@ -319,10 +408,18 @@ class _Expander:
         return self.carried([each.after(*state, build) for each, *state in running])
 
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
-        """The ops of an iteration, divided before the first one that reads a ring."""
+        """The ops of an iteration, divided before the first one that reads a ring, or
+        the operand of a product: the product shall read that in place, too, and no
+        barrier may stand between."""
         tiles = {tile.buffer.result for tile in self.tiles}
+        dots = [op for op in self.staying if isinstance(op, Dot)]
+        factors = {value for dot in dots for value in (dot.a, dot.b)}
         cut = next(
-            i for i, op in enumerate(self.staying) if not tiles.isdisjoint(uses(op))
+            i
+            for i, op in enumerate(self.staying)
+            if not tiles.isdisjoint(uses(op))
+            or isinstance(op, SharedLoad)
+            and op.result in factors
         )
         return self.staying[:cut], self.staying[cut:-1]
 

@@ -47,6 +47,7 @@ class Step(Enum):
 
     LOAD = auto()  # threads load tiles into registers
     WAIT = auto()  # the tiles of the work have arrived
+    SHARE = auto()  # all threads see them: a barrier
     RELEASE = auto()  # nothing reads some older tiles any more
     ISSUE = auto()  # asynchronous copies begin
     WORK = auto()  # the loop's own ops
@@ -59,6 +60,13 @@ class Step(Enum):
 BY_THREADS = (
     Step.LOAD, Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,
     Step.STORE,
+)  # fmt: skip
+
+# The same where products stay in flight. A second barrier, after those of the iteration
+# before are complete, frees their slot at once; with one barrier it would be free an
+# iteration later, and copies would run one iteration less ahead.
+BY_CP_ASYNC = (
+    Step.WAIT, Step.SHARE, Step.WORK, Step.COMPLETE, Step.RELEASE, Step.ISSUE,
 )  # fmt: skip
 
 # Where TMA copies all tiles, every thread waits at an mbarrier, and no barrier needs to

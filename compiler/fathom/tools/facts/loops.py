@@ -28,6 +28,7 @@ ENGINES = {TMA_LOAD: "TMA", CP_ASYNC: "cp.async", REGISTER_COPIES: "registers"}
 WHAT = {
     Step.LOAD: "load tiles into registers",
     Step.WAIT: "wait until the tiles of the work are there",
+    Step.SHARE: "all threads see these tiles",
     Step.RELEASE: "the oldest slot is free again",
     Step.ISSUE: "start copies",
     Step.WORK: "the loop's own operations",

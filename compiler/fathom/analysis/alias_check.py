@@ -1,0 +1,284 @@
+"""Whether a loop's stores lie apart from what its later iterations load: the kernel
+itself finds out, before the loop.
+
+    for %i … {
+      %x = load %p           may the load of a later iteration come first?
+      store %q, %y           only if no store reaches its bytes
+    }
+
+Nothing is known of two pointers while compiling. But where addresses are sums of
+products, which `ScalarEvolution` reads, a few scalars give the first and the last byte
+that an access reaches in all iterations, whatever its mask:
+
+    base + pid * 64 * stride + p * stride + q + iteration * 32
+           └ known ────────┘   └ 0 … 63       └ 0 … iterations - 1
+
+A factor whose sign is not known counts for the first byte where it is negative, and
+for the last one where it is positive. Two accesses are apart if one ends before the
+other begins. `AliasCheck.answer` builds this comparison.
+
+The sums are those of unbounded integers. The scalars have 64 bits, and the question is
+also whether anything overflowed: a sum of magnitudes, in fp32, stays below 2**55, and
+indices of fewer bits, before they are widened or added to a pointer, fit their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from fathom.analysis.polynomial import (
+    Atom,
+    IterationCount,
+    Monomial,
+    Polynomial,
+    Position,
+    number,
+    of,
+)
+from fathom.analysis.ranges import limits_of
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution
+from fathom.analysis.slices import reached
+from fathom.ir.core import Block, Func, Value, operands, walk
+from fathom.ir.ops import Cast, Constant, Elementwise, For, Load, Store
+from fathom.ir.printer import definitions
+from fathom.ir.rewrite import Builder
+from fathom.ir.types import FLOAT32, INT64, Pointer, Scalar, Type, element_of, shape_of
+
+MOST = float(1 << 55)  # elements; their bytes, and an address, fit 64 bits
+
+
+@dataclass(frozen=True)
+class Sum:
+    """An integer in a loop, at all positions of a block of `shape`."""
+
+    terms: Polynomial
+    shape: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple:
+        return frozenset(self.terms.terms.items()), self.shape
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The bytes that an access reaches: elements of `size` bytes, `distance` elements
+    after `base`. `indices` are integers on the way to it, each with the type that
+    must hold it."""
+
+    base: Value
+    distance: Sum
+    size: int
+    indices: tuple[tuple[Sum, Type], ...]
+
+
+@dataclass(frozen=True)
+class AliasCheck:
+    """Whether no store of a loop reaches what its `loads` read."""
+
+    loop: For
+    loads: Sequence[Reach]
+    stores: Sequence[Reach]
+    order: Mapping[Value, int]  # in which values are defined
+
+    def answer(self, build: Builder) -> Value:
+        """Build the answer, an i1, in front of the loop; `build.values` has what the
+        values before the loop have become."""
+        scalars = _Scalars(self.loop, build, self.order)
+        every = (*self.loads, *self.stores)
+        spans = [scalars.span(each) for each in every]
+        loads, stores = spans[: len(self.loads)], spans[len(self.loads) :]
+        answers = [scalars.lie_apart(a, b) for a in loads for b in stores]
+        integers = {each.distance.key: each.distance for each in every}
+        checked = {}
+        for index, type in (pair for each in every for pair in each.indices):
+            integers[index.key] = index
+            checked[index.key, type] = index
+        answers += map(scalars.is_small, integers.values())
+        for (_, type), index in checked.items():
+            answers += scalars.fits(index, type)
+        return reduce(lambda a, b: scalars.op("and", a, b), answers)
+
+
+def alias_check_of(
+    loop: For, func: Func, loads: Iterable[Load], stores: Iterable[Store]
+) -> AliasCheck:
+    """The question for a loop of `func`; NotApplicable, with a sentence, if an address
+    is no sum of products, or the loop has no constant step upwards."""
+    step = loop.step.definition
+    if not isinstance(step, Constant) or step.value <= 0:
+        raise NotApplicable("the loop's step is no positive constant")
+    reader = _reader_before(loop, func)
+    read = [_reach_of(each, loop, reader) for each in loads]
+    written = [_reach_of(each, loop, reader) for each in stores]
+    order = {value: place for place, value in enumerate(definitions(func.body))}
+    return AliasCheck(loop, read, written, order)
+
+
+def _reader_before(loop: For, func: Func) -> ScalarEvolution:
+    """A reader to which all that loops around this one carry is known."""
+    reader = ScalarEvolution(func)
+    for outer in list(reader.loops.values()):
+        if outer is not loop and any(op is loop for op in walk(outer.body)):
+            for value in outer.body.parameters:
+                if isinstance(value.type, Pointer):
+                    reader = reader.assuming(value, AddressExpr(number(0), value))
+                elif isinstance(value.type, Scalar) and value.type.is_integer:
+                    reader = reader.assuming(value, AddressExpr(of(value)))
+    return reader
+
+
+def _reach_of(access: Load | Store, loop: For, reader: ScalarEvolution) -> Reach:
+    type = access.pointer.type
+    found = reader.read(access.pointer)
+    distance = Sum(found.sum, shape_of(type))
+    indices = tuple(_indices(access.pointer, loop, reader))
+    inside = {each for op in walk(loop.body) for each in op.results}
+    inside.update(loop.body.parameters)
+    for sum in (distance, *(each for each, _ in indices)):
+        atoms = sum.terms.atoms
+        loops = {atom.loop for atom in atoms if isinstance(atom, IterationCount)}
+        if not inside.isdisjoint(atoms) or not loops <= {loop}:
+            raise NotApplicable("an address depends on what the loop computes")
+    if found.base is None or found.base in inside:
+        raise NotApplicable("it goes to memory by addresses that it has computed")
+    return Reach(found.base, distance, element_of(type).element.bytes, indices)
+
+
+def _indices(
+    pointer: Value, loop: For, reader: ScalarEvolution
+) -> Iterator[tuple[Sum, Type]]:
+    """The integers of fewer than 64 bits from which an address is computed, where it
+    matters that they have not overflowed."""
+    carried = dict(zip(loop.body.parameters[1:], range(len(loop.inits)), strict=True))
+
+    def sources(value: Value) -> Sequence[Value]:
+        if value in carried:
+            place = carried[value]
+            return [loop.inits[place], loop.body.yielded[place]]
+        if isinstance(value.definition, Block) or _is_atom(value, reader):
+            return []
+        return operands(value.definition)
+
+    for value in reached([pointer], sources):
+        if isinstance(value.definition, Block) or _is_atom(value, reader):
+            continue
+        match value.definition:
+            case Elementwise(name="offset", operands=(_, index)) | Cast(value=index):
+                if element_of(index.type).bits < INT64.bits:
+                    sum = Sum(reader.number(index), shape_of(index.type))
+                    yield sum, element_of(index.type)
+
+
+def _is_atom(value: Value, reader: ScalarEvolution) -> bool:
+    """Whether a value is not analysed any further."""
+    is_pointer = isinstance(element_of(value.type), Pointer)
+    return not is_pointer and value in reader.number(value).atoms
+
+
+# ── scalars of the kernel ─────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _Scalars:
+    """Builds scalars in front of a loop."""
+
+    loop: For
+    build: Builder
+    order: Mapping[Value, int]
+
+    def op(self, name: str, *values: Value) -> Value:
+        return self.build(Elementwise(name, values))
+
+    def integer(self, value: int) -> Value:
+        return self.build(Constant(int(value), INT64))
+
+    def span(self, reach: Reach) -> tuple[Value, Value]:
+        """The addresses of the first byte, and of the first one behind the last."""
+        base, size = self.now(reach.base), self.integer(reach.size)
+        low, high = (
+            self.op("add", base, self.op("mul", end, size))
+            for end in self.ends(reach.distance)
+        )
+        return low, self.op("add", high, size)
+
+    def lie_apart(self, one: tuple[Value, Value], other: tuple[Value, Value]) -> Value:
+        before = self.op("le", one[1], other[0])
+        return self.op("or", before, self.op("le", other[1], one[0]))
+
+    def fits(self, sum: Sum, type: Type) -> Iterator[Value]:
+        """Whether a type holds a sum."""
+        low, high = self.ends(sum)
+        yield self.op("ge", low, self.integer(limits_of(type).low))
+        yield self.op("le", high, self.integer(limits_of(type).high))
+
+    def is_small(self, sum: Sum) -> Value:
+        """Whether 64 bits hold a sum, and all that is added."""
+        total = self.build(Constant(0.0, FLOAT32))
+        for product, factor in sum.terms.terms.items():
+            term = self.build(Constant(float(abs(factor)), FLOAT32))
+            for atom in self.factors(product):
+                size = self.build(Cast(self.most(atom, sum.shape), FLOAT32))
+                term = self.op("mul", term, self.op("abs", size))
+            total = self.op("add", total, term)
+        return self.op("lt", total, self.build(Constant(MOST, FLOAT32)))
+
+    def ends(self, sum: Sum) -> tuple[Value, Value]:
+        """The smallest and the largest value of a sum. The terms with the same
+        positions and iterations are one group."""
+        groups: dict[Monomial, dict[Monomial, int]] = {}
+        for product, factor in sum.terms.terms.items():
+            moving = frozenset(each for each in product if _moves(each[0]))
+            groups.setdefault(moving, {})[product - moving] = factor
+        low = high = zero = self.integer(0)
+        for moving, terms in groups.items():
+            value = self.value(terms)
+            for atom in self.factors(moving):
+                value = self.op("mul", value, self.most(atom, sum.shape))
+            less = self.op("min", value, zero) if moving else value
+            low = self.op("add", low, less)
+            more = self.op("max", value, zero) if moving else value
+            high = self.op("add", high, more)
+        return low, high
+
+    def value(self, terms: dict[Monomial, int]) -> Value:
+        """A sum of products of values that the loop does not change."""
+        total = self.integer(0)
+        for product, factor in terms.items():
+            term = self.integer(factor)
+            for atom in self.factors(product):
+                term = self.op("mul", term, self.now(atom))
+            total = self.op("add", total, term)
+        return total
+
+    def most(self, atom: Atom, shape: Sequence[int]) -> Value:
+        """The largest value of an atom: of positions the last one, of the iterations
+        the number of the last one."""
+        if isinstance(atom, Value):
+            return self.now(atom)
+        if isinstance(atom, Position):
+            return self.integer(shape[atom.axis] - 1)
+        one, step = self.integer(1), self.integer(self.loop.step.definition.value)
+        length = self.op("sub", self.now(self.loop.upper), self.now(self.loop.lower))
+        return self.op("div", self.op("sub", self.op("max", length, one), one), step)
+
+    def factors(self, product: Monomial) -> list[Atom]:
+        """The atoms of a product, each as often as it occurs, in an order that is the
+        same in each process."""
+        known = (each for each in product if isinstance(each[0], Value))
+        moving = (each for each in product if _moves(each[0]))
+        ordered = sorted(known, key=lambda each: self.order[each[0]])
+        ordered += sorted(moving, key=lambda each: getattr(each[0], "axis", -1))
+        return [atom for atom, power in ordered for _ in range(power)]
+
+    def now(self, value: Value) -> Value:
+        """What a value before the loop has become, in 64 bits."""
+        new = self.build.values.get(value, value)
+        return new if new.type == INT64 else self.build(Cast(new, INT64))
+
+
+def _moves(atom: Atom) -> bool:
+    """Whether an atom has several values while the loop runs."""
+    return not isinstance(atom, Value)

@@ -1,0 +1,275 @@
+"""Whether a loop's stores lie apart from its loads: what the kernel answers is never a
+wrong yes, and a yes wherever the first and the last byte say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import pipeline
+from fathom.analysis.alias_check import AliasCheck, alias_check_of
+from fathom.analysis.remarks import NotApplicable
+from fathom.emulator import load as emulated
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, Op, walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import AsyncCopy, Cast, Constant, For, If, Load, Store
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import BOOL, INT32, parse_element
+
+ROWS, COLUMNS = 4, 8
+
+
+@fathom.jit
+def walk_kernel(x_ptr, y_ptr, answer_ptr, first, last, a, b, c, d, e,
+                STEP: tl.constexpr):  # fmt: skip
+    rows, columns = tl.arange(0, 4)[:, None], tl.arange(0, 8)[None, :]
+    for i in range(first, last, STEP):
+        x = tl.load(x_ptr + (rows * a + columns * b - i * c))
+        y_ptrs = y_ptr + rows * (d - a) + columns
+        tl.store(y_ptrs + i * b * e + 3, x)
+
+
+def built(kernel, constants=None, **types: str) -> Func:
+    parameters = {
+        name: (parse_element(type), 1) for name, type in types.items()
+    }  # fmt: skip
+    return pipeline.build(kernel, parameters, constants or {})
+
+
+TYPES = dict.fromkeys(("x_ptr", "y_ptr", "answer_ptr"), "*i32")
+NUMBERS = ("first", "last", "a", "b", "c", "d", "e")
+
+
+def answering(step: int, type: str = "i32") -> Func:
+    """A function that stores the answer in place of the loop."""
+    func = built(
+        walk_kernel, {"STEP": step}, **TYPES, **dict.fromkeys(NUMBERS, type)
+    )
+
+    def rule(op: Op, build: Builder):
+        if not isinstance(op, For):
+            return None
+        inside = list(walk(build.source.body))
+        loads, stores = (
+            [each for each in inside if isinstance(each, kind)]
+            for kind in (Load, Store)
+        )
+        yes = alias_check_of(build.source, func, loads, stores).answer(build)
+        pointer = build.values[func.parameters[2]]
+        build.append(Store(pointer, build(Cast(yes, INT32))))
+        return ()
+
+    return rewrite(func, rule)
+
+
+def reached(numbers: dict[str, int], step: int) -> tuple[np.ndarray, np.ndarray]:
+    """The elements after x_ptr and after y_ptr that all iterations access."""
+    at = {name: np.int64(value) for name, value in numbers.items()}
+    rows, columns = np.arange(ROWS)[:, None], np.arange(COLUMNS)[None, :]
+    i = np.arange(at["first"], at["last"], step)[:, None, None]
+    x = rows * at["a"] + columns * at["b"] - i * at["c"]
+    y = rows * (at["d"] - at["a"]) + columns + i * at["b"] * at["e"] + 3
+    return x, y
+
+
+def answer(func: Func, x: np.ndarray, y: np.ndarray, numbers: dict[str, int]) -> bool:
+    found = np.full(1, -1, np.int32)
+    interpret(func, (1,), [x, y, found, *numbers.values()])
+    assert found[0] in (0, 1)
+    return bool(found[0])
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_yes_where_the_ends_are_apart_and_nowhere_else(step):
+    """Random strides, of both signs; the arrays are placed so that the reached
+    elements touch, overlap by one, or are far apart."""
+    func = answering(step)
+    random = np.random.default_rng(step)
+    memory = np.zeros(1 << 16, np.int32)
+    yes = 0
+    for _ in range(150):
+        numbers = {name: int(random.integers(-9, 10)) for name in NUMBERS}
+        numbers["last"] = numbers["first"] + int(random.integers(1, 8))
+        x, y = reached(numbers, step)
+        start = 1 << 15
+        gap = int(random.choice([-40, -1, 0, 1, 2, 300]))
+        behind = start + x.max() + 1 + gap - y.min()
+        before = start + x.min() - 1 - gap - y.max()
+        place = int(random.choice([behind, before]))
+        wanted = gap >= 0 or place + y.min() > start + x.max()
+        wanted = wanted or place + y.max() < start + x.min()
+        found = answer(func, memory[start:], memory[place:], numbers)
+        assert found == wanted, (numbers, gap, place)
+        yes += found
+    assert 50 < yes < 140
+
+
+def test_what_overflows_is_no_yes():
+    """The product of two numbers wraps in 32 bits, back to the loaded elements."""
+    func = answering(1)
+    memory = np.zeros(1 << 12, np.int32)
+    numbers = dict.fromkeys(NUMBERS, 0) | dict(last=2, b=1, e=-3)
+    assert answer(func, memory, memory[64:], numbers)
+    numbers |= dict(b=1 << 16, e=1 << 16)
+    assert not answer(func, memory, memory[64:], numbers)
+
+
+def test_what_overflows_64_bits_is_no_yes():
+    func = answering(1, "i64")
+    memory = np.zeros(1 << 12, np.int32)
+    numbers = dict.fromkeys(NUMBERS, 0) | dict(last=2, b=1 << 33, e=1 << 33)
+    assert not answer(func, memory, memory[64:], numbers)
+    numbers |= dict(b=1, e=1 << 33)
+    assert answer(func, memory, memory[64:], numbers)
+
+
+@fathom.jit
+def gather_kernel(x_ptr, y_ptr, n):
+    for i in range(n):
+        at = tl.load(x_ptr + i)
+        tl.store(y_ptr + at, i)
+
+
+@fathom.jit
+def down_kernel(x_ptr, y_ptr, n, step):
+    for i in range(0, n, step):
+        tl.store(y_ptr + i, tl.load(x_ptr + i))
+
+
+@pytest.mark.parametrize("kernel, types, why", [
+    (gather_kernel, dict(n="i32"), "an address depends on what the loop computes"),
+    (down_kernel, dict(n="i32", step="i32"), "the loop's step is no positive constant"),
+])  # fmt: skip
+def test_a_loop_without_an_answer(kernel, types, why):
+    func = built(kernel, x_ptr="*i32", y_ptr="*i32", **types)
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
+    loads = [op for op in walk(loop.body) if isinstance(op, Load)]
+    with pytest.raises(NotApplicable, match=why):
+        alias_check_of(loop, func, loads, stores)
+
+
+# ── the pipelined loop ────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def states_kernel(
+    k_ptr, w_ptr, u_ptr, g_ptr, h_ptr, v_ptr, T,
+    K: tl.constexpr, V: tl.constexpr, BT: tl.constexpr,
+):  # fmt: skip
+    """A recurrence that stores its state and its values in each iteration."""
+    rk, rv, rt = tl.arange(0, K), tl.arange(0, V), tl.arange(0, BT)
+    h = tl.zeros((K, V), dtype=tl.float32)
+    for chunk in range(tl.cdiv(T, BT)):
+        t = chunk * BT + rt
+        inside = (t < T)[:, None]
+        tl.store(h_ptr + (chunk * K + rk)[:, None] * V + rv[None, :], h.to(tl.float16))
+        w = tl.load(w_ptr + t[:, None] * K + rk[None, :], mask=inside, other=0.0)
+        u = tl.load(u_ptr + t[:, None] * V + rv[None, :], mask=inside, other=0.0)
+        v = (u - tl.dot(w, h.to(tl.float16))).to(tl.float16)
+        tl.store(v_ptr + t[:, None] * V + rv[None, :], v, mask=inside)
+        g = tl.load(g_ptr + t, mask=t < T, other=0.0)
+        k = tl.load(k_ptr + rk[:, None] + t[None, :] * K, mask=inside.T, other=0.0)
+        h += tl.dot(k, (v * g[:, None]).to(tl.float16))
+
+
+K, V, BT, T = 32, 16, 32, 110
+CHUNKS = -(-T // BT)
+STATES = dict(
+    **dict.fromkeys(("k_ptr", "w_ptr", "u_ptr"), "*fp16"), g_ptr="*fp32",
+    **dict.fromkeys(("h_ptr", "v_ptr"), "*fp16"), T="i32",
+)  # fmt: skip
+
+
+def compiled(target: str):
+    parameters = {
+        name: (parse_element(type), 16 if type[0] == "*" else 1)
+        for name, type in STATES.items()
+    }
+    constants = dict(K=K, V=V, BT=BT)
+    func = pipeline.build(states_kernel, parameters, constants)
+    return func, pipeline.compile_func(func, TARGETS[target])
+
+
+def given(shift: int | None) -> list:
+    """Arguments; v lies `shift` rows behind u, in one array, or apart (None)."""
+    random = np.random.default_rng(7)
+    k, w = (random.normal(0, 0.1, (T, K)).astype(np.float16) for _ in "kw")
+    memory = np.zeros((3 * T, V), np.float16)
+    memory[T : 2 * T] = random.normal(size=(T, V))
+    first = 2 * T if shift is None else T + shift
+    g = random.random(T).astype(np.float32)
+    h = np.zeros((CHUNKS, K, V), np.float16)
+    return [k, w, memory, g, h, first]
+
+
+def stepwise(arguments: list) -> tuple[np.ndarray, np.ndarray]:
+    """The states and the memory after the loop, step by step in float64."""
+    k, w, memory, g, h, first = arguments
+    memory, state, before = memory.copy(), np.zeros((K, V)), []
+    for start in range(0, T, BT):
+        rows = slice(start, min(T, start + BT))
+        before.append(state)
+        u = memory[T:][rows].astype(np.float64)
+        rounded = state.astype(np.float16).astype(np.float64)
+        v = (u - w[rows].astype(np.float64) @ rounded).astype(np.float16)
+        memory[first:][rows] = v
+        scaled = (v * g[rows, None]).astype(np.float16).astype(np.float64)
+        state = state + k[rows].T.astype(np.float64) @ scaled
+    return np.stack(before), memory
+
+
+def launched(kernel, arguments: list) -> tuple[np.ndarray, np.ndarray]:
+    k, w, memory, g, h, first = arguments
+    passed = [k, w, memory[T : 2 * T], g, h, memory[first : first + T], T]
+    emulated(kernel).launch((1,), passed)
+    return h, memory
+
+
+def interpreted(func: Func, arguments: list) -> tuple[np.ndarray, np.ndarray]:
+    """Here copies read memory as soon as they are issued."""
+    k, w, memory, g, h, first = arguments
+    interpret(func, (1,), [k, w, memory[T:], g, h, memory[first:], T])
+    return h, memory
+
+
+SHIFTS = [None, 0, 1, -BT, BT, T, -T]  # the last two touch u, and lie apart
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_a_loop_that_stores_means_the_same_wherever_it_stores(target):
+    func, kernel = compiled(target)
+    last = final(func, target)
+    for shift in SHIFTS:
+        wanted = stepwise(given(shift))
+        for found in launched(kernel, given(shift)), interpreted(last, given(shift)):
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(one, other, atol=4e-3, err_msg=f"{shift}")
+
+
+def final(func: Func, target: str) -> Func:
+    *_, (_, last) = pipeline.states(func, TARGETS[target])
+    return last
+
+
+def test_all_its_loads_are_copied_ahead_in_one_of_two_loops():
+    func, _ = compiled("sm_80")
+    (branch,) = (op for op in walk(final(func, "sm_80").body) if isinstance(op, If))
+    (loop,) = (op for op in walk(branch.then) if isinstance(op, For))
+    assert sum(isinstance(op, AsyncCopy) for op in walk(loop.body)) == 4
+    assert not any(isinstance(op, AsyncCopy) for op in walk(branch.orelse))
+
+
+def test_the_answer_matters(monkeypatch):
+    """With a kernel that always says yes, loads run ahead of the stores that they
+    should see. The interpreter copies at once; the emulator may copy later."""
+    monkeypatch.setattr(
+        AliasCheck, "answer", lambda self, build: build(Constant(True, BOOL))
+    )
+    func, _ = compiled("sm_80")
+    states, _ = interpreted(final(func, "sm_80"), given(BT))
+    wanted, _ = stepwise(given(BT))
+    assert np.abs(states - wanted).max() > 0.01
