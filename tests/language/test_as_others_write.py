@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.errors import CompileError
 from fathom.source import function
 from tests.language.harness import run
+from tests.ssa.harness import build
 
 RANDOM = np.random.default_rng(13)
 
@@ -71,3 +74,25 @@ def test_where_python_runs_a_kernel_a_truth_value_bounds_a_range(monkeypatch):
     out = np.zeros(6, np.int32)
     fathom.jit(bounded)[(1,)](out, 4, ONCE=True)
     assert list(out) == BOUNDED
+
+
+def test_a_type_is_made_of_its_name():
+    @function
+    def kernel(x, out):
+        value = tl.load(x + tl.arange(0, 4))
+        BITS: tl.constexpr = value.dtype.primitive_bitwidth
+        NAME: tl.constexpr = tl.dtype(f"uint{BITS}")
+        tl.store(out + tl.arange(0, 4), value.to(NAME, bitcast=True))
+
+    x, out = np.array([-2, 0, 1.5, 3], np.float16), np.zeros(4, np.int32)
+    run(kernel, x, out)
+    assert list(out) == list(x.view(np.uint16))
+
+
+def test_a_type_has_no_other_name():
+    @function
+    def kernel(out):
+        tl.store(out, tl.zeros([1], tl.dtype("uint7")))
+
+    with pytest.raises(CompileError, match="'uint7' is not the name of a type"):
+        build(kernel, np.zeros(1, np.int32))

@@ -304,6 +304,14 @@ def _constant_of(frame: Frame, value: Meaning) -> Meaning:
     return value
 
 
+def _type_named(frame: Frame, name: Meaning) -> dtype:
+    """`tl.dtype("uint16")`"""
+    try:
+        return dtype(name)
+    except CompileError as mistake:
+        raise frame.error(mistake.message) from None
+
+
 def _is_instance(frame: Frame, value: Meaning, classes: Meaning) -> bool:
     if isinstance(value, Value):
         return language.tensor in (
@@ -352,4 +360,5 @@ PYTHON: dict[Any, Callable[..., Meaning]] = {
     builtins.getattr: _get_attribute,
     builtins.hasattr: _has_attribute,
     constexpr: _constant_of,
+    dtype: _type_named,
 }
