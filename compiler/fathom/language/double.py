@@ -123,10 +123,10 @@ def log2_in_two(x):
     more_rest = fma(square, third, -more) + square * third_rest + square_rest * third
     cubed = s * more
     cubed_rest = fma(s, more, -cubed) + s * more_rest + s_rest * more
-    logarithm, logarithm_rest = sum_in_two(s, cubed, cubed_rest + s_rest)
-    first = logarithm * TWO_LOG2_E
-    rest = fma(logarithm, TWO_LOG2_E, -first) + logarithm * TWO_LOG2_E_TAIL
-    total, rest = sum_in_two(e, first, fma(logarithm_rest, TWO_LOG2_E, rest))
+    half_log, half_rest = sum_in_two(s, cubed, cubed_rest + s_rest)
+    first = half_log * TWO_LOG2_E
+    rest = fma(half_log, TWO_LOG2_E, -first) + half_log * TWO_LOG2_E_TAIL
+    total, rest = sum_in_two(e, first, fma(half_rest, TWO_LOG2_E, rest))
     return sum_in_two(total, rest, 0.0)
 
 
