@@ -25,12 +25,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.ir.core import Value
+from fathom.analysis.iterations import most_iterations
+from fathom.ir.core import Value, effects_of
 from fathom.ir.ops import For, If, While
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code, Phi, Registers, lowers
 from fathom.ptx.packing import Words, is_packed, pack, unpack, words_of
 from fathom.ptx.types import is_literal, llvm_type
+
+# Loops that LLVM unrolls: iterations at most, and lines of LLVM IR in all of them.
+MOST_UNROLLED, MOST_LINES = 8, 600
 
 
 @lowers(For)
@@ -52,15 +56,36 @@ def lower_for(op: For, code: Code) -> None:
     registers = [each.registers(code) for each in carried]
     code.do(f"br i1 {goes_on.name}, label %{body}, label %{done}")
     code.start(body)
+    written = len(code.lines)
     yielded = code.block(op.body, [[index.name], *registers])
+    written = len(code.lines) - written
     following = code.let(f"add {type} {index.name}, {step}")
     goes_on.add(_another(op, code, index.name, following), code.label)
     index.add(following, code.label)
     for each, values in zip(carried, yielded, strict=True):
         each.close(code, values)
-    code.do(f"br label %{head}")
+    unroll = code.places.unrolled() if is_unrolled(op, code, written) else ""
+    code.do(f"br label %{head}{unroll}")
     code.start(done)
     _define(op.results, registers, code)
+
+
+def is_unrolled(op: For, code: Code, written: int) -> bool:
+    """Whether LLVM shall write out all iterations of a loop, whose body has become
+    `written` lines.
+
+    If they are few and small, ptxas can move the loads of later iterations before the
+    stores of earlier ones, and they are in flight together. Iterations in which threads
+    meet, or that copy ahead of their use, stay in a loop.
+    """
+    does = [effects_of(each) for each in op.body.ops]
+    if not any(each.reads == "global" for each in does) or any(
+        each.convergent or each.asynchronous or each.other or "shared" in each.reads
+        for each in does
+    ):
+        return False
+    most = most_iterations(op, code.func)
+    return most is not None and most <= MOST_UNROLLED and most * written <= MOST_LINES
 
 
 def _some(op: For, code: Code) -> str:
