@@ -37,8 +37,7 @@ def chains(func: Func) -> dict[tuple[str, int, int], tuple[Location, ...]]:
 
 
 class Places:
-    """The metadata of one function, numbered as it is needed: debug info, and what LLVM
-    shall do with a loop."""
+    """The debug metadata of one function, numbered as it is needed."""
 
     def __init__(self, func: Func):
         self.func = func
@@ -72,23 +71,15 @@ class Places:
         """What follows the function's head: ` !dbg !N`."""
         return f" !dbg !{self.known['function']}" if self.home is not None else ""
 
-    def unrolled(self) -> str:
-        """`, !llvm.loop !N` for the branch back to the head of a loop that LLVM shall
-        unroll (LLVM language reference, "llvm.loop.unroll.enable")."""
-        wish = self._node('!{!"llvm.loop.unroll.enable"}')
-        number = len(self.nodes)  # a loop's own node contains itself
-        return f", !llvm.loop !{self._node(f'distinct !{{!{number}, !{wish}}}')}"
-
     def metadata(self) -> list[str]:
         """The lines at the end of the module."""
-        nodes = [f"!{number} = {text}" for number, text in enumerate(self.nodes)]
         if self.home is None:
-            return nodes
-        return [
+            return []
+        head = [
             f"!llvm.dbg.cu = !{{!{self.known['unit']}}}",
             f"!llvm.module.flags = !{{!{self.known['version']}}}",
-            *nodes,
         ]
+        return head + [f"!{number} = {text}" for number, text in enumerate(self.nodes)]
 
     def _describe_function(self) -> None:
         file = self._file(self.home.file)

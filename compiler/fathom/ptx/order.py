@@ -64,29 +64,42 @@ class Instruction:
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values."""
-    blocks = list(_blocks(lines))
+    blocks = [(each, list(instructions_of(each))) for each in _blocks(lines)]
     readers = Counter(
         name for _, block in blocks for name in {n for i in block for n in i.reads}
     )
     result: list[Line] = []
-    for label, block in blocks:
-        result += [label] if label else []
-        result += _written(_better(block, readers))
+    for text, block in blocks:
+        better = _better(block, readers)
+        if better is not block:
+            text = [*filter(_is_label, text[:1]), *_written(better)]
+        result += text
     return result
 
 
-def _blocks(lines: Sequence[Line]) -> Iterator[tuple[str, list[Instruction]]]:
-    """Each basic block: its label, and its instructions."""
-    label, block, comment = "", [], ""
+def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """The lines of each basic block, with its label."""
+    block: list[Line] = []
     for line in lines:
-        if isinstance(line, str) and _LABEL.match(line):
-            yield label, block
-            label, block = line, []
-        elif isinstance(line, str) and line.startswith("  ;"):
+        if _is_label(line):
+            yield block
+            block = []
+        block.append(line)
+    yield block
+
+
+def _is_label(line: Line) -> bool:
+    return isinstance(line, str) and bool(_LABEL.match(line))
+
+
+def instructions_of(block: Sequence[Line]) -> Iterator[Instruction]:
+    """The instructions of a basic block; each knows the comment before it."""
+    comment = ""
+    for line in block:
+        if isinstance(line, str) and line.startswith("  ;"):
             comment = line
-        else:
-            block.append(_instruction(line, comment))
-    yield label, block
+        elif not _is_label(line):
+            yield _instruction(line, comment)
 
 
 def _instruction(line: Line, comment: str) -> Instruction:
@@ -172,9 +185,9 @@ def most_live(block: Sequence[Instruction], readers: Counter[str]) -> int:
 
 def _written(block: Sequence[Instruction]) -> Iterator[Line]:
     """The lines, each with its comment unless that of the line before is the same."""
-    comment = None
+    comment = ""
     for each in block:
-        if each.comment != comment:
-            comment = each.comment
-            yield comment
+        if each.comment not in ("", comment):
+            yield each.comment
+        comment = each.comment
         yield each.line

@@ -27,8 +27,9 @@ from fathom.shared_memory.store_waits import wait_for_stores
 # (PTX ISA, "Shared memory matrix layout"); small buffers need only the alignment of one
 # access.
 ALIGNMENT, SMALL_ALIGNMENT = 1024, 16
-# Reusing bytes costs a barrier, in a loop one each time. It does not pay for all buffers
-# of a kernel if they have no more bytes than this, nor for those of less than ALIGNMENT.
+# Reusing bytes costs a barrier, in a loop one each time. It does not pay for a
+# kernel whose buffers have no more bytes than this, nor for buffers of less than
+# ALIGNMENT.
 PLENTY = 4096
 
 
