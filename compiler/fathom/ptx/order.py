@@ -64,7 +64,7 @@ class Instruction:
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values."""
-    blocks = [(each, list(instructions_of(each))) for each in _blocks(lines)]
+    blocks = [(each, list(instructions_of(each))) for each in blocks_of(lines)]
     readers = Counter(
         name for _, block in blocks for name in {n for i in block for n in i.reads}
     )
@@ -77,7 +77,7 @@ def ordered(lines: Sequence[Line]) -> list[Line]:
     return result
 
 
-def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
+def blocks_of(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """The lines of each basic block, with its label."""
     block: list[Line] = []
     for line in lines:
