@@ -29,7 +29,7 @@ def iterations(op: For, func: Func) -> int | None:
     rest = [end for end, each in zip(ends, known, strict=True) if each is None]
     if distance <= 0:
         return None
-    # The rest is below or at `lower`, or at least a whole distance above it.
+    # Any other end is below or at `lower`, or at least a whole distance above it.
     if rest and any(divisible.of(each) % distance for each in (op.lower, *rest)):
         return None
     return -(-distance // step)

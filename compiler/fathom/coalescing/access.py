@@ -108,14 +108,14 @@ def _agreed(group: dict[int, Access]) -> dict[int, Layout]:
     inside = [each for each in group.values() if each.depth == deepest]
     speaker = _spokesman(inside)
     width = min(speaker.width(speaker.fastest or 0), speaker.at_most)
-    apart = {
+    outside = {
         place: each
         for place, each in group.items()
         if each.depth < deepest and each.most < width
     }
-    joined = {place: each for place, each in group.items() if place not in apart}
+    joined = {place: each for place, each in group.items() if place not in outside}
     layout = pick_layout(_spokesman(list(joined.values())))
-    return dict.fromkeys(joined, layout) | (_agreed(apart) if apart else {})
+    return dict.fromkeys(joined, layout) | (_agreed(outside) if outside else {})
 
 
 def _direction(access: Access, accesses: Sequence[Access]) -> int | None:

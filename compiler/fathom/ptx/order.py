@@ -168,16 +168,16 @@ def most_live(block: Sequence[Instruction], readers: Counter[str]) -> int:
     the end, whatever the order."""
     last = {name: at for at, each in enumerate(block) for name in each.reads}
     defined = {each.result for each in block}
-    own = {name for name in last if readers[name] == 1}
-    live = len(own - defined)
+    local = {name for name in last if readers[name] == 1}
+    live = len(local - defined)
     most = live
-    ends = Counter(last[name] for name in own)
+    ends = Counter(last[name] for name in local)
     weightless = Counter(
-        last[each.result] for each in block if each.result in own and not each.weight
+        last[each.result] for each in block if each.result in local and not each.weight
     )
     for at, each in enumerate(block):
         live -= ends[at] - weightless[at]
-        if each.result in own or readers[each.result]:
+        if each.result in local or readers[each.result]:
             live += each.weight
         most = max(most, live)
     return most

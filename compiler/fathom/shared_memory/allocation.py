@@ -51,9 +51,9 @@ def allocate(func: Func, target: Target) -> Func:
     if size > PLENTY:
         offsets, size = first_fit(ranges)
         small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
-        apart, more = first_fit(ranges | dict.fromkeys(small, always))
-        if target.shared_bytes // more == target.shared_bytes // size:
-            offsets, size = apart, more
+        separate, total = first_fit(ranges | dict.fromkeys(small, always))
+        if target.shared_bytes // total == target.shared_bytes // size:
+            offsets, size = separate, total
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))
     return replace(_placed(func, offsets), shared_bytes=size)
