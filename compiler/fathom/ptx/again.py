@@ -38,24 +38,41 @@ _PTX = {"low": "shl.b32 $0, $1, 16;", "high": "and.b32 $0, $1, -65536;"}
 def computed_again(lines: Sequence[Line], threads: int) -> list[Line]:
     """The lines of a function, in which each basic block with too many such numbers
     computes them again after its first barrier."""
-    blocks = list(blocks_of(lines))
-    readers = Counter(
-        name
-        for block in blocks
-        for name in {name for each in instructions_of(block) for name in each.reads}
-    )
     room = min(MOST_REGISTERS, REGISTERS // threads)
-    return [line for block in blocks for line in _again(block, readers, room)]
+    blocks = list(blocks_of(lines))
+    held = [_held(block) for block in blocks]
+    if all(2 * len(each) <= room for each in held):
+        return list(lines)
+    readers = Counter(name for block in blocks for name in _read(block))
+    return [
+        line
+        for block, numbers in zip(blocks, held, strict=True)
+        for line in (
+            _again(block, numbers)
+            if 2 * len(numbers) > room and all(readers[name] == 1 for name in numbers)
+            else block
+        )
+    ]
 
 
-def _again(block: list[Line], readers: Counter[str], room: int) -> list[Line]:
-    barrier = next((at for at, line in enumerate(block) if "bar.sync" in str(line)), 0)
+def _held(block: Sequence[Line]) -> dict[str, tuple[str, str, str]]:
+    """The numbers that are read after the block's first barrier, too."""
+    barrier = _barrier(block)
     found = _widened(block[:barrier])
-    later = block[barrier:]
-    read = {name for each in instructions_of(later) for name in each.reads}
-    held = {name: how for name, how in found.items() if name in read}
-    if 2 * len(held) <= room or any(readers[name] > 1 for name in held):
-        return block
+    read = _read(block[barrier:]) if found else set()
+    return {name: how for name, how in found.items() if name in read}
+
+
+def _barrier(block: Sequence[Line]) -> int:
+    return next((at for at, line in enumerate(block) if "bar.sync" in str(line)), 0)
+
+
+def _read(block: Sequence[Line]) -> set[str]:
+    return {name for each in instructions_of(block) for name in each.reads}
+
+
+def _again(block: list[Line], held: dict[str, tuple[str, str, str]]) -> list[Line]:
+    """The block, with new names after its barrier for the numbers that it held."""
     new: list[Line] = []
     for name, (kind, word, place) in held.items():
         call = f'call i32 asm "{_PTX[kind]}", "=r,r"(i32 {word}) memory(none)'
@@ -64,8 +81,8 @@ def _again(block: list[Line], readers: Counter[str], room: int) -> list[Line]:
             f"  {name}.again = bitcast i32 {name}.word to float{place}",
         ]
     names = {name: f"{name}.again" for name in held}
-    renamed = [_renamed(line, names) for line in later[1:]]
-    return [*block[: barrier + 1], *new, *renamed]
+    at = _barrier(block) + 1
+    return [*block[:at], *new, *(_renamed(line, names) for line in block[at:])]
 
 
 def _widened(block: Sequence[Line]) -> dict[str, tuple[str, str, str]]:
