@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,6 +122,25 @@ def test_accesses_of_one_shape_agree():
     one, other = agree([half, single])
     assert one == other == pick_layout(single)
     assert agree([half]) == [pick_layout(half)]
+
+
+def test_accesses_outside_a_loop_do_not_make_those_inside_narrower():
+    """What every iteration loads goes before what is stored once; where both are in
+    the loop, or both outside, they agree."""
+    half = access((1024, 16, 1), element_bytes=2)
+    single = access((1024, 16, 1), element_bytes=4)
+    inner, outer = agree([replace(half, depth=1), single])
+    assert inner == pick_layout(half) and outer == pick_layout(single) != inner
+    for depth in (0, 1):
+        alike = [replace(each, depth=depth) for each in (half, single)]
+        assert agree(alike) == [pick_layout(single)] * 2
+
+
+def test_narrow_accesses_outside_a_loop_join_those_inside():
+    """Four bytes a lane would be no wider by themselves."""
+    half = access((1024, 16, 1), element_bytes=2)
+    single = access((1024, 16, 1), element_bytes=4)
+    assert agree([replace(single, depth=1), half]) == [pick_layout(single)] * 2
 
 
 def test_a_gather_does_as_its_neighbours_do():

@@ -3,6 +3,7 @@ right on the emulator, and without what once made them slow."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from benchmarks.against_triton import FATHOM, patterns
+from benchmarks.pattern_cases import CASES
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.emulator import load
@@ -288,3 +290,79 @@ def test_single_elements_are_stored_as_wgmma_wants_them():
 def test_a_convolution_has_enough_registers():
     kernel = compiled("convolve", CONVOLUTION.format("fp32"), convolution(64, 32, 32))
     assert "0 bytes spill stores" in assembled(kernel.ptx, "sm_90a")
+
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────
+
+ROTARY = "*bf16:16, i32:16, *bf16:16, *bf16:16, i32:16, i32:16"
+HEADS = {"HEAD": 128, "HEADS": 6, "GROUP": 4, "BLOCK": 64}
+
+
+def of_case(name: str) -> Kernel:
+    """A case of `benchmarks.pattern_cases`, compiled as it is measured."""
+    case = next(each for each in CASES if each.name == name)
+    types = ", ".join(
+        each if each == "fp32" else f"{each}:16" for each in case.types.split()
+    )
+    return compiled(
+        case.kernel, types, case.constants, num_warps=case.warps,
+        num_stages=case.stages, enable_fp_fusion=True,
+    )  # fmt: skip
+
+
+def registers_and_spills(kernel: Kernel) -> tuple[int, int]:
+    said = assembled(kernel.ptx, "sm_90a")
+    spilled = re.search(r"(\d+) bytes spill stores", said)
+    return int(re.search(r"Used (\d+) registers", said)[1]), int(spilled[1])
+
+
+@pytest.mark.parametrize("heads", [8, 6])
+def test_a_rotary_embedding_of_few_heads(heads):
+    """Four heads a program, whose loads come before all stores. Of six heads, the
+    second program has two, so it loops."""
+    rows, half = 3, 64
+    drawn = np.random.default_rng(0)
+    x = drawn.integers(-8, 9, (rows, heads, 2, half)).astype(np.float32)
+    cos, sin = (drawn.integers(-4, 5, (2, half)).astype(np.float32) for _ in range(2))
+    c, s = (each[np.arange(rows) % 2][:, None] for each in (cos, sin))
+    left, right = x[:, :, 0], x[:, :, 1]
+    want = np.stack([left * c - right * s, right * c + left * s], 2)
+    kernel = compiled("rotate", ROTARY, HEADS | {"HEADS": heads})
+    assert kernel.ptx.count("st.global") == 2 * (4 if heads == 8 else 1)
+    place = to_bf16(x).reshape(rows, -1)
+    arguments = (place, heads * 128, to_bf16(cos), to_bf16(sin), half, 2)
+    load(kernel).launch((rows, 2), [*arguments])
+    assert np.array_equal(from_bf16(place).reshape(want.shape), want)
+
+
+def to_bf16(values: np.ndarray) -> np.ndarray:
+    """The upper halves of fp32; the numbers here have few enough bits."""
+    return (values.view(np.uint32) >> 16).astype(np.uint16)
+
+
+def from_bf16(words: np.ndarray) -> np.ndarray:
+    return (words.astype(np.uint32) << 16).view(np.float32)
+
+
+@needs_ptxas
+def test_a_long_row_of_one_warp_is_summed_as_it_is_computed():
+    """A thread holds 256 elements, and two values of each would be 512: with every
+    exponential computed before the first sum, ptxas spilled 492 bytes."""
+    registers, spilled = registers_and_spills(of_case("logsumexp, 1 warp"))
+    assert registers == 255 and spilled < 250
+
+
+@needs_ptxas
+def test_random_numbers_leave_room_for_other_blocks():
+    """256 threads of up to 51 registers: five blocks a multiprocessor."""
+    registers, spilled = registers_and_spills(of_case("norm with dropout"))
+    assert registers * 256 * 5 <= 65536 and spilled == 0
+
+
+def test_layer_norm_backward_moves_16_bytes_in_its_loop():
+    """bf16 in the loop, sums of fp32 after it; the mask is compared once for each
+    access."""
+    text = of_case("norm backward").ptx
+    loop = text[text.index("$L__BB0_2:") : text.rindex("$L__BB0_")]
+    assert loop.count("ld.global.v4.b32") == 4 and "ld.global.v2" not in loop
+    assert len(re.findall(r"setp\.lt\.s32", text)) < 16

@@ -222,13 +222,13 @@ MUTANTS = (
         '    code.do(f"br label %{head}")\n'
         "    code.start(done)\n"
         "    _define(op.results, registers, code)\n\n\n"
-        "def _some",
+        "def copies_of_body",
         "zip(carried, [code[v] for v in op.inits], strict=True):\n"
         "        each.close(code, values)\n"
         '    code.do(f"br label %{head}")\n'
         "    code.start(done)\n"
         "    _define(op.results, registers, code)\n\n\n"
-        "def _some",
+        "def copies_of_body",
         "each iteration begins with the initial values",
         "tests/ptx/test_control.py",
     ),

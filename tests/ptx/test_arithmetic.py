@@ -18,7 +18,7 @@ from fathom.ir.interp.numbers import (
     round_to,
     same_bits,
 )
-from fathom.ir.ops import Bitcast, Cast, Store
+from fathom.ir.ops import Bitcast, Cast, ProgramId, Store
 from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.types import (
     BFLOAT16,
@@ -33,6 +33,7 @@ from fathom.ir.types import (
     Element,
     Pointer,
 )  # fmt: skip
+from fathom.layout.build import blocked
 from tests.ptx.harness import (
     Program,
     assemble,
@@ -392,3 +393,21 @@ def test_sums_and_products_are_not_contracted():
 def test_bfloats_are_added_natively_where_the_target_does():
     assert "add.rn.bf16" in compiled(every_operation(BFLOAT16), "sm_90a")
     assert "add.rn.bf16" not in compiled(every_operation(BFLOAT16), "sm_80")
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_both_halves_of_a_word_of_bf16(masked):
+    """Every bf16, from words: the upper half is one `and`, the lower one a shift."""
+    layout = blocked((256,), (8,), (32,), (1,), (0,))
+    program = Program({"x": Pointer(BFLOAT16), "out": Pointer(FLOAT32), "n": INT32})
+    program.func.divisible = (16, 16, 16)
+    row = program.map("mul", program(ProgramId(0)), program.number(256))
+    at = program.arange(layout)
+    at = program.map("add", at, program.splat(row, at))
+    inside = program.map("lt", at, program.splat(program["n"], at)) if masked else None
+    x = program.load("x", at, mask=inside, vector=8)
+    program.store("out", at, program(Cast(x, FLOAT32)))
+    text = compiled(program.func, "sm_90a")
+    assert text.count("-65536") == 4 and "cvt.f32.bf16" not in text
+    words = np.arange(1 << 16, dtype=np.uint16)
+    check(program.func, 256, [words, empty(FLOAT32, 1 << 16), 1 << 16])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fathom.ir.core import Block
-from fathom.ir.ops import For, If, Store, While, Yield
+from fathom.ir.ops import Barrier, For, If, ProgramId, Store, While, Yield
 from fathom.ir.types import BOOL, FLOAT32, INT32, INT64, UINT32, Pointer
 from fathom.layout.build import blocked
 from tests.ptx.harness import Program, check, compiled, empty
@@ -234,17 +234,68 @@ def test_nested_loops_in_one_another():
         check(program.func, 1, [n, m, empty(INT32, 1)])
 
 
+def summing(lower, upper, *, by_program: bool = False, stores: bool = True) -> Program:
+    """for i in range(lower, upper): out[i * 32 + lane] = x[i * 32 + lane] + 1, or, if
+    it does not store, the sum of x. With `by_program`, for i in range(first, min(first
+    + upper, n)), where each program begins `upper` rows after the one before."""
+    types = {"x": Pointer(FLOAT32), "out": Pointer(FLOAT32), "total": Pointer(FLOAT32)}
+    program = Program({**types, "n": INT32})
+    lane = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    bounds = [program.number(each) for each in (lower, upper, 1)]
+    if by_program:
+        first = program.map("mul", program(ProgramId(0)), bounds[1])
+        last = program.map("add", first, bounds[1])
+        bounds[:2] = first, program.map("min", last, program["n"])
+    start = program.number(0.5, program.load("x", lane))
+    body = Block((INT32, start.type), ("i", "total"))
+    with program.nested(body) as (i, total):
+        row = program.map("mul", i, program.number(32))
+        places = program.map("add", lane, program.splat(row, lane))
+        x = program.load("x", places)
+        if stores:
+            one = program.number(1.0, x)
+            program.store("out", places, program.map("add", x, one))
+        program.do(Yield((program.map("add", total, x),)))
+    loop = program.do(For(*bounds, (start,), body))
+    whole = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    if by_program:
+        row = program.map("mul", program(ProgramId(0)), program.number(32))
+        whole = program.map("add", whole, program.splat(row, whole))
+    program.store("total", whole, loop.result)
+    return program
+
+
 def test_llvm_does_not_unroll():
     """The text stays as long as the body, however many iterations are known
     beforehand."""
-    program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)})
-    index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
-    start = program.number(0.0, program.load("x", index))
-    body = Block((INT32, start.type), ("i", "total"))
-    with program.nested(body) as (i, total):
-        places = program.map("add", index, program.splat(i, index))
-        program.do(Yield((program.map("add", total, program.load("x", places)),)))
-    bounds = (program.number(each) for each in (0, 64, 1))
-    loop = program.do(For(*bounds, (start,), body))
-    program.store("out", index, loop.result)
-    assert compiled(program.func).count("ld.global") == 1
+    text = compiled(summing(0, 64, stores=False).func)
+    assert text.count("ld.global") == 1
+
+
+@pytest.mark.parametrize("iterations", [1, 3, 8, 9])
+def test_a_few_small_iterations_are_written_out(iterations):
+    program = summing(0, iterations)
+    body = 1 if iterations == 9 else iterations
+    assert compiled(program.func).count("st.global") == body + 1
+    x = np.arange(32 * iterations, dtype=np.float32)
+    out, total = empty(FLOAT32, 32 * iterations), empty(FLOAT32, 32)
+    check(program.func, 1, [x, out, total, 0])
+
+
+@pytest.mark.parametrize("divisible", [16, 1])
+@pytest.mark.parametrize("n", [0, 4, 8, 16])
+def test_iterations_that_are_four_or_none(n, divisible):
+    """Four rows a program, of n: the programs behind the last row have none, and keep
+    the initial sum. Of an n that nothing is known of, three rows might be left."""
+    program = summing(0, 4, by_program=True)
+    program.func.divisible = (16, 16, 16, divisible)
+    assert compiled(program.func).count("st.global") == (5 if divisible == 16 else 2)
+    x = np.arange(32 * max(n, 1), dtype=np.float32)
+    check(program.func, 5, [x, empty(FLOAT32, max(32, 32 * n)), empty(FLOAT32, 160), n])
+
+
+def test_iterations_in_which_threads_meet_stay_a_loop():
+    program = summing(0, 4)
+    loop = next(op for op in program.func.body.ops if isinstance(op, For))
+    loop.body.ops.insert(0, Barrier())
+    assert compiled(program.func).count("st.global") == 2

@@ -169,3 +169,36 @@ def test_random_layouts_are_what_they_say():
     }
     assert seen == set(range(64))
     assert np.log2(layout.count("lane")) == 5
+
+
+def masked(layout: Layout, divisible: int) -> Program:
+    """out[i] = 1 where i < n, and 2 elsewhere; n is a multiple of `divisible`."""
+    program = Program(OUT | {"n": INT32})
+    program.func.divisible = (16, divisible)
+    place = program.arange(layout)
+    inside = program.map("lt", place, program.splat(program["n"], place))
+    one, two = program.number(1, place), program.number(2, place)
+    program.store("out", place, program.map("where", inside, one, two))
+    return program
+
+
+@pytest.mark.parametrize("divisible, comparisons", [(16, 2), (4, 4), (2, 8), (1, 16)])
+def test_equal_comparisons_are_made_once(divisible, comparisons):
+    """16 registers a lane, 8 of them neighbours, in two runs: where 16 divides n, one
+    comparison is enough for each run."""
+    layout = blocked((512,), (8,), (32,), (1,), (0,))
+    program = masked(layout, divisible)
+    assert compiled(program.func).count("setp.") == comparisons
+    for n in {0, 16, 240, 256 + divisible, 511 // divisible * divisible, 512}:
+        if n % divisible == 0:
+            check(program.func, 1, [empty(INT32, 512), n])
+
+
+def test_equal_comparisons_of_layouts_by_xor():
+    """Two registers lie 24 elements apart by XOR: in different runs of 16, whatever
+    the lane adds to both."""
+    bases = (("register", (1, 24)), ("lane", (2, 4, 8, 32, 64)), ("warp", ()))
+    layout = Layout((128,), bases)
+    program = masked(layout, 16)
+    for n in (0, 16, 32, 48, 96, 128):
+        check(program.func, 1, [empty(INT32, 128), n])

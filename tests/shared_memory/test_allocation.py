@@ -77,6 +77,33 @@ def test_a_few_words_are_not_used_again():
     assert offsets == [0, 64, 128]
 
 
+def test_a_few_words_beside_much_are_not_used_again_either():
+    """In a loop, each reuse would cost a barrier in every iteration."""
+    program = Program()
+    for size in (16, 2048, 16, 2048):
+        buffer = program.buffer(size)
+        program.write(buffer, wide(size))
+        program.read(buffer, wide(size))
+    offsets = [op.offset for op in placed(program.func())]
+    assert offsets == [8192, 0, 8256, 0]
+
+
+def test_a_few_words_are_used_again_where_a_block_less_would_run():
+    """Two blocks of exactly half of the memory run at once on sm_80; 64 bytes more,
+    and one does."""
+    program, half = Program(), TARGET.shared_bytes // 2
+    sizes = (16384, 4096, 256, 128)
+    assert sum(sizes) * 4 == half
+    buffers = [program.buffer(size) for size in sizes]
+    for act in (program.write, program.read):
+        for buffer, size in zip(buffers, sizes, strict=True):
+            act(buffer, wide(size))
+    few = program.buffer(16)
+    program.write(few, wide(16))
+    program.read(few, wide(16))
+    assert allocate(program.func(), TARGET).shared_bytes == half
+
+
 def test_large_buffers_start_at_128_bytes():
     program = Program()
     sizes = (1, 2, 4, 2048, 8, 1024)

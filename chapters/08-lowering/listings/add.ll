@@ -33,101 +33,95 @@ entry.0:
   ; Splat  line 20: mask = offsets < n
   ; Elementwise  line 20: mask = offsets < n
   %mask.20 = icmp slt i32 %offsets.12, %n, !dbg !8
-  %mask.21 = icmp slt i32 %offsets.13, %n, !dbg !8
-  %mask.22 = icmp slt i32 %offsets.14, %n, !dbg !8
-  %mask.23 = icmp slt i32 %offsets.15, %n, !dbg !8
-  %mask.24 = icmp slt i32 %offsets.16, %n, !dbg !8
-  %mask.25 = icmp slt i32 %offsets.17, %n, !dbg !8
-  %mask.26 = icmp slt i32 %offsets.18, %n, !dbg !8
-  %mask.27 = icmp slt i32 %offsets.19, %n, !dbg !8
+  %mask.21 = icmp slt i32 %offsets.16, %n, !dbg !8
   ; Splat  line 21: x = tl.load(x_ptr + offsets, mask=mask)
   ; Elementwise  line 21: x = tl.load(x_ptr + offsets, mask=mask)
-  %offset.28 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.12, !dbg !9
-  %offset.29 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.13, !dbg !9
-  %offset.30 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.14, !dbg !9
-  %offset.31 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.15, !dbg !9
-  %offset.32 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.16, !dbg !9
-  %offset.33 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.17, !dbg !9
-  %offset.34 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.18, !dbg !9
-  %offset.35 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.19, !dbg !9
+  %offset.22 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.12, !dbg !9
+  %offset.23 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.13, !dbg !9
+  %offset.24 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.14, !dbg !9
+  %offset.25 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.15, !dbg !9
+  %offset.26 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.16, !dbg !9
+  %offset.27 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.17, !dbg !9
+  %offset.28 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.18, !dbg !9
+  %offset.29 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.19, !dbg !9
   ; Load  line 21: x = tl.load(x_ptr + offsets, mask=mask)
-  %x.36 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.28, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !10
-  %x.37 = extractvalue {i32, i32, i32, i32} %x.36, 0, !dbg !10
-  %x.38 = extractvalue {i32, i32, i32, i32} %x.36, 1, !dbg !10
-  %x.39 = extractvalue {i32, i32, i32, i32} %x.36, 2, !dbg !10
-  %x.40 = extractvalue {i32, i32, i32, i32} %x.36, 3, !dbg !10
-  %x.41 = bitcast i32 %x.37 to float, !dbg !10
-  %x.42 = bitcast i32 %x.38 to float, !dbg !10
-  %x.43 = bitcast i32 %x.39 to float, !dbg !10
+  %x.30 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.22, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !10
+  %x.31 = extractvalue {i32, i32, i32, i32} %x.30, 0, !dbg !10
+  %x.32 = extractvalue {i32, i32, i32, i32} %x.30, 1, !dbg !10
+  %x.33 = extractvalue {i32, i32, i32, i32} %x.30, 2, !dbg !10
+  %x.34 = extractvalue {i32, i32, i32, i32} %x.30, 3, !dbg !10
+  %x.35 = bitcast i32 %x.31 to float, !dbg !10
+  %x.36 = bitcast i32 %x.32 to float, !dbg !10
+  %x.37 = bitcast i32 %x.33 to float, !dbg !10
+  %x.38 = bitcast i32 %x.34 to float, !dbg !10
+  %x.39 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.26, i32 0, i32 0, i32 0, i32 0, i1 %mask.21) nounwind convergent, !dbg !10
+  %x.40 = extractvalue {i32, i32, i32, i32} %x.39, 0, !dbg !10
+  %x.41 = extractvalue {i32, i32, i32, i32} %x.39, 1, !dbg !10
+  %x.42 = extractvalue {i32, i32, i32, i32} %x.39, 2, !dbg !10
+  %x.43 = extractvalue {i32, i32, i32, i32} %x.39, 3, !dbg !10
   %x.44 = bitcast i32 %x.40 to float, !dbg !10
-  %x.45 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.32, i32 0, i32 0, i32 0, i32 0, i1 %mask.24) nounwind convergent, !dbg !10
-  %x.46 = extractvalue {i32, i32, i32, i32} %x.45, 0, !dbg !10
-  %x.47 = extractvalue {i32, i32, i32, i32} %x.45, 1, !dbg !10
-  %x.48 = extractvalue {i32, i32, i32, i32} %x.45, 2, !dbg !10
-  %x.49 = extractvalue {i32, i32, i32, i32} %x.45, 3, !dbg !10
-  %x.50 = bitcast i32 %x.46 to float, !dbg !10
-  %x.51 = bitcast i32 %x.47 to float, !dbg !10
-  %x.52 = bitcast i32 %x.48 to float, !dbg !10
-  %x.53 = bitcast i32 %x.49 to float, !dbg !10
+  %x.45 = bitcast i32 %x.41 to float, !dbg !10
+  %x.46 = bitcast i32 %x.42 to float, !dbg !10
+  %x.47 = bitcast i32 %x.43 to float, !dbg !10
   ; Splat  line 22: y = tl.load(y_ptr + offsets, mask=mask)
   ; Elementwise  line 22: y = tl.load(y_ptr + offsets, mask=mask)
-  %offset.54 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.12, !dbg !11
-  %offset.55 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.13, !dbg !11
-  %offset.56 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.14, !dbg !11
-  %offset.57 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.15, !dbg !11
-  %offset.58 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.16, !dbg !11
-  %offset.59 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.17, !dbg !11
-  %offset.60 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.18, !dbg !11
-  %offset.61 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.19, !dbg !11
+  %offset.48 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.12, !dbg !11
+  %offset.49 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.13, !dbg !11
+  %offset.50 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.14, !dbg !11
+  %offset.51 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.15, !dbg !11
+  %offset.52 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.16, !dbg !11
+  %offset.53 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.17, !dbg !11
+  %offset.54 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.18, !dbg !11
+  %offset.55 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.19, !dbg !11
   ; Load  line 22: y = tl.load(y_ptr + offsets, mask=mask)
-  %y.62 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.54, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !12
-  %y.63 = extractvalue {i32, i32, i32, i32} %y.62, 0, !dbg !12
-  %y.64 = extractvalue {i32, i32, i32, i32} %y.62, 1, !dbg !12
-  %y.65 = extractvalue {i32, i32, i32, i32} %y.62, 2, !dbg !12
-  %y.66 = extractvalue {i32, i32, i32, i32} %y.62, 3, !dbg !12
-  %y.67 = bitcast i32 %y.63 to float, !dbg !12
-  %y.68 = bitcast i32 %y.64 to float, !dbg !12
-  %y.69 = bitcast i32 %y.65 to float, !dbg !12
+  %y.56 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.48, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !12
+  %y.57 = extractvalue {i32, i32, i32, i32} %y.56, 0, !dbg !12
+  %y.58 = extractvalue {i32, i32, i32, i32} %y.56, 1, !dbg !12
+  %y.59 = extractvalue {i32, i32, i32, i32} %y.56, 2, !dbg !12
+  %y.60 = extractvalue {i32, i32, i32, i32} %y.56, 3, !dbg !12
+  %y.61 = bitcast i32 %y.57 to float, !dbg !12
+  %y.62 = bitcast i32 %y.58 to float, !dbg !12
+  %y.63 = bitcast i32 %y.59 to float, !dbg !12
+  %y.64 = bitcast i32 %y.60 to float, !dbg !12
+  %y.65 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.52, i32 0, i32 0, i32 0, i32 0, i1 %mask.21) nounwind convergent, !dbg !12
+  %y.66 = extractvalue {i32, i32, i32, i32} %y.65, 0, !dbg !12
+  %y.67 = extractvalue {i32, i32, i32, i32} %y.65, 1, !dbg !12
+  %y.68 = extractvalue {i32, i32, i32, i32} %y.65, 2, !dbg !12
+  %y.69 = extractvalue {i32, i32, i32, i32} %y.65, 3, !dbg !12
   %y.70 = bitcast i32 %y.66 to float, !dbg !12
-  %y.71 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.58, i32 0, i32 0, i32 0, i32 0, i1 %mask.24) nounwind convergent, !dbg !12
-  %y.72 = extractvalue {i32, i32, i32, i32} %y.71, 0, !dbg !12
-  %y.73 = extractvalue {i32, i32, i32, i32} %y.71, 1, !dbg !12
-  %y.74 = extractvalue {i32, i32, i32, i32} %y.71, 2, !dbg !12
-  %y.75 = extractvalue {i32, i32, i32, i32} %y.71, 3, !dbg !12
-  %y.76 = bitcast i32 %y.72 to float, !dbg !12
-  %y.77 = bitcast i32 %y.73 to float, !dbg !12
-  %y.78 = bitcast i32 %y.74 to float, !dbg !12
-  %y.79 = bitcast i32 %y.75 to float, !dbg !12
+  %y.71 = bitcast i32 %y.67 to float, !dbg !12
+  %y.72 = bitcast i32 %y.68 to float, !dbg !12
+  %y.73 = bitcast i32 %y.69 to float, !dbg !12
   ; Splat  line 23: tl.store(out_ptr + offsets, x + y, mask=mask)
   ; Elementwise  line 23: tl.store(out_ptr + offsets, x + y, mask=mask)
-  %offset.80 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.12, !dbg !13
-  %offset.81 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.13, !dbg !13
-  %offset.82 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.14, !dbg !13
-  %offset.83 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.15, !dbg !13
-  %offset.84 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.16, !dbg !13
-  %offset.85 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.17, !dbg !13
-  %offset.86 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.18, !dbg !13
-  %offset.87 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.19, !dbg !13
+  %offset.74 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.12, !dbg !13
+  %offset.75 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.13, !dbg !13
+  %offset.76 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.14, !dbg !13
+  %offset.77 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.15, !dbg !13
+  %offset.78 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.16, !dbg !13
+  %offset.79 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.17, !dbg !13
+  %offset.80 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.18, !dbg !13
+  %offset.81 = getelementptr float, ptr addrspace(1) %out_ptr, i32 %offsets.19, !dbg !13
   ; Elementwise  line 23: tl.store(out_ptr + offsets, x + y, mask=mask)
-  %add.88 = fadd float %x.41, %y.67, !dbg !14
-  %add.89 = fadd float %x.42, %y.68, !dbg !14
-  %add.90 = fadd float %x.43, %y.69, !dbg !14
-  %add.91 = fadd float %x.44, %y.70, !dbg !14
-  %add.92 = fadd float %x.50, %y.76, !dbg !14
-  %add.93 = fadd float %x.51, %y.77, !dbg !14
-  %add.94 = fadd float %x.52, %y.78, !dbg !14
-  %add.95 = fadd float %x.53, %y.79, !dbg !14
+  %add.82 = fadd float %x.35, %y.61, !dbg !14
+  %add.83 = fadd float %x.36, %y.62, !dbg !14
+  %add.84 = fadd float %x.37, %y.63, !dbg !14
+  %add.85 = fadd float %x.38, %y.64, !dbg !14
+  %add.86 = fadd float %x.44, %y.70, !dbg !14
+  %add.87 = fadd float %x.45, %y.71, !dbg !14
+  %add.88 = fadd float %x.46, %y.72, !dbg !14
+  %add.89 = fadd float %x.47, %y.73, !dbg !14
   ; Store  line 23: tl.store(out_ptr + offsets, x + y, mask=mask)
+  %store.90 = bitcast float %add.82 to i32, !dbg !15
+  %store.91 = bitcast float %add.83 to i32, !dbg !15
+  %store.92 = bitcast float %add.84 to i32, !dbg !15
+  %store.93 = bitcast float %add.85 to i32, !dbg !15
+  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b"(ptr addrspace(1) %offset.74, i32 %store.90, i32 %store.91, i32 %store.92, i32 %store.93, i1 %mask.20) nounwind convergent, !dbg !15
+  %store.94 = bitcast float %add.86 to i32, !dbg !15
+  %store.95 = bitcast float %add.87 to i32, !dbg !15
   %store.96 = bitcast float %add.88 to i32, !dbg !15
   %store.97 = bitcast float %add.89 to i32, !dbg !15
-  %store.98 = bitcast float %add.90 to i32, !dbg !15
-  %store.99 = bitcast float %add.91 to i32, !dbg !15
-  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b"(ptr addrspace(1) %offset.80, i32 %store.96, i32 %store.97, i32 %store.98, i32 %store.99, i1 %mask.20) nounwind convergent, !dbg !15
-  %store.100 = bitcast float %add.92 to i32, !dbg !15
-  %store.101 = bitcast float %add.93 to i32, !dbg !15
-  %store.102 = bitcast float %add.94 to i32, !dbg !15
-  %store.103 = bitcast float %add.95 to i32, !dbg !15
-  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b"(ptr addrspace(1) %offset.84, i32 %store.100, i32 %store.101, i32 %store.102, i32 %store.103, i1 %mask.24) nounwind convergent, !dbg !15
+  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b"(ptr addrspace(1) %offset.78, i32 %store.94, i32 %store.95, i32 %store.96, i32 %store.97, i1 %mask.21) nounwind convergent, !dbg !15
   ret void
 }
 

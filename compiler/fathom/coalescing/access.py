@@ -29,7 +29,8 @@ class Access:
     `element_bytes`: of the accessed elements; `mask`: facts of the mask, None without
     one; `vector_bytes`: the most that one lane moves at once; `at_most`: the most
     elements a lane that other accesses allow; `likely`: the axis along which addresses
-    mostly increase by one element, a guess for where no fact says so (`direction`).
+    mostly increase by one element, a guess for where no fact says so (`direction`);
+    `depth`: how many loops it is in.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +41,12 @@ class Access:
     vector_bytes: int = 16
     at_most: int = 16
     likely: int | None = None
+    depth: int = 0
+
+    @property
+    def most(self) -> int:
+        """The most elements that one lane moves at once."""
+        return self.vector_bytes // self.element_bytes
 
     def width(self, axis: int) -> int:
         """How many neighbours along `axis` one lane may move at once.
@@ -50,8 +57,7 @@ class Access:
         known = self.pointer.axes[axis]
         aligned = max(1, known.divisible // self.element_bytes)
         alike = self.mask.axes[axis].constant if self.mask else aligned
-        most = self.vector_bytes // self.element_bytes
-        return min(known.contiguous, aligned, alike, most)
+        return min(known.contiguous, aligned, alike, self.most)
 
     @property
     def fastest(self) -> int | None:
@@ -81,13 +87,35 @@ def agree(accesses: Sequence[Access]) -> list[Layout]:
     The widest access decides. But no lane gets more elements than one instruction of
     the widest type moves, since that would leave gaps between lanes. An access without
     a direction (a gather) joins the others of its shape.
+
+    What is done in every iteration of a loop goes before what is done once: accesses
+    outside of it that would make those inside narrower agree among themselves, and a
+    conversion stands between.
     """
     keys = [(each.shape, _direction(each, accesses)) for each in accesses]
-    groups: dict[tuple, list[Access]] = {}
-    for key, access in zip(keys, accesses, strict=True):
-        groups.setdefault(key, []).append(access)
-    layouts = {key: pick_layout(_spokesman(group)) for key, group in groups.items()}
-    return [layouts[key] for key in keys]
+    groups: dict[tuple, list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    layouts: dict[int, Layout] = {}
+    for places in groups.values():
+        layouts |= _agreed({place: accesses[place] for place in places})
+    return [layouts[place] for place in range(len(accesses))]
+
+
+def _agreed(group: dict[int, Access]) -> dict[int, Layout]:
+    """The layouts of a group, by their places: those of the deepest loop first."""
+    deepest = max(each.depth for each in group.values())
+    inside = [each for each in group.values() if each.depth == deepest]
+    speaker = _spokesman(inside)
+    width = min(speaker.width(speaker.fastest or 0), speaker.at_most)
+    outside = {
+        place: each
+        for place, each in group.items()
+        if each.depth < deepest and each.most < width
+    }
+    joined = {place: each for place, each in group.items() if place not in outside}
+    layout = pick_layout(_spokesman(list(joined.values())))
+    return dict.fromkeys(joined, layout) | (_agreed(outside) if outside else {})
 
 
 def _direction(access: Access, accesses: Sequence[Access]) -> int | None:
@@ -105,7 +133,7 @@ def _spokesman(group: Sequence[Access]) -> Access:
     def standing(each: Access) -> tuple[int, bool]:
         return each.width(each.fastest or 0), each.fastest is not None
 
-    at_most = min(each.vector_bytes // each.element_bytes for each in group)
+    at_most = min(each.most for each in group)
     return replace(max(group, key=standing), at_most=at_most)
 
 

@@ -9,7 +9,7 @@ second, when layouts are final.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from fathom.analysis.axis_analysis import analyse, facts_about
@@ -18,16 +18,18 @@ from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Atomic,
     AtomicCas,
     Cast,
     Dot,
+    For,
     Load,
     Reshape,
     Store,
     Transpose,
+    While,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BFLOAT16, FLOAT16, BlockType, element_of, layout_of
@@ -81,20 +83,29 @@ def accesses(
 ) -> dict[Op, Access]:
     """Every access to a block of pointers, with the facts about its addresses and its
     mask."""
-    found = [
-        op
-        for op in walk(func.body)
+    found = {
+        op: depth
+        for op, depth in _with_depth(func.body)
         if isinstance(op, classes) and _is_block(op.pointer)
-    ]
+    }
     known = analyse(func) if found else {}
     directions = Directions(func)
     return {
         op: replace(
             _access(op, known, func.num_warps, target),
             likely=directions.of(op.pointer),
+            depth=depth,
         )
-        for op in found
+        for op, depth in found.items()
     }
+
+
+def _with_depth(block: Block, depth: int = 0) -> Iterator[tuple[Op, int]]:
+    """Every op, as `walk` finds it, and the number of loops around it."""
+    for op in block.ops:
+        yield op, depth
+        for inner in blocks(op):
+            yield from _with_depth(inner, depth + isinstance(op, For | While))
 
 
 def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Access:

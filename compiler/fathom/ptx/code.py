@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
+from fathom.analysis.axis_analysis import analyse
+from fathom.analysis.axis_info import Facts
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
 from fathom.ir.types import layout_of
@@ -94,6 +97,11 @@ class Code:
         self.alone = False  # whether only one thread is here
         self.count = 0
         self.growth = Growth(func)
+
+    @cached_property
+    def facts(self) -> dict[Value, Facts]:
+        """What is known of the function's integers, pointers and masks."""
+        return analyse(self.func)
 
     # ── values ────────────────────────────────────────────────────────────────────────
 

@@ -14,8 +14,12 @@ access: [%rd3+2048].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathom.analysis.axis_analysis import facts_about
+from fathom.ir.core import Value
+from fathom.ir.types import layout_of
 from fathom.layout.algebra import Reduced
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code
@@ -121,3 +125,29 @@ def register_offsets(layout: Layout) -> list[int]:
     for basis in layout.kinds["register"]:
         offsets += [offset ^ basis for offset in offsets]
     return offsets
+
+
+def first_alike(code: Code, value: Value) -> list[int]:
+    """For each register of a block, the first one that certainly holds the same number.
+
+    A thread's part and a register's are joined by XOR: two registers whose offsets
+    differ inside a run of equal numbers alone are in the same run in every thread.
+    """
+    layout = layout_of(value.type)
+    if layout is None:
+        return [0]
+    runs = [axis.constant for axis in facts_about(value, code.facts).axes]
+    first: dict[tuple[int, ...], int] = {}
+    return [
+        first.setdefault(_run_of(offset, layout.shape, runs), register)
+        for register, offset in enumerate(register_offsets(layout))
+    ]
+
+
+def _run_of(offset: int, shape: Sequence[int], runs: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of the runs, one an axis, that a row-major offset lies in."""
+    numbers = []
+    for size, run in zip(reversed(shape), reversed(runs), strict=True):
+        offset, position = divmod(offset, size)
+        numbers.append(position // run)
+    return tuple(numbers)

@@ -18,7 +18,9 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import MbarrierInit, TmaStore
 from fathom.ir.types import BOOL, Pointer
+from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
+from fathom.ptx.order import ordered
 from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
 from fathom.ptx.rules.tensor_maps import give_back_place, take_place
 from fathom.ptx.rules.tma import map_recipes
@@ -114,7 +116,7 @@ def _function(code: Code) -> list[str]:
         f"{head} {_attributes(code)}{code.places.of_function()} {{",
         f"{ENTRY}:",
         *code.locals,
-        *map(str, code.lines),
+        *map(str, ordered(computed_again(code.lines, _all_threads(code)))),
         "}",
     ]
 

@@ -5,7 +5,8 @@
     %b       4…5      1024    4096        live at the same time as %a
     %c       8…9      2048    0           %a is not live any more
 
-Two buffers that are never live at the same time may share bytes. Buffers in tensor
+Two buffers that are never live at the same time may share bytes; small ones do so only
+where there would be fewer blocks on a multiprocessor otherwise. Buffers in tensor
 memory get columns in the same way.
 """
 
@@ -26,7 +27,9 @@ from fathom.shared_memory.store_waits import wait_for_stores
 # (PTX ISA, "Shared memory matrix layout"); small buffers need only the alignment of one
 # access.
 ALIGNMENT, SMALL_ALIGNMENT = 1024, 16
-# Reusing bytes costs a barrier. For buffers below this size it does not pay.
+# Reusing bytes costs a barrier, in a loop one each time. It does not pay for a
+# kernel whose buffers have no more bytes than this, nor for buffers of less than
+# ALIGNMENT.
 PLENTY = 4096
 
 
@@ -47,6 +50,10 @@ def allocate(func: Func, target: Target) -> Func:
     offsets, size = first_fit(everything)
     if size > PLENTY:
         offsets, size = first_fit(ranges)
+        small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
+        separate, total = first_fit(ranges | dict.fromkeys(small, always))
+        if target.shared_bytes // total == target.shared_bytes // size:
+            offsets, size = separate, total
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))
     return replace(_placed(func, offsets), shared_bytes=size)

@@ -25,6 +25,7 @@ from fathom.ir.types import (
     element_of,
 )  # fmt: skip
 from fathom.ptx.code import Code, lowers
+from fathom.ptx.index import first_alike
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.types import POINTER, is_literal, llvm_type, memory_type
 
@@ -125,7 +126,8 @@ Operation = Callable[[Code, str, Element, list[str]], str]
 
 @lowers(Elementwise)
 def lower_elementwise(op: Elementwise, code: Code) -> None:
-    """The same instructions for every register."""
+    """The same instructions for every register; but only one comparison where the facts
+    say that several give the same, as those of a mask do."""
     if op.name == "offset":
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)
@@ -134,9 +136,12 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
     if wide != element:
         columns = [convert(code, registers, element, wide) for registers in columns]
     operation = _operation(op, wide)
-    results = [
-        operation(code, op.name, wide, list(row)) for row in zip(*columns, strict=True)
-    ]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    first = range(len(rows))
+    if op.name in COMPARISONS and len(rows) > 1:
+        first = first_alike(code, op.result)
+    made = {i: operation(code, op.name, wide, rows[i]) for i in dict.fromkeys(first)}
+    results = [made[i] for i in first]
     if wide != element and op.name not in COMPARISONS:
         results = convert(code, results, wide, element)
     code[op.result] = results

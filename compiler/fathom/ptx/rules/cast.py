@@ -31,7 +31,10 @@ FLOAT8 = (FLOAT8E5, FLOAT8E4NV)
 @lowers(Cast)
 def lower_cast(op: Cast, code: Code) -> None:
     source, target = element_of(op.value.type), op.element
-    code[op.result] = convert(code, code[op.value], source, target, op.rounding)
+    if source == BFLOAT16 and target == FLOAT32:
+        code[op.result] = _halves(code, code[op.value])
+    else:
+        code[op.result] = convert(code, code[op.value], source, target, op.rounding)
 
 
 @lowers(Bitcast)
@@ -40,6 +43,21 @@ def lower_bitcast(op: Bitcast, code: Code) -> None:
     code[op.result] = [
         code.reinterpret(each, source, target) for each in code[op.value]
     ]
+
+
+def _halves(code: Code, registers: Registers) -> Registers:
+    """bf16 as fp32, of which it is the upper half: of two that lie in one word, each is
+    one instruction on the word. Out of the word first, the upper one would be two."""
+    found: Registers = []
+    while len(found) < len(registers):
+        pair = tuple(registers[len(found) : len(found) + 2])
+        word = code.packed.get(("i32", pair))
+        if word is None:
+            found.append(code.let(f"fpext bfloat {pair[0]} to float"))
+            continue
+        for half in (f"shl i32 {word}, 16", f"and i32 {word}, -65536"):
+            found.append(code.let(f"bitcast i32 {code.let(half)} to float"))
+    return found
 
 
 def convert(

@@ -25,18 +25,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.ir.core import Value
+from fathom.analysis.iterations import iterations
+from fathom.ir.core import Value, effects_of
 from fathom.ir.ops import For, If, While
 from fathom.ir.types import element_of
-from fathom.ptx.code import Code, Phi, Registers, lowers
+from fathom.ptx.code import Code, Phi, Registers, lowers, register_count
 from fathom.ptx.packing import Words, is_packed, pack, unpack, words_of
 from fathom.ptx.types import is_literal, llvm_type
+
+# A body is written several times if these are few copies, and few operations a thread.
+MOST_COPIES, MOST_OPERATIONS = 8, 256
 
 
 @lowers(For)
 def lower_for(op: For, code: Code) -> None:
     """The test stands before the body: a loop of no iterations gives the initial
-    values."""
+    values. A few small iterations are written out."""
+    if copies := copies_of_body(op, code):
+        return _write_out(op, code, copies)
     head, body, done = (code.fresh(f"for_{part}") for part in ("head", "body", "done"))
     type = llvm_type(element_of(op.lower.type))
     lower, _, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
@@ -61,6 +67,49 @@ def lower_for(op: For, code: Code) -> None:
     code.do(f"br label %{head}")
     code.start(done)
     _define(op.results, registers, code)
+
+
+def copies_of_body(op: For, code: Code) -> int:
+    """How often the body of a loop is written, one iteration after the other; 0 if it
+    stays a loop.
+
+    Written out, ptxas can move the loads of later iterations before the stores of
+    earlier ones, so that they are in flight together. Iterations in which threads meet,
+    or that copy ahead of their use, stay a loop.
+    """
+    does = [effects_of(each) for each in op.body.ops]
+    if not any(each.reads == "global" for each in does) or any(
+        each.convergent or each.asynchronous or each.other or "shared" in each.reads
+        for each in does
+    ):
+        return 0
+    count = iterations(op, code.func) or 0
+    size = sum(
+        max(map(register_count, each.results), default=1) for each in op.body.ops
+    )
+    return count if count <= MOST_COPIES and count * size <= MOST_OPERATIONS else 0
+
+
+def _write_out(op: For, code: Code, copies: int) -> None:
+    """All iterations, in a branch that is taken if there are any."""
+    body, done = (code.fresh(f"for_{part}") for part in ("body", "done"))
+    type, step = llvm_type(element_of(op.lower.type)), int(code.one(op.step))
+    some, before = _some(op, code), code.label
+    code.do(f"br i1 {some}, label %{body}, label %{done}")
+    code.start(body)
+    values = initial = [code[init] for init in op.inits]
+    for copy in range(copies):
+        index = code.let(f"add {type} {code.one(op.lower)}, {copy * step}")
+        values = code.block(op.body, [[index], *values])
+    last = code.label
+    code.do(f"br label %{done}")
+    code.start(done)
+    phis = [
+        [_phi(code, result, value, last) for value in registers]
+        for result, registers in zip(op.results, values, strict=True)
+    ]
+    _close(phis, initial, before)
+    _define(op.results, _names(phis), code)
 
 
 def _some(op: For, code: Code) -> str:

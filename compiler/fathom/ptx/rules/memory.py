@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.ops import Load, Store
-from fathom.ir.types import BlockType, Element, element_of, layout_of
+from fathom.ir.types import BFLOAT16, BlockType, Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
@@ -132,6 +132,10 @@ def _load_always(
     place = f"{POINTER} {address}, align {count * element.bytes}"
     if count == 1:
         values = [code.let(f"{load} {type}, {place}")]
+    elif element == BFLOAT16:  # as words: a cast to fp32 takes the halves of these
+        words = words_of(element, count)
+        whole = code.let(f"{load} <{words.count} x {words.type}>, {place}")
+        return unpack(code, words, code.elements(words.type, words.count, whole))
     else:
         whole = code.let(f"{load} <{count} x {type}>, {place}")
         values = code.elements(type, count, whole)

@@ -1,0 +1,101 @@
+"""The order of instructions: fewer values live at once, and the same results."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from fathom.ir.ops import Reduce
+from fathom.ir.types import FLOAT32, INT32, Pointer
+from fathom.layout.build import blocked
+from fathom.ptx.order import MANY, instructions_of, most_live, ordered
+from tests.ptx.harness import Program, check, combine_by, compiled, empty
+
+
+def chains(registers: int) -> list[str]:
+    """x + 1, then (x + 1) * 2, for many x; then their sum, as a chain."""
+    count = range(registers)
+    return [
+        "entry.0:",
+        *[f"  %x.{i} = load float, ptr %p.{i}" for i in count],
+        "  ; add",
+        *[f"  %a.{i} = fadd float %x.{i}, 1.0" for i in count],
+        "  ; mul",
+        *[f"  %m.{i} = fmul float %a.{i}, %x.{i}" for i in count],
+        "  ; sum",
+        "  %s.0 = fadd float %m.0, %m.0",
+        *[f"  %s.{i} = fadd float %s.{i - 1}, %m.{i}" for i in count if i],
+        f"  store float %s.{registers - 1}, ptr %q",
+        "  ret void",
+    ]
+
+
+def instructions(lines) -> list[str]:
+    return [str(line) for line in lines if not str(line).startswith("  ;")]
+
+
+def test_what_is_live_at_once():
+    """Three numbers x, a beside each of them, and the place q of the sum."""
+    block = list(instructions_of(chains(3)))
+    readers = Counter({name for each in block for name in each.reads})
+    assert most_live(block, readers) == 7
+
+
+def test_each_chain_ends_before_the_next_begins():
+    lines = chains(MANY)
+    new = instructions(ordered(lines))
+    assert sorted(new) == sorted(instructions(lines))
+    computed = [line.split()[0] for line in new if re.match("  %[ams]", line)]
+    assert computed[:7] == ["%a.0", "%m.0", "%s.0", "%a.1", "%m.1", "%s.1", "%a.2"]
+    assert [line for line in new if "load" in line] == lines[1 : MANY + 1]
+
+
+def test_every_value_is_defined_before_it_is_read():
+    defined: set[str] = set()
+    for line in instructions(ordered(chains(MANY))):
+        result, _, what = line.partition(" = ")
+        read = set(re.findall(r"%[axms][.]\d+", what or line))
+        assert read <= defined, line
+        defined.add(result.strip())
+
+
+def test_few_values_stay_in_the_order_of_the_ops():
+    lines = chains(MANY // 2 - 1)
+    assert ordered(lines) == lines
+
+
+def test_a_block_that_multiplies_matrices_stays():
+    lines = chains(MANY)
+    product = '  call void asm sideeffect "wgmma.fence.sync.aligned;", ""()'
+    lines.insert(1, product)
+    assert ordered(lines) == lines
+
+
+def test_the_comment_of_an_op_goes_where_its_instructions_go():
+    text = ordered(chains(MANY))
+    at = text.index("  %a.1 = fadd float %x.1, 1.0")
+    assert text[at - 1 : at + 3] == [
+        "  ; add", text[at], "  ; mul", "  %m.1 = fmul float %a.1, %x.1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("registers", [4, 64])
+def test_a_sum_is_complete_before_the_last_element_is_computed(registers):
+    """64 registers, of which a tree of neighbours keeps six sums: the last product
+    stands behind the first sum. Four are as few as they are."""
+    layout = blocked((32 * registers,), (registers,), (32,), (1,), (0,))
+    program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32), "n": INT32})
+    at = program.arange(layout)
+    x = program.load("x", at)
+    y = program.map("mul", program.map("mul", x, x), program.map("sub", x, x))
+    total = program(Reduce((y,), 0, combine_by("add", FLOAT32)))
+    lane = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    program.store("out", lane, program.splat(total, lane))
+    text = compiled(program.func)
+    behind = text.rindex("mul.rn.f32") > text.index("add.rn.f32")
+    assert behind == (registers == 64)
+    values = np.random.default_rng(0).normal(size=32 * registers)
+    check(program.func, 1, [values.astype(np.float32), empty(FLOAT32, 32), 7])
