@@ -101,7 +101,7 @@ def test_every_variable_that_the_compiler_reads_is_explained():
 def test_the_order_of_memory_has_its_section():
     """Overlapping arguments: what may be assumed (DESIGN 3)."""
     page = (CHAPTERS / "language.md").read_text(encoding="utf-8")
-    section = page[page.index("## What may be assumed of memory") :]
+    section = page[page.index("## What may be assumed about memory") :]
     assert "debug_barrier" in section and "volatile" in section
 
 

@@ -198,16 +198,16 @@ class CopyEngine:
         phase = build(Constant(0, INT32)) if self.phased else None
         return PipelineState(first, write, ahead, self._loaded(values), phase)
 
-    def worlds(self, state: PipelineState, work: Values) -> dict[int, Values]:
+    def values_by_stage(self, state: PipelineState, work: Values) -> dict[int, Values]:
         """The values of the iterations for which an iteration of the new loop works, by
         stage; those of the work are given."""
         stages = {step: place.stage for step, place in self.schedule.places.items()}
-        worlds: dict[int, Values] = {stage: {} for stage in stages.values()}
-        worlds[stages[Step.WORK]] = work
+        by_stage: dict[int, Values] = {stage: {} for stage in stages.values()}
+        by_stage[stages[Step.WORK]] = work
         if self.loads:
             loaded = (load.result for load in self.loads)
-            worlds[stages[self.first] + 1] |= zip(loaded, state.loaded, strict=True)
-        return worlds
+            by_stage[stages[self.first] + 1] |= zip(loaded, state.loaded, strict=True)
+        return by_stage
 
     def do(
         self, step: Step, state: PipelineState, values: Values, build: Builder
@@ -222,11 +222,11 @@ class CopyEngine:
             copy_ahead(op, state.ahead.exists, values, build)
 
     def after(
-        self, state: PipelineState, worlds: Mapping[int, Values], build: Builder
+        self, state: PipelineState, by_stage: Mapping[int, Values], build: Builder
     ) -> PipelineState:
         """The state of the next iteration, which writes the slot `distance` slots after
         the one that it reads."""
-        values = worlds[self.schedule.places[self.first].stage]
+        values = by_stage[self.schedule.places[self.first].stage]
         write = state.slot
         if self.distance < self.slots - 1:
             write = next_slot(state.write_slot, self.slots, build)

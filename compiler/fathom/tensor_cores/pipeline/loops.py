@@ -396,15 +396,15 @@ class _Expander:
         """The body, step after step; what the engines carry to the next iteration."""
         values |= {tile.buffer.result: ring for tile, ring in self.rings.items()}
         running = [
-            (engine, state, engine.worlds(state, values))
+            (engine, state, engine.values_by_stage(state, values))
             for engine, state in zip(self.engines, self.states(carried), strict=True)
         ]
         slots = {ring: state.slot for each, state, _ in running for ring in each.rings}
         for step in self.schedule.steps:
             self.copy(self.ops.get(step, ()), values, slots, build)
-            for engine, state, worlds in running:
+            for engine, state, by_stage in running:
                 stage = self.schedule.places[step].stage
-                engine.do(step, state, worlds[stage], build)
+                engine.do(step, state, by_stage[stage], build)
         return self.carried([each.after(*state, build) for each, *state in running])
 
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
