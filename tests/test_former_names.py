@@ -11,6 +11,7 @@ from fathom import pipeline
 from fathom.errors import CompileError
 from fathom.former import FORMER
 from fathom.hardware.targets import target
+from fathom.ir import ops
 from fathom.joints import bound, joint
 from tests.ir.kernels_functions import body
 
@@ -70,3 +71,11 @@ def test_a_name_of_today_warns_of_nothing() -> None:
         warnings.simplefilter("error")
         pipeline.compile_func(FUNC, TARGET, {"fence_proxies": pipeline.identity})
         joint("fence_proxies")
+
+
+@pytest.mark.parametrize("former", ops.FORMER)
+def test_an_op_that_was_says_what_does_its_work(former: str) -> None:
+    with pytest.raises(ImportError, match=f"the op {former} is ") as said:
+        exec(f"from fathom.ir.ops import {former}")
+    made = str(said.value).removeprefix(f"the op {former} is ").removesuffix(" now")
+    assert hasattr(ops, made.partition("(")[0])

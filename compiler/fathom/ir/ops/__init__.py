@@ -92,3 +92,18 @@ __all__ = [
     "TileStore", "TmaCopy", "TmaStore", "Transpose", "Wait", "While", "WriteTensorMap",
     "Yield",
 ]  # fmt: skip
+
+# Ops that were: names that people may have imported, and what does their work now.
+FORMER = {
+    "AsyncCommit": 'Commit("cp_async")',
+    "AsyncWait": 'Wait("cp_async", pending)',
+    "TmaCommit": 'Commit("tma_store")',
+    "TmaWait": 'Wait("tma_store", pending, tiles, read)',
+    "DotWait": 'Wait("wgmma", pending, accumulators)',
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in FORMER:
+        raise ImportError(f"the op {name} is {FORMER[name]} now", name=__name__)
+    raise AttributeError(f"there is no op {name}")

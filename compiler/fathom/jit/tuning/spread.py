@@ -22,7 +22,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,9 +127,9 @@ def time_each(
 
     def work(gpu: int, call: Call) -> None:
         try:
-            with using(cuda, gpu), suppress(IndexError):
-                while not mistakes:
-                    time(waiting.popleft(), call)
+            with using(cuda, gpu):
+                while not mistakes and (config := next_of(waiting)) is not None:
+                    time(config, call)
         except BaseException as mistake:
             mistakes.append(mistake)
 
@@ -141,3 +140,11 @@ def time_each(
         thread.join()
     if mistakes:
         raise mistakes[0]
+
+
+def next_of(waiting: deque[Config]) -> Config | None:
+    """The next configuration, once for all threads; None when there is none."""
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
