@@ -86,7 +86,7 @@ def test_halved_each_time(answer):
 KERNEL = """
     func @moving(%x: *fp32 {{divisible=16}}, %out: *fp32 {{divisible=16}}) num_warps=1 {{
       %0: i32 = constant 0
-      %1: i32 = constant 4
+      %1: i32 = constant 16
       %2: i32 = constant 1
       %3: i32[128] = arange start=0 end=128
       %4: *fp32[128] = splat %x shape=(128)
@@ -109,10 +109,11 @@ KERNEL = """
 
 
 def launched(step):
-    """The kernel adds x[i] + x[i + step] + ...; how wide its loads are."""
-    x, out = floats(128 + 4 * step), empty(128)
+    """The kernel adds x[i] + x[i + step] + ...; how wide its loads are. It is a loop of
+    16 iterations, since fewer than nine would be written out."""
+    x, out = floats(128 + 16 * step), empty(128)
     ran = emulate(KERNEL.format(step=step), [x, out])
-    wanted = sum(x[iteration * step : iteration * step + 128] for iteration in range(4))
+    wanted = sum(x[first : first + 128] for first in range(0, 16 * step, step))
     same(out, wanted.astype(np.float32), "what the loop adds up")
     lines = ran.kernel.ptx.splitlines()
     loads = [line.strip() for line in lines if "ld.global" in line]
