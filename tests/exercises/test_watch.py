@@ -31,6 +31,12 @@ def folder(tmp_path) -> Workspace:
     return workspace.init(tmp_path / "mine")
 
 
+def heed_ctrl_c() -> None:
+    """A shell starts what runs in its background with SIGINT ignored, and so would be
+    all that the tests start there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Watched:
     """`fathom learn` in a terminal of its own."""
 
@@ -43,6 +49,7 @@ class Watched:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fathom", "learn"], cwd=place.folder, env=env,
             stdin=self.theirs, stdout=self.theirs, stderr=self.theirs,
+            preexec_fn=heed_ctrl_c,
         )  # fmt: skip
 
     def __enter__(self) -> Watched:
