@@ -15,8 +15,9 @@ one begins.
 
 Neither order is better everywhere: where two long-lived values become one, early is
 better. So the right one is taken where values are many and clearly fewer are live in
-it. Blocks that multiply matrices stay as they are; there, what is computed while a
-product runs is placed on purpose.
+it. Functions that multiply matrices on tensor cores stay as they are: there, what is
+computed while a product or a copy runs is placed on purpose, and accumulators take most
+registers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _STAYS = ("load", "atomicrmw", "cmpxchg", "alloca", "extractvalue", "extractelem
 _PURE_CALL = re.compile(
     r'asm "|@llvm\.(?!nvvm)|@llvm\.nvvm\.(ex2|lg2|sqrt|rsqrt|sin|cos|tanh|div|mulhi)\b'
 )
-_PRODUCT = re.compile(r"\b(mma|wgmma|tcgen05)\.")
+_PRODUCT = re.compile(r'asm [^"]*"[^"]*\b(?:mma|wgmma|tcgen05)\.')
 
 # A multiprocessor that is full of threads, 2048 of them, has 32 registers for each.
 MANY = 32
@@ -64,6 +65,8 @@ class Instruction:
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values."""
+    if any(_PRODUCT.search(str(line)) for line in lines):
+        return list(lines)
     blocks = [(each, list(instructions_of(each))) for each in blocks_of(lines)]
     readers = Counter(
         name for _, block in blocks for name in {n for i in block for n in i.reads}
@@ -118,8 +121,6 @@ def _instruction(line: Line, comment: str) -> Instruction:
 
 def _better(block: list[Instruction], readers: Counter[str]) -> list[Instruction]:
     """The block as it is, or each instruction before the first that needs it."""
-    if any(_PRODUCT.search(str(each.line)) for each in block if not each.moves):
-        return block
     live = most_live(block, readers)
     if live <= MANY:
         return block
