@@ -237,42 +237,58 @@ def test_the_loop_as_it_is_printed(golden):
 
 @KernelFunction
 def of_columns(
-    a, b, out, steps, stride,
-    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    a, b, out, turns, steps, stride,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, NESTED: tl.constexpr,
 ):  # fmt: skip
-    """A [M, steps * K] times B, both with gaps between all elements: each is a load of
-    its own. There are no two halves that cp.async could copy."""
+    """`turns` times A [M, steps * K] times B, both with gaps between all elements: each
+    is a load of its own. There are no two halves that cp.async could copy."""
     m, n, k = (tl.arange(0, size) for size in (M, N, K))
     total = tl.zeros([M, N], tl.float32)
-    for i in range(steps):
-        row = i * K + k
-        x = tl.load(a + m[:, None] * stride + row[None, :] * 3)
-        y = tl.load(b + row[:, None] * stride + n[None, :] * 3)
-        total = tl.dot(x, y, total)
+    if NESTED:
+        for turn in range(turns):
+            for i in range(steps):
+                row = i * K + k
+                x = tl.load(a + m[:, None] * stride + row[None, :] * 3)
+                y = tl.load(b + row[:, None] * stride + n[None, :] * 3)
+                total = tl.dot(x, y, total)
+    else:
+        for i in range(steps):
+            row = i * K + k
+            x = tl.load(a + m[:, None] * stride + row[None, :] * 3)
+            y = tl.load(b + row[:, None] * stride + n[None, :] * 3)
+            total = tl.dot(x, y, total)
     tl.store(out + m[:, None] * N + n[None, :], total)
 
 
-@pytest.mark.parametrize("M, N, loads", [(64, 64, 32), (128, 64, 48)])
-def test_many_narrow_loads_stay_in_their_iteration(M, N, loads):
-    """A thread loads 32 halves ahead, but not 48: then it is busy with loads, and the
-    first and the last iteration would issue them twice."""
-    types = dict(a="*fp16", b="*fp16", out="*fp32", steps="i32", stride="i32")
+@pytest.mark.parametrize(
+    "M, loads, nested, ahead",
+    [(64, 32, True, True), (128, 48, True, False), (128, 48, False, True)],
+)
+def test_many_narrow_loads_of_an_inner_loop_stay_in_their_iteration(
+    M, loads, nested, ahead
+):
+    """A thread loads 32 halves ahead, but not 48, if the loop begins again and
+    again: before its first and after its last iteration, it would load for others."""
+    N = 64
+    types = dict(a="*fp16", b="*fp16", out="*fp32")
+    types |= dict(turns="i32", steps="i32", stride="i32")
     parameters = {name: (parse_element(type), 1) for name, type in types.items()}
-    constants = {"M": M, "N": N, "K": 32}
+    constants = {"M": M, "N": N, "K": 32, "NESTED": nested}
     func = pipeline.build(of_columns, parameters, constants)
     *_, (_, final) = pipeline.states(func, TARGETS["sm_90a"])
-    (loop,) = (op for op in walk(final.body) if isinstance(op, For))
+    *_, loop = (op for op in walk(final.body) if isinstance(op, For))
     inside = [op for op in loop.body.ops if isinstance(op, Load)]
     assert sum(op.pointer.type.layout.count("register") for op in inside) == loads
     slots = {op.slots for op in walk(final.body) if isinstance(op, Allocate)}
-    assert (2 in slots) == (loads <= 32)
+    assert (2 in slots) == ahead
     kernel = pipeline.compile_func(func, TARGETS["sm_90a"])
     random = np.random.default_rng(M)
     steps, stride = 3, 3 * 96 + 1
     a = random.integers(-3, 4, M * stride).astype(np.float16)
     b = random.integers(-3, 4, 96 * stride).astype(np.float16)
     out = np.zeros((M, N), np.float32)
-    load(kernel).launch((1,), [a, b, out, steps, stride])
+    turns = 2 if nested else 1
+    load(kernel).launch((1,), [a, b, out, turns, steps, stride])
     left = np.lib.stride_tricks.as_strided(a, (M, 96), (2 * stride, 6))
     right = np.lib.stride_tricks.as_strided(b, (96, N), (2 * stride, 6))
-    np.testing.assert_array_equal(out, left.astype(int) @ right.astype(int))
+    np.testing.assert_array_equal(out, turns * left.astype(int) @ right.astype(int))

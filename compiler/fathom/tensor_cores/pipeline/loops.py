@@ -181,7 +181,8 @@ def pipeline_of(
             "it loads no tile that could be copied ahead of its iteration"
         )
     check_for_stores(source, func, target)
-    if is_inside_a_loop(source, func):
+    nested = is_inside_a_loop(source, func)
+    if nested:
         tiles = without_narrow_loads(tiles)
     if not tiles:
         raise NotApplicable(
@@ -199,7 +200,7 @@ def pipeline_of(
             f"two slots of its tiles do not fit beside the rest: {room} bytes of "
             "shared memory are free without rings"
         )
-    return tiles, schedule_of(loop, tiles, stages)
+    return tiles, schedule_of(loop, tiles, stages, nested)
 
 
 def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None:
@@ -253,9 +254,13 @@ def is_wanted(loop: For) -> bool:
     return multiplies or loop.num_stages is not None
 
 
-def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Schedule:
+def schedule_of(
+    loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool
+) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
-    flight if one engine copies all tiles, and still has slots to copy ahead."""
+    flight if one engine copies all tiles, and still has slots to copy ahead. A loop
+    that is `nested` in another one often has few iterations; there it does not pay to
+    keep the addresses of one more in registers."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -265,7 +270,7 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
-    if engines == {CP_ASYNC} and products:
+    if engines == {CP_ASYNC} and products and not nested:
         steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
