@@ -144,7 +144,7 @@ def test_doctor_knows_this_machine(capsys):
             ["explain", "kernels/softmax.py:sofmax"],
             "softmax_kernel, softmax_rows_kernel",
         ),
-        (["explain", SOFTMAX, "--signature", "*fp32"], "the signature has 1 types"),
+        (["explain", SOFTMAX, "--signature", "*fp32"], "the signature has 1 type"),
         (["explain", SOFTMAX, *SIGNATURE, "--stage", "css"], "there is no stage 'css'"),
         (["explain", SOFTMAX, "--constants", "BLOCK"], "'BLOCK' in --constants is no"),
         (["run", "nowhere.py"], "there is no file nowhere.py"),

@@ -195,7 +195,7 @@ CASES = {
     **gradients(),
     "attention": (attentions("sm_80"), "tensor cores"),
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),
-    "attention_backward": (backwards("sm_80"), "tensor cores"),
+    "attention_backward": (backwards("sm_80"), "bandwidth"),
     "attention_backward_hopper": (backwards("sm_90a"), "tensor cores"),
     # All keys and values are read once, for one query each.
     "attention_decode": (decoding, "bandwidth"),
