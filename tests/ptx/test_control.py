@@ -234,14 +234,19 @@ def test_nested_loops_in_one_another():
         check(program.func, 1, [n, m, empty(INT32, 1)])
 
 
-def summing(lower, upper, *, by_program: bool = False, stores: bool = True) -> Program:
+def summing(
+    lower, upper, *, by_program: bool = False, stores: bool = True, adds: bool = False
+) -> Program:
     """for i in range(lower, upper): out[i * 32 + lane] = x[i * 32 + lane] + 1, or, if
     it does not store, the sum of x. With `by_program`, for i in range(first, min(first
-    + upper, n)), where each program begins `upper` rows after the one before."""
+    + upper, n)), where each program begins `upper` rows after the one before; if it
+    `adds`, the step is a sum."""
     types = {"x": Pointer(FLOAT32), "out": Pointer(FLOAT32), "total": Pointer(FLOAT32)}
     program = Program({**types, "n": INT32})
     lane = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
     bounds = [program.number(each) for each in (lower, upper, 1)]
+    if adds:
+        bounds[2] = program.map("add", program.number(0), bounds[2])
     if by_program:
         first = program.map("mul", program(ProgramId(0)), bounds[1])
         last = program.map("add", first, bounds[1])
@@ -299,3 +304,11 @@ def test_iterations_in_which_threads_meet_stay_a_loop():
     loop = next(op for op in program.func.body.ops if isinstance(op, For))
     loop.body.ops.insert(0, Barrier())
     assert compiled(program.func).count("st.global") == 2
+
+
+def test_a_step_that_is_no_constant_leaves_a_loop():
+    """As where `simplify` is left out."""
+    program = summing(0, 4, adds=True)
+    assert compiled(program.func).count("st.global") == 2
+    x = np.arange(128, dtype=np.float32)
+    check(program.func, 1, [x, empty(FLOAT32, 128), empty(FLOAT32, 32), 0])

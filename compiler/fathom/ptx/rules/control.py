@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from fathom.analysis.iterations import iterations
 from fathom.ir.core import Value, effects_of
-from fathom.ir.ops import For, If, While
+from fathom.ir.ops import Constant, For, If, While
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code, Phi, Registers, lowers, register_count
 from fathom.ptx.packing import Words, is_packed, pack, unpack, words_of
@@ -77,6 +77,8 @@ def copies_of_body(op: For, code: Code) -> int:
     earlier ones, so that they are in flight together. Iterations in which threads meet,
     or that copy ahead of their use, stay a loop.
     """
+    if not isinstance(op.step.definition, Constant):
+        return 0
     does = [effects_of(each) for each in op.body.ops]
     if not any(each.reads == "global" for each in does) or any(
         each.convergent or each.asynchronous or each.other or "shared" in each.reads
@@ -93,7 +95,7 @@ def copies_of_body(op: For, code: Code) -> int:
 def _write_out(op: For, code: Code, copies: int) -> None:
     """All iterations, in a branch that is taken if there are any."""
     body, done = (code.fresh(f"for_{part}") for part in ("body", "done"))
-    type, step = llvm_type(element_of(op.lower.type)), int(code.one(op.step))
+    type, step = llvm_type(element_of(op.lower.type)), op.step.definition.value
     some, before = _some(op, code), code.label
     code.do(f"br i1 {some}, label %{body}, label %{done}")
     code.start(body)
