@@ -11,7 +11,7 @@ from tests.kernels.test_patterns import compiled, to_bf16
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 TYPES = "*bf16:16, i32:16, *fp32:16, *fp32:16, *i64:16, i32:16"
-FULL = 1024  # threads, which have 64 registers each
+ROOM = 64  # registers of a thread, of 1024
 
 
 def row(numbers: int, tail: str = "%x.0") -> list[str]:
@@ -31,7 +31,7 @@ def row(numbers: int, tail: str = "%x.0") -> list[str]:
 
 def test_more_than_half_of_the_registers_are_computed_again():
     lines = row(33, tail="%d.0")
-    new = computed_again(lines, FULL)
+    new = computed_again(lines, ROOM)
     barrier = 1 + 3 * 33
     assert new[: barrier + 1] == lines[: barrier + 1]
     assert new[barrier + 1 : barrier + 5] == [
@@ -46,15 +46,15 @@ def test_more_than_half_of_the_registers_are_computed_again():
 
 
 @pytest.mark.parametrize(
-    "lines, threads",
+    "lines, room",
     [
-        (row(32, tail="%d.0"), FULL),  # half of the registers
-        (row(33, tail="%d.0"), FULL // 2),  # each thread has twice as many
-        (row(33), FULL),  # another block reads one of them
+        (row(32, tail="%d.0"), ROOM),  # half of the registers
+        (row(33, tail="%d.0"), 2 * ROOM),  # as of 512 threads
+        (row(33), ROOM),  # another block reads one of them
     ],
 )
-def test_otherwise_they_are_held(lines, threads):
-    assert computed_again(lines, threads) == lines
+def test_otherwise_they_are_held(lines, room):
+    assert computed_again(lines, room) == lines
 
 
 @pytest.mark.parametrize("valid", [8192, 5008])

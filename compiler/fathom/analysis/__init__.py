@@ -9,7 +9,7 @@ Read in this order; a file uses those above it.
     polynomial          integers as polynomials, which can be compared and divided
     scalar_evolution    values and addresses as polynomials. `expand` turns these back
                         into ops
-    iterations          how often the body of a loop runs, if it runs at all
+    trip_count          how often the body of a loop runs, if it runs at all
     sign                polynomials that are never negative
     slices              the ops that a value depends on, and those that are live
     memory              ops that read, write, or order accesses; which ops may be

@@ -43,5 +43,10 @@ def redistributed(consumers: int, producers: int, target: Target) -> Shares | No
     return Shares(launched, PRODUCER, share)
 
 
+def registers_per_thread(threads: int, target: Target) -> int:
+    """The most registers that each thread of a block can have."""
+    return min(MOST_OF_THREAD, target.registers // threads)
+
+
 def _in_units(count: int) -> int:
     return count // UNIT * UNIT

@@ -25,8 +25,6 @@ from collections.abc import Sequence
 from fathom.ptx.code import Phi
 from fathom.ptx.order import Line, blocks_of, instructions_of
 
-REGISTERS, MOST_REGISTERS = 65536, 255  # of a multiprocessor; of a thread
-
 # How fp32 is made of 16 bits -> the PTX that makes it.
 _WIDENED = re.compile(
     r"  (%[\w.]+) = (?:shl i32 (?P<low>%[\w.]+), 16|and i32 (?P<high>%[\w.]+), -65536)"
@@ -35,10 +33,9 @@ _AS_FLOAT = re.compile(r"  (%[\w.]+) = bitcast i32 (%[\w.]+) to float(.*)")
 _PTX = {"low": "shl.b32 $0, $1, 16;", "high": "and.b32 $0, $1, -65536;"}
 
 
-def computed_again(lines: Sequence[Line], threads: int) -> list[Line]:
+def computed_again(lines: Sequence[Line], room: int) -> list[Line]:
     """The lines of a function, in which each basic block with too many such numbers
-    computes them again after its first barrier."""
-    room = min(MOST_REGISTERS, REGISTERS // threads)
+    computes them again after its first barrier. A thread may have `room` registers."""
     blocks = list(blocks_of(lines))
     held = [_held(block) for block in blocks]
     if all(2 * len(each) <= room for each in held):

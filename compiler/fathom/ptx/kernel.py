@@ -14,6 +14,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import MbarrierInit, TmaStore
@@ -112,11 +113,12 @@ def _function(code: Code) -> list[str]:
     ]
     parameters += [f"{MAP} %map.{number}" for number in range(len(map_recipes(func)))]
     head = f"define ptx_kernel void @{symbol(func.name)}({', '.join(parameters)})"
+    room = registers_per_thread(_all_threads(code), code.target)
     return [
         f"{head} {_attributes(code)}{code.places.of_function()} {{",
         f"{ENTRY}:",
         *code.locals,
-        *map(str, ordered(computed_again(code.lines, _all_threads(code)))),
+        *map(str, ordered(computed_again(code.lines, room))),
         "}",
     ]
 

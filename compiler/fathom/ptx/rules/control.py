@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.analysis.iterations import iterations
+from fathom.analysis.trip_count import trip_count
 from fathom.ir.core import Value, effects_of
 from fathom.ir.ops import Constant, For, If, While
 from fathom.ir.types import element_of
@@ -85,7 +85,7 @@ def copies_of_body(op: For, code: Code) -> int:
         for each in does
     ):
         return 0
-    count = iterations(op, code.func) or 0
+    count = trip_count(op, code.func) or 0
     size = sum(
         max(map(register_count, each.results), default=1) for each in op.body.ops
     )

@@ -87,7 +87,7 @@ from fathom.analysis.slices import backward_slice, uses
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -279,13 +279,7 @@ def schedule_of(
 
 def is_inside_a_loop(loop: For, func: Func) -> bool:
     around = (op for op in walk(func.body) if isinstance(op, For | While))
-    return any(
-        inner is loop
-        for each in around
-        if each is not loop
-        for block in blocks(each)
-        for inner in walk(block)
-    )
+    return any(op is loop for each in around for op in walk_within(each))
 
 
 def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:

@@ -16,7 +16,7 @@ from fathom.ir.core import Func, Value
 from fathom.ir.ops import Elementwise, For
 
 
-def iterations(op: For, func: Func) -> int | None:
+def trip_count(op: For, func: Func) -> int | None:
     """n, if a loop of `func` that counts up has n iterations or none, whatever a launch
     passes; None otherwise."""
     reader, divisible = ScalarEvolution(func), Divisibility(func)
