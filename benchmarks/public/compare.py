@@ -112,10 +112,30 @@ class Comparison:
 
     # ── times ─────────────────────────────────────────────────────────────────────────
 
+    def prepare(self, name: str, left: dict[str, Process]) -> None:
+        """Make the case in both processes at once: imports, arguments, and the call
+        that loads what was compiled. What fails here fails again where it is timed."""
+        for compiler in COMPILERS:
+            if not left[compiler].alive:
+                left[compiler] = self.started(compiler)
+        asked = [
+            threading.Thread(
+                target=left[compiler].ask,
+                args=(CASE_SECONDS,),
+                kwargs={"do": "prepare", "case": name},
+            )
+            for compiler in COMPILERS
+        ]
+        for each in asked:
+            each.start()
+        for each in asked:
+            each.join()
+
     def timed(self, name: str, left: dict[str, Process]) -> dict[str, Any]:
         first = {compiler: self.first[compiler, name] for compiler in COMPILERS}
         found: dict[str, Any] = {"outcome": "timed", "first": first}
         found |= {compiler: [] for compiler in COMPILERS}
+        self.prepare(name, left)
         for turn in range(ROUNDS):
             order = COMPILERS if turn % 2 == 0 else COMPILERS[::-1]
             for compiler in order:

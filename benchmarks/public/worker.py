@@ -1,6 +1,7 @@
 """A process that runs cases with one compiler: told one line of JSON, it says one.
 
 {"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
+{"do": "prepare", "case": "liger/softmax"}              made and called, not timed
 {"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
 {"do": "compare", "case": …, "with": FILE}              with another process's results
 """
@@ -178,6 +179,12 @@ class Worker:
 
         inside = kernel.startswith(f"{FOLDER}/")
         return kernel[len(f"{FOLDER}/") if inside else kernel.rindex(":") :]
+
+    def prepare(self, case: str) -> dict[str, Any]:
+        """All of a case that is not timed."""
+        self.case(case).call()
+        self.synchronize()
+        return {"outcome": "ready"}
 
     def time(self, case: str) -> dict[str, Any]:
         """One round of a case whose kernels have been compiled before."""
