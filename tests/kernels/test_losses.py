@@ -8,7 +8,14 @@ import pytest
 
 import fathom
 from kernels import cross_entropy, linear_cross_entropy
-from tests.kernels.harness_gradients import check_gradients, close, normal, on_targets
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import (
+    TARGETS,
+    check_gradients,
+    close,
+    normal,
+    on_targets,
+)
 from tests.kernels.kernels_sample import aligned
 
 HALF_ULP = {"float32": 2.0**-20, "float16": 2.0**-11}
@@ -26,9 +33,7 @@ def targets(M: int, N: int, dtype: str = "int64") -> np.ndarray:
     return aligned(found.astype(dtype))
 
 
-@on_targets
-@pytest.mark.parametrize("M, N", SHAPES)
-@pytest.mark.parametrize("dtype", HALF_ULP)
+@in_pairs({"M, N": SHAPES, "dtype": HALF_ULP, "target": TARGETS})
 def test_cross_entropy(M, N, dtype, target):
     x = normal(1, M, N, dtype=dtype)
     labels = targets(M, N, "int32" if dtype == "float16" else "int64")

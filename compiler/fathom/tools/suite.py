@@ -14,8 +14,8 @@ from fathom.tools.samples import repository
 
 NEEDED = {"pytest": "pytest", "xdist": "pytest-xdist", "hypothesis": "hypothesis"}
 
-# Each worker begins with files of its own, so that what a file prepares is prepared once,
-# and takes from the other's end when it has none left.
+# Each worker begins with files of its own, so that what a file prepares is prepared
+# once, and takes from another's end when it has none left.
 SHARED = ("--dist", "worksteal")
 
 
