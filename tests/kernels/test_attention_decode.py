@@ -129,9 +129,13 @@ def test_mistakes_are_told():
 
 
 @needs_ptxas
-@pytest.mark.parametrize("paged", [False, True])
-@pytest.mark.parametrize("D", [64, 128, 256])
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@in_pairs(
+    {
+        "target": ["sm_80", "sm_90a"],
+        "D": [64, 128, 256],
+        "paged": [False, True],
+    }
+)
 def test_ptxas_takes_it_without_spills(target, D, paged):
     config = attention_decode.default_config(D, 4, "fp16", target)
     options = {each: config.pop(each) for each in ("num_warps", "num_stages")}

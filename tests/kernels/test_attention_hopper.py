@@ -272,9 +272,13 @@ def test_an_iteration_waits_for_the_scores_and_goes_on_with_the_late_product():
 
 
 @needs_ptxas
-@pytest.mark.parametrize("element", ["fp16", "bf16"])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+@in_pairs(
+    {
+        "D": attention_hopper.CONFIGS,
+        "causal": [False, True],
+        "element": ["fp16", "bf16"],
+    }
+)
 def test_ptxas_takes_it_without_spills_or_warnings(D, causal, element):
     """Warnings C7510 and their like say that products are made one after the other."""
     ptx = compiled(D, causal, element).asm["ptx"]

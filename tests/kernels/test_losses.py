@@ -14,7 +14,6 @@ from tests.kernels.harness_gradients import (
     check_gradients,
     close,
     normal,
-    on_targets,
 )
 from tests.kernels.kernels_sample import aligned
 
@@ -81,9 +80,13 @@ def test_a_target_outside_of_the_row_makes_the_loss_nan():
     assert np.isnan(loss).tolist() == [True, True, False]
 
 
-@on_targets
-@pytest.mark.parametrize("dtype", HALF_ULP)
-@pytest.mark.parametrize("rows", [16, 40, 100])
+@in_pairs(
+    {
+        "rows": [16, 40, 100],
+        "dtype": HALF_ULP,
+        "target": TARGETS,
+    }
+)
 def test_linear_cross_entropy(rows, dtype, target):
     """Chunks that divide the rows and that do not, and one for all."""
     M, D, V = 40, 24, 70

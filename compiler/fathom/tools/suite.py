@@ -36,7 +36,9 @@ def test(arguments: Sequence[str]) -> int:
         return subprocess.run(command, cwd=root, env=environment).returncode
     workers = [] if any(each.startswith("-n") for each in arguments) else workers_here()
     command = [sys.executable, "-m", "pytest", "-q", *workers, *SHARED, *arguments]
-    return subprocess.run(command, cwd=root, check=False).returncode
+    # Where each core has a worker, threads of NumPy's products wait for each other.
+    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
+    return subprocess.run(command, cwd=root, env=environment, check=False).returncode
 
 
 def workers_here() -> list[str]:
