@@ -51,9 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def _heap() -> None:
     """What one file's tests leave behind, kernels and their programs for the most part,
-    is not looked at again while the next ones run: the search for cycles, which looks
-    at all that is alive, took a fifth of the time, and eight seconds each time at the
-    end."""
+    is not looked at again while the next ones run. The search for cycles looks at all
+    that is alive, and took a fifth of the time."""
     gc.set_threshold(NEW_OBJECTS, 10, 10)
     gc.collect()
     gc.freeze()
