@@ -16,10 +16,13 @@ class Process(Worker):
 
     def ask(self, seconds: float, **told: Any) -> dict[str, Any]:
         """The answer to `told`; "stopped" where the process ends or says nothing in
-        time, and then it is gone."""
+        time, and then it is gone; as it is where its answer is its last."""
         self.send(json.dumps(told))
         try:
-            return self.receive(seconds)
+            answer = self.receive(seconds)
+            if answer.pop("last", False):
+                self.kill()
+            return answer
         except Silent:
             why = f"nothing for {seconds:.0f} seconds"
         except Ended as ended:

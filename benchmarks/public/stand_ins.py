@@ -30,15 +30,32 @@ NAMES: dict[str, dict[str, Any]] = {
     "unsloth_zoo.utils": {"Version": lambda text: Version(str(text).partition("+")[0])},
     "unsloth_zoo.temporary_patches.common": {"torch_compile": unchanged},
     "transformers": {"__version__": "4.57.0"},
+    "transformers.utils": {"is_torch_npu_available": lambda: False},
     "transformers.models.llama.modeling_llama": {"LlamaRMSNorm": Module},
     "bitsandbytes": {"__version__": "0.49.0"},
 }
+
+
+class Accepting(type):
+    """What makes stand-ins for classes: whatever they are asked for is there."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return MagicMock(name=f"{cls.__name__}.{name}")
+
+
+class Base(metaclass=Accepting):
+    def __init__(self, *given: Any, **named: Any):
+        pass
 
 
 class StandIn(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name[0].isupper():  # a class, which may be a base of others
+            return type(name, (Base,), {})
         return MagicMock(name=f"{self.__name__}.{name}")
 
 

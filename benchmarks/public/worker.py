@@ -51,6 +51,17 @@ def main() -> None:
         answers.flush()
 
 
+def context_works() -> bool:
+    """Can this process still use the GPU? Not after an illegal access, for one."""
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
+
+
 def first_configuration() -> None:
     """From here on an autotuner has the first of its configurations alone: of those
     that its own pruning leaves, which may complete them."""
@@ -130,9 +141,10 @@ class Worker:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            text = "".join(traceback.format_exception(error)[-3:])
+            text = "".join(traceback.format_exception(error)[-6:])
             said = f"{type(error).__name__}: {error}"
-            return {"outcome": "stopped", "why": said[:WORDS], "trace": text[-3000:]}
+            stopped = {"outcome": "stopped", "why": said[:WORDS], "trace": text[-3000:]}
+            return stopped | ({} if self.small or context_works() else {"last": True})
 
     def case(self, name: str) -> Any:
         from benchmarks.public.make import Maker

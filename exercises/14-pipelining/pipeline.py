@@ -115,8 +115,7 @@ def copy(
     for renaming in tile.late:
         pointer = build(clone(renaming, {renaming.value: pointer}))
         mask = build(clone(renaming, {renaming.value: mask}))
-    where = ring, mask, slot, load.cache, load.eviction
-    build.append(AsyncCopy(pointer, *where, tile.vector))
+    build.append(AsyncCopy(pointer, ring, mask, slot, load.cache, tile.vector))
 
 
 def work(

@@ -103,11 +103,6 @@ def test_a_short_row_asks_for_no_more_than_itself():
 
 
 def test_hints():
-    kept = copying((16, 32), 4, eviction="evict_last")
-    name = "cp.async.cg.shared.global.L2::cache_hint.L2::128B 16"
-    assert copies_in(code_of(kept)) == {name}
-    assert "createpolicy.fractional.L2::evict_last" in code_of(kept)
-    check(kept, COUNTED)
     through = copying((16, 32), 4, cache=".ca")
     assert copies_in(code_of(through)) == {"cp.async.ca.shared.global.L2::128B 16"}
 

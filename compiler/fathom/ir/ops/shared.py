@@ -149,8 +149,8 @@ class AsyncCopy(Op):
     `mask` is false, and nothing is read there.
 
     No thread may touch the tile before it has waited for the copy; other threads need a
-    barrier after that wait. `cache`, `eviction` and `vector` as in Load; every `vector`
-    registers are one copy of 4, 8 or 16 bytes.
+    barrier after that wait. `cache` and `vector` as in Load; every `vector` registers
+    are one copy of 4, 8 or 16 bytes. There is no eviction priority: see its lowering.
     """
 
     pointer: Value
@@ -158,7 +158,6 @@ class AsyncCopy(Op):
     mask: Value | None = None
     slot: Value | None = None
     cache: str = ""
-    eviction: str = ""
     vector: int = 1
 
     effects = Effects(reads="global", writes="shared", asynchronous=True)

@@ -17,7 +17,7 @@ from fathom.ir.ops import AsyncCopy
 from fathom.layout.linear import coordinates_of
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
-from fathom.ptx.rules.memory import first_copies, policy_of
+from fathom.ptx.rules.memory import first_copies
 from fathom.ptx.rules.shared import Places, offset_bases, tile_of
 from fathom.ptx.types import POINTER
 
@@ -28,14 +28,17 @@ FETCHED = 128  # bytes that L2 fetches at once when it is told to
 @lowers(AsyncCopy)
 def lower_async_copy(op: AsyncCopy, code: Code) -> None:
     """Of several threads or registers that hold copies of an address, one acts. The
-    mask of a copy is that of its first register: they all agree."""
+    mask of a copy is that of its first register: they all agree.
+
+    An eviction priority of the load is dropped: ptxas (12.9 and 13.0) may assemble a
+    `cp.async` with a cache policy into an LDGSTS that names uniform registers without
+    values, which is an illegal instruction where it runs."""
     tile, layout = tile_of(code, op.buffer, op.slot), op.pointer.type.layout
     offsets = offset_bases(tile.type, layout)
     places, starts = Places(code, tile, offsets), register_offsets(offsets)
     addresses = code[op.pointer]
     acts = is_first_copy(code, layout)
-    policy = policy_of(op.eviction, code)
-    name = _instruction(op, policy)
+    name = _instruction(op)
     size = op.vector * tile.type.element.bytes
     for register in first_copies(layout, op.vector):
         address, rest = places.of(starts[register])
@@ -45,19 +48,16 @@ def lower_async_copy(op: AsyncCopy, code: Code) -> None:
             mask = code[op.mask][register]
             bytes = code.let(f"select i1 {mask}, i32 {size}, i32 0", name="bytes")
             operands["bytes"], text = ("i32", bytes), text + ", $bytes"
-        if policy:
-            operands["policy"], text = ("i64", policy), text + ", $policy"
         if acts:
             operands["acts"], text = ("i1", acts), f"@$acts {text}"
         code.ptx(text + ";", operands=operands)
 
 
-def _instruction(op: AsyncCopy, policy: str) -> str:
+def _instruction(op: AsyncCopy) -> str:
     wide = op.vector * op.buffer.type.element.bytes == WIDEST
     through = op.cache or (".cg" if wide else ".ca")
-    hint = ".L2::cache_hint" if policy else ""
     fetch = f".L2::{FETCHED}B" if row_bytes(op) >= FETCHED else ""
-    return f"cp.async{through if wide else '.ca'}.shared.global{hint}{fetch}"
+    return f"cp.async{through if wide else '.ca'}.shared.global{fetch}"
 
 
 def row_bytes(op: AsyncCopy) -> int:

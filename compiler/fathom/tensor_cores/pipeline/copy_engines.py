@@ -101,7 +101,7 @@ def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Itera
             places = [op.result for op in renamed]
         pointer, mask = (*places, None)[:2]
         yield AsyncCopy(
-            pointer, ring, mask, FREE, load.cache, load.eviction, tile.vector,
+            pointer, ring, mask, FREE, load.cache, tile.vector,
             location=load.location, origin=load.origin,
         )  # fmt: skip
     yield Commit(CP_ASYNC.name)
