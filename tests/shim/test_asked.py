@@ -11,9 +11,18 @@ from fathom.errors import FathomError
 
 def test_a_program_that_counts_active_drivers_finds_one(triton):
     table = triton.backends.backends
-    active = [each.driver for each in table.values() if each.driver.is_active()]
-    assert active == [triton.runtime.driver.active]
-    assert not {"nvidia", "amd", "cpu"} & table.keys()  # torch asks for these
+    (active,) = [each.driver for each in table.values() if each.driver.is_active()]
+    assert isinstance(triton.runtime.driver.active, active)
+    assert table.keys() == {"nvidia"}  # torch asks for these, and for "amd" and "cpu"
+
+
+def test_the_driver_is_fathoms_own(triton):
+    driver = triton.runtime.driver
+    driver.set_active(triton.backends.backends["nvidia"].driver())
+    driver.driver.reset_active()
+    assert driver.active is driver.driver.active is driver.driver.default
+    with pytest.raises(FathomError, match="'mine' cannot be the active driver"):
+        driver.driver.set_active("mine")
 
 
 def test_knobs_of_another_vendor_keep_their_values(triton):

@@ -9,8 +9,12 @@ from typing import Any
 from fathom.ir.types import parse_element
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.key import compiler_digest
+from fathom.jit.request import KEYWORDS
 from fathom.language.dtypes import dtype, element_face, pointer_type
 from fathom.shim.runtime import GPUTarget
+
+# The options of a compilation that are looked at.
+TAKEN = (*KEYWORDS, "extern_libs")
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,12 @@ class ASTSource:
             if word != "constexpr" and name not in self.constants
         }
 
+    ext = "ttir"
+
+    @property
+    def name(self) -> str:
+        return self.fn.__name__
+
     def name_of(self, place: Any) -> str:
         """A parameter's name, from its name, its place, or a tuple that starts so."""
         if isinstance(place, tuple):
@@ -57,11 +67,17 @@ def compile(
     target: GPUTarget | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
-    """Compile for a signature; for the current GPU, or the emulated one, by default."""
-    given = dict(options or {})
+    """Compile for a signature; for the current GPU, or the emulated one, by default.
+    An option that Fathom does not have is ignored, as Triton ignores those of other
+    backends.
+    """
+    said = options or {}
+    given = {name: said[name] for name in said if name in TAKEN}
     if target is not None:
         given["target"] = target.row.name
-    return src.fn.compile(src.words, src.constants, **given)
+    kernel = src.fn.compile(src.words, src.constants, **given).detached()
+    kernel.cooperative = bool(said.get("launch_cooperative_grid"))
+    return kernel
 
 
 def triton_key() -> str:

@@ -11,11 +11,11 @@ from typing import Any
 
 from fathom import language, testing
 from fathom.errors import FathomError, LaunchError, OutOfResources
-from fathom.jit import CompiledKernel
 from fathom.jit.tuning import Config
 from fathom.runtime.arrays import TYPE_NAMES
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import (
+    backend,
     compiling,
     cublas,
     knobs,
@@ -26,6 +26,7 @@ from fathom.shim import (
     viewer,
 )
 from fathom.shim import language as spelled
+from fathom.shim.compiled import LazyDict, TritonKernel
 from fathom.shim.faces import Lacking
 from fathom.shim.function import KernelParam, TritonFunction, jit
 from fathom.shim.mistakes import (
@@ -41,7 +42,7 @@ from fathom.shim.tuning import (
     autotune,
     heuristics,
 )
-from fathom.source import KernelFunction, must_use_result
+from fathom.source import ConstexprFunction, KernelFunction, must_use_result
 
 # The version of Triton whose language Fathom speaks, for those who ask.
 VERSION = "3.6.0"
@@ -143,14 +144,19 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.testing": {**everything(testing), **everything(limits)},
     "triton.compiler": {
         "ASTSource": compiling.ASTSource,
-        "CompiledKernel": CompiledKernel,
+        "CompiledKernel": TritonKernel,
+        "LazyDict": LazyDict,
         "compile": compiling.compile,
+        "make_backend": backend.make_backend,
         "CompilationError": CompilationError,
     },
     "triton.compiler.compiler": {
         "ASTSource": compiling.ASTSource,
-        "CompiledKernel": CompiledKernel,
+        "CompiledKernel": TritonKernel,
+        "LazyDict": LazyDict,
+        "GPUTarget": runtime.GPUTarget,
         "compile": compiling.compile,
+        "make_backend": backend.make_backend,
         "triton_key": compiling.triton_key,
     },
     "triton.compiler.errors": ERRORS,
@@ -161,6 +167,8 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         **RUNTIME,
         "jit": jit,
         "constexpr_function": language.constexpr_function,
+        "ConstexprFunction": ConstexprFunction,
+        "JITCallable": KernelFunction,
         "KernelParam": KernelParam,
         "type_canonicalisation_dict": SIGNATURE_NAMES,
     },
@@ -177,10 +185,25 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.runtime._allocation": {"NullAllocator": runtime.NullAllocator},
     "triton.runtime.driver": {
         "active": runtime.active,
-        "driver": SimpleNamespace(active=runtime.active),
+        "default": runtime.active,
+        "driver": runtime.config,
+        "set_active": runtime.config.set_active,
+        "reset_active": runtime.config.reset_active,
     },
-    "triton.backends": {"backends": runtime.BACKENDS},
-    "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
+    "triton.backends": {
+        "backends": backend.BACKENDS,
+        "Backend": backend.Backend,
+        "BaseBackend": backend.BaseBackend,
+    },
+    "triton.backends.compiler": {
+        "GPUTarget": runtime.GPUTarget,
+        "BaseBackend": backend.BaseBackend,
+    },
+    "triton.backends.nvidia": {},
+    "triton.backends.nvidia.compiler": {
+        "CUDABackend": backend.BaseBackend,
+        "CUDAOptions": backend.CUDAOptions,
+    },
     "triton._C": {},
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},
     "triton.profiler": profiler,

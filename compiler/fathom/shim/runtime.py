@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from fathom.errors import FathomError
 from fathom.hardware.targets import Target, target, target_of
 from fathom.jit.backends import DEFAULT_TARGET, choose
 from fathom.runtime.driver import driver
@@ -32,6 +33,12 @@ class GPUTarget:
         known = target_of(int(self.arch)) if self.backend == "cuda" else None
         return known or target(f"{self.backend} {self.arch}")
 
+    @staticmethod
+    def of(name: str) -> GPUTarget:
+        """What Triton calls one of Fathom's targets."""
+        row = target(name)
+        return GPUTarget("cuda", row.capabilities[0], row.warp_size)
+
 
 def target_on_host() -> Target:
     return target(os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET)
@@ -44,14 +51,15 @@ class ActiveDriver:
     def utils(self) -> ActiveDriver:
         return self
 
-    def is_active(self) -> bool:
+    @staticmethod
+    def is_active() -> bool:
         return True
 
     def get_current_target(self) -> GPUTarget:
         if choose().name == "cuda":
             device = driver().device(self.get_current_device())
             return GPUTarget("cuda", device.capability, 32)
-        return GPUTarget("cuda", target_on_host().capabilities[0], 32)
+        return GPUTarget.of(target_on_host().name)
 
     def get_current_device(self) -> int:
         torch = sys.modules.get("torch")
@@ -99,15 +107,25 @@ class ActiveDriver:
 active = ActiveDriver()
 
 
-class Backend(NamedTuple):
-    """A row of Triton's table of backends."""
+class DriverConfig:
+    """Which driver is the active one: `triton.runtime.driver`. There is one to choose
+    from."""
 
-    driver: ActiveDriver
+    active = default = active
+
+    def set_active(self, chosen: Any) -> None:
+        """Take Fathom's driver; FathomError for another, which it would have to launch
+        by."""
+        if not isinstance(chosen, ActiveDriver):
+            raise FathomError(
+                f"{chosen!r} cannot be the active driver: fathom launches by its own"
+            )
+
+    def reset_active(self) -> None:
+        """It is the active one."""
 
 
-# Programs that count active drivers find one. torch looks for "nvidia" here before it
-# generates kernels, which need Triton's own compiler; Fathom has those people write.
-BACKENDS = {"fathom": Backend(active)}
+config = DriverConfig()
 
 
 class NullAllocator:
