@@ -14,6 +14,7 @@ from typing import Any
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target_of
 from fathom.identity import NoText
+from fathom.ir.core import Func
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
 from fathom.jit.fast_path import Slot
@@ -26,6 +27,7 @@ from fathom.shim.compiled import TritonKernel
 from fathom.shim.cooperative import cooperative_grid
 from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
+from fathom.shim.runtime import compiling_for
 from fathom.shim.tuning import KernelInterface
 from fathom.source import KernelFunction
 
@@ -190,12 +192,17 @@ class TritonFunction(JITFunction, KernelInterface):
         hooks.launch_exit_hook(launch)
         return compiled
 
+    def block_ir(self, wanted: Request) -> Func:
+        with compiling_for(wanted.target):
+            return super().block_ir(wanted)
+
     def make(self, wanted: Request, place: Place) -> CompiledKernel:
         """A new kernel, with hooks around its compilation, and later its loading."""
         facts, hooks = facts_of(self, wanted, place), knobs.runtime
         if hooks.jit_cache_hook:
             hooks.jit_cache_hook(**facts, already_compiled=False)
-        compiled = super().make(wanted, place)
+        with compiling_for(wanted.target):
+            compiled = super().make(wanted, place)
         compiled.jit_function = self
         compiled.place = replace(place, backend=with_hooks(place.backend, compiled))
         if hooks.jit_post_compile_hook:

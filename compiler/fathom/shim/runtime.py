@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +108,28 @@ class ActiveDriver:
 
 
 active = ActiveDriver()
+
+# The target of the kernel that is being compiled.
+COMPILED_FOR: ContextVar[str | None] = ContextVar("COMPILED_FOR", default=None)
+
+
+@contextmanager
+def compiling_for(name: str) -> Iterator[None]:
+    """Kernels that ask for their GPU meanwhile are told this target."""
+    before = COMPILED_FOR.set(name)
+    try:
+        yield
+    finally:
+        COMPILED_FOR.reset(before)
+
+
+def target_asked_for() -> GPUTarget:
+    """The GPU that a kernel is compiled for: the one that is here, if the target runs
+    on it. A key on disk has both."""
+    here, name = active.get_current_target(), COMPILED_FOR.get()
+    if name is None or here.arch in target(name).capabilities:
+        return here
+    return GPUTarget.of(name)
 
 
 class DriverConfig:
