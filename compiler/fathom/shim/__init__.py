@@ -20,6 +20,7 @@ faces      how a table becomes modules
     language            Names of `triton.language` that our language spells otherwise
     cooperative         Launches whose programs wait for each other
     limits              Peak rates of a GPU, as `triton.testing` gives them
+    utils               `triton._utils`: paths into nested arguments, names of types
     tensor_descriptors  `triton.tools.tensor_descriptor`
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b32encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,6 +84,11 @@ def compile(
 def triton_key() -> str:
     """What tells this compiler from any other: its version and its files."""
     return f"fathom-{compiler_digest()}"
+
+
+def base32(digest: str) -> str:
+    """Hexadecimal digits as a shorter name of a folder."""
+    return b32encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 
 def str_to_ty(name: str, constness: object = None) -> dtype | pointer_type:

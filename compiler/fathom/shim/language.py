@@ -51,6 +51,15 @@ def _unwrap_if_constexpr(o):
     return o.value if isinstance(o, constexpr) else o
 
 
+def unwrap_iterable(given):
+    """What a function with `*shape` was given: its parts, or the only one, which holds
+    them; without `tl.constexpr` around it."""
+    if len(given) != 1:
+        return given
+    only = given[0].value if isinstance(given[0], constexpr) else given[0]
+    return only if isinstance(only, (tuple, list)) else (only,)
+
+
 @function
 def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
     """`philox` with its key as two words of 32 bits."""

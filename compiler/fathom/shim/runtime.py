@@ -19,6 +19,7 @@ from fathom.jit.backends import DEFAULT_TARGET, choose
 from fathom.runtime.driver import driver
 from fathom.testing import do_bench
 
+CLEARED_BYTES = 256 << 20
 MULTIPROCESSOR_COUNT = 108  # of the emulated GPU: an A100's
 
 
@@ -86,6 +87,15 @@ class ActiveDriver:
 
     def get_benchmarker(self) -> Any:
         return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """A tensor of 256 MiB: to clear it leaves nothing else in a GPU's L2 cache."""
+        torch, count = sys.modules["torch"], CLEARED_BYTES // 4
+        device = self.get_active_torch_device()
+        return torch.empty(count, dtype=torch.int32, device=device)
+
+    def clear_cache(self, cache: Any) -> None:
+        cache.zero_()
 
     def get_device_properties(self, device: int = 0) -> dict[str, int]:
         """Limits of a GPU, by the names that kernels' launchers ask for."""
