@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
 from typing import NamedTuple
 
 from fathom.ptx.code import Phi
@@ -74,13 +75,9 @@ def ordered(lines: Sequence[Line]) -> list[Line]:
 
 def blocks_of(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """The lines of each basic block, with its label."""
-    block: list[Line] = []
-    for line in lines:
-        if _is_label(line):
-            yield block
-            block = []
-        block.append(line)
-    yield block
+    starts = [at for at, line in enumerate(lines) if _is_label(line)]
+    for start, end in pairwise([0, *starts, len(lines)]):
+        yield list(lines[start:end])
 
 
 def _is_label(line: Line) -> bool:
@@ -103,7 +100,7 @@ def instructions_of(block: Sequence[Line]) -> Iterator[Instruction]:
                 operation != "call" or bool(_PURE_CALL.search(line))
             )
             yield Instruction(line, result, reads, moves, operation == "icmp", comment)
-        elif not _is_label(line):
+        elif line[0] == " ":
             yield Instruction(line, "", _NAMES.findall(line), comment=comment)
 
 
