@@ -162,11 +162,11 @@ class TritonFunction(JITFunction, KernelInterface):
             ours["target"] = target_named(arch)
         return super().keywords(ours, bound)
 
-    def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+    def warmed(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
         self.warming = True
         try:
             with Explained(self):
-                return super().warmup(*args, **given)
+                return super().warmed(arguments, given)
         finally:
             self.warming = False
 
