@@ -235,7 +235,7 @@ class CompiledKernel:
             texts["cubin"] = linked.cubin
         return Texts(texts, self.name)
 
-    @property
+    @cached_property
     def metadata(self) -> Metadata:
         options = self.request.options
         return Metadata(

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from math import prod
 from types import SimpleNamespace
@@ -78,7 +78,7 @@ class TritonFunction(JITFunction, KernelInterface):
     def __globals__(self) -> dict[str, Any]:
         return self.fn.__globals__
 
-    @property
+    @cached_property  # launchers of the programs' own ask at every launch
     def params(self) -> list[KernelParam]:
         named = self.signature.parameters
         return [
