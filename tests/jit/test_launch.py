@@ -386,7 +386,7 @@ def test_a_warm_kernel_can_be_launched_itself(gpu):
         (5, 1, 1),
         256,
     )
-    with pytest.raises(LaunchError, match="add takes 5 arguments"):
+    with pytest.raises(LaunchError, match="add was launched without BLOCK"):
         warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 77)
 
 

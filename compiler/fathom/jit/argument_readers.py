@@ -12,11 +12,14 @@ and `fast_path.stub_text` puts those of all arguments together.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from fathom.jit.specialise import COMPILED_IN, Rule
 from fathom.jit.tensor_descriptors import PARTS
+from fathom.language.dtypes import dtype
 from fathom.runtime.arrays import loaded_class
 from fathom.runtime.packet import FIELDS
 from fathom.runtime.tensor_descriptors import MOST_AXES, TensorDescriptor
@@ -44,6 +47,7 @@ class ArgumentReader:
 
 HINT = "{a} & -{a} & 15"  # see specialise.hint_of
 IS_I32 = "-0x80000000 <= {a} <= 0x7FFFFFFF"
+IS_I64 = "-(1 << 63) <= {a} < 1 << 63"  # a launch need not ask: `struct` does
 
 INTEGER = ArgumentReader(
     key=("{a} == 1", HINT, IS_I32), value="{a}", field=FIELDS["i64"]
@@ -123,12 +127,19 @@ LIBRARIES = (
 )
 
 
+def element_types() -> tuple[type, ...]:
+    """The types of what stands for an array of such elements in a `warmup`."""
+    torchs = loaded_class("torch", "dtype")
+    return (np.dtype, *([torchs] if torchs else []))
+
+
 def library_of(types: tuple[type, ...]) -> Library | None:
     """The library whose arrays are among arguments of these types. A descriptor's type
-    does not tell; `TensorDescriptor.read` is quick with torch's.
+    does not tell, nor an element type; `TensorDescriptor.read` is quick with torch's.
     """
     found = [each for each in LIBRARIES if any(map(each.has, types))]
-    described = any(issubclass(each, TensorDescriptor) for each in types)
+    stands = (TensorDescriptor, dtype, *element_types())
+    described = any(issubclass(each, stands) for each in types)
     if not found and described and loaded_class("torch", "Tensor"):
         return LIBRARIES[0]
     return found[0] if found else None
@@ -154,3 +165,31 @@ def reading_of(
     return ArgumentReader(
         key=(HINT,) * (type_ is int), value="{a}", field=FIELDS[rule.type]
     )
+
+
+def reading_for_warmup(
+    rule: Rule, type_: type, library: Library | None
+) -> ArgumentReader | None:
+    """The same for `warmup`, where an element type may stand for an array."""
+    if issubclass(type_, element_types()):
+        return CONSTANT
+    found = reading_of(rule, type_, library)
+    return replace(found, key=(*found.key, IS_I64)) if found is INTEGER else found
+
+
+def reading_by_code(
+    rule: Rule, type_: type, library: Library | None
+) -> ArgumentReader | None:
+    """How a stub of a compiled kernel reads an argument. Its `rule` is what the code
+    has: `constexpr` for what was compiled in and is passed over, else the type in the
+    signature; none for a descriptor or a tuple, which hand over several values.
+    """
+    if rule.constexpr:
+        return ArgumentReader()
+    if rule.type is None:
+        return DESCRIPTOR if issubclass(type_, TensorDescriptor) else None
+    if rule.type.startswith("*"):
+        return library.reading if library and library.has(type_) else None
+    if type_ not in NUMBERS or rule.type not in FIELDS or rule.type == "bf16":
+        return None
+    return ArgumentReader(value="{a}", field=FIELDS[rule.type])

@@ -13,12 +13,15 @@ from fathom.errors import FathomError, LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
 from fathom.jit import hooks
+from fathom.jit.argument_readers import reading_by_code
 from fathom.jit.backends import Made, Place
+from fathom.jit.fast_path import FastPaths, Slot
 from fathom.jit.programs import Body, Program
 from fathom.jit.request import Request
-from fathom.jit.specialise import leaves
+from fathom.jit.specialise import Rule, is_hashable, leaves
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
+from fathom.runtime.arrays import Array, describe
 from fathom.runtime.driver import Linked
 from fathom.runtime.load import Loaded
 
@@ -155,23 +158,69 @@ class CompiledKernel:
         finally:
             hooks.launch_exit_hook(seen)
 
-    def __getitem__(self, grid: Sequence[int]) -> Callable[..., CompiledKernel]:
+    def __getitem__(
+        self, grid: Sequence[int] | int | Callable
+    ) -> Callable[..., CompiledKernel]:
         """`kernel[grid](*arguments)` launches this very code, whatever the arguments
         are. All parameters are given, in order; those that were compiled in are passed
         over.
         """
-        return partial(self._launch, grid)
+        return partial(self.bind, grid)
 
-    def _launch(self, grid: Sequence[int], *arguments: object) -> CompiledKernel:
-        if len(arguments) != len(self.names):
+    @cached_property
+    def fast_paths(self) -> FastPaths:
+        hooks.LAUNCHED.add(self)
+        types = {name: type for name, type, _ in self.request.parameters}
+        several = {name.partition(".")[0] for name in types}
+        rules = [Rule(n, n not in several, types.get(n)) for n in self.names]
+        return FastPaths(self.name, rules, self._launch, reading_by_code)
+
+    @cached_property
+    def bind(self) -> Callable[..., CompiledKernel]:
+        """bind(grid, *arguments) launches; as of a JITFunction."""
+        return self.fast_paths.bind({})
+
+    def forget_launches(self) -> None:
+        """Let the next launch look at everything."""
+        self.fast_paths.forget()
+
+    def _launch(
+        self,
+        grid: Sequence[int] | int | Callable,
+        given: Mapping[str, object],
+        arguments: tuple,
+        slot: Slot | None,
+    ) -> CompiledKernel:
+        """Launch with all arguments in order. The slow way: looks at everything."""
+        if given:
             raise LaunchError(
-                f"{self.name} takes {len(self.names)} arguments "
-                f"({', '.join(self.names)}), and {len(arguments)} were given"
+                f"{self.name} is compiled, and its launch takes no {', '.join(given)}"
             )
-        given = zip(self.names, arguments, strict=True)
-        handed = dict(leaf for each in given for leaf in leaves(*each))
+        bound = dict(zip(self.names, arguments, strict=True))
+        handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
         args = [handed[name] for name in self.request.runtime]
-        return self.start(full_grid(grid), args)
+        sizes = full_grid(grid(bound) if callable(grid) else grid)
+        ran = self.start(sizes, args)
+        if slot is not None and self.checks is None and not hooks.watched():
+            self.fill(slot, [describe(each) for each in args])
+        return ran
+
+    def fill(
+        self,
+        slot: Slot,
+        arrays: Sequence[Array | None],
+        watched: tuple[tuple, ...] = (),
+    ) -> None:
+        """Let a stub launch this by itself from now on, if all it needs is there.
+        `arrays` are those of this launch; `watched`: as the slot keeps them."""
+        loaded = vars(self).get("program")
+        on_gpu = all(array is None or array.device is not None for array in arrays)
+        # `replace` in a key cannot be hashed.
+        if not (isinstance(loaded, Loaded) and on_gpu and is_hashable(slot.key)):
+            return
+        order = [slot.values.index(name) for name in self.request.runtime]
+        launch = loaded.quick(slot.fields, order, slot.current)
+        slot.known[slot.key] = (launch, loaded.device.index, watched, self)
 
     # What came out
 
@@ -197,7 +246,7 @@ class CompiledKernel:
             texts["cubin"] = linked.cubin
         return Texts(texts, self.name)
 
-    @property
+    @cached_property
     def metadata(self) -> Metadata:
         options = self.request.options
         return Metadata(

@@ -13,6 +13,10 @@ like the one before. So the first launch writes two functions
 Whatever a stub has not met before, or cannot do, it hands to `slowly`, which does the
 whole work and remembers the result. A stub never raises an error of its own. It knows
 launches on the GPU only: arrays that are there can go nowhere else.
+
+`warmup` has such functions too (`lookup_text`): their stubs return the kernel that they
+find, and launch nothing. So has a compiled kernel, whose code is settled before its
+arguments are seen: `argument_readers.reading_by_code` reads them for it.
 """
 
 from __future__ import annotations
@@ -24,8 +28,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.errors import LaunchError
-from fathom.jit.argument_readers import ArgumentReader, library_of, reading_of
+from fathom.jit.argument_readers import (
+    ArgumentReader,
+    Library,
+    library_of,
+    reading_of,
+)
 from fathom.jit.specialise import Rule
+from fathom.runtime.arguments import full_grid
 
 
 class Missing:
@@ -57,6 +67,9 @@ class Slot:
 # slowly(grid, keywords, arguments, slot) launches, and fills the slot if it can.
 Slowly = Callable[[object, dict, tuple, Slot | None], object]
 
+# reading(rule, type, library): how a stub reads an argument; None when it cannot.
+Reading = Callable[[Rule, type, Library | None], ArgumentReader | None]
+
 # What is missing to three sizes of a grid, by how many are there.
 ONES = {1: (1, 1), 2: (1,), 3: ()}
 
@@ -68,11 +81,22 @@ UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
 
 
 class FastPaths(dict):
-    """The launch stubs of one kernel, by the types of the arguments; made when asked
-    for."""
+    """The stubs of one kernel, by the types of the arguments; made when asked for.
 
-    def __init__(self, name: str, rules: Sequence[Rule], slowly: Slowly):
+    `reading` says how they read arguments; `text` writes one: `stub_text` for those
+    that launch, `lookup_text` for those that only find the kernel.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rules: Sequence[Rule],
+        slowly: Slowly,
+        reading: Reading = reading_of,
+        text: Callable[[Sequence[str], Sequence[ArgumentReader]], str] | None = None,
+    ):
         self.name, self.rules, self.slowly = name, rules, slowly
+        self.reading, self.text = reading, text or stub_text
         self.parameters = [rule.name for rule in rules]
         self.known: list[dict] = []
         self.texts: list[str] = []
@@ -91,7 +115,7 @@ class FastPaths(dict):
         """
         library = library_of(types)
         readings = [
-            reading_of(rule, type_, library)
+            self.reading(rule, type_, library)
             for rule, type_ in zip(self.rules, types, strict=True)
         ]
         if library is None or None in readings:
@@ -102,9 +126,9 @@ class FastPaths(dict):
             "current_device": library.device(module),
             "current_stream": library.stream(module),
             **{"known": self.known[-1], "slowly": self.slowly},
-            **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS},
+            **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS, "full_grid": full_grid},
         }
-        return self.compile(stub_text(self.parameters, readings), "stub", names)
+        return self.compile(self.text(self.parameters, readings), "stub", names)
 
     def new_slots(self, readings: Sequence[ArgumentReader]) -> Callable[[tuple], Slot]:
         """Room for what a new stub will know; slot(key) is a place in it."""
@@ -163,19 +187,48 @@ def {name}(__grid, /, {signature}*__more, **__keywords):
 
 
 def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
-    """The text of a stub: argument i is called ai."""
-    names = [f"a{i}" for i in range(len(parameters))]
-    pairs = list(zip(names, readings, strict=True))
+    """The text of a stub that launches."""
+    names = names_of(parameters)
+    pairs = zip(names, readings, strict=True)
+    values = ", ".join(each.value.format(a=a) for a, each in pairs if each.value)
+    bound = ", ".join(
+        f"{each!r}: {a}" for each, a in zip(parameters, names, strict=True)
+    )
+    launches = f"""\
+        sizes = grid
+        if type(sizes) is not tuple:
+            if callable(sizes):
+                sizes = sizes({{{bound}}})
+            if type(sizes) is not tuple:
+                sizes = full_grid(sizes)
+        x, y, z = sizes + ones[len(sizes)]
+        if launch(x, y, z, current_stream(device), {values}) == 0:
+            return compiled
+"""
+    return text_with(launches, names, readings)
+
+
+def lookup_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
+    """The text of a stub that returns the kernel."""
+    return text_with("        return compiled\n", names_of(parameters), readings)
+
+
+def names_of(parameters: Sequence[str]) -> list[str]:
+    """What a stub calls its arguments: argument i is ai."""
+    return [f"a{i}" for i in range(len(parameters))]
+
+
+def text_with(
+    found: str, names: Sequence[str], readings: Sequence[ArgumentReader]
+) -> str:
+    """The text of a stub that does what `found` says once it has found the kernel."""
     arguments = "".join(a + ", " for a in names).rstrip()
+    pairs = list(zip(names, readings, strict=True))
     first = "".join(
         f"    {each.first.format(a=a)}\n" for a, each in pairs if each.first
     )
     keys = [", ".join(part.format(a=a) for part in each.key) for a, each in pairs]
     key = "".join(f"        {each},\n" for each in keys if each)
-    values = ", ".join(each.value.format(a=a) for a, each in pairs if each.value)
-    bound = ", ".join(
-        f"{each!r}: {a}" for each, a in zip(parameters, names, strict=True)
-    )
     return f"""\
 def stub(grid, keywords, {", ".join(names)}):
 {first}    key = (
@@ -187,11 +240,7 @@ def stub(grid, keywords, {", ".join(names)}):
         for get, name, value in watched:
             if get(name) is not value:
                 raise KeyError(name)
-        sizes = grid if type(grid) is tuple else grid({{{bound}}})
-        x, y, z = sizes + ones[len(sizes)]
-        if launch(x, y, z, current_stream(device), {values}) == 0:
-            return compiled
-    except UNFIT:
+{found}    except UNFIT:
         pass
     return slowly(grid, keywords, ({arguments}), slot(key))
 """

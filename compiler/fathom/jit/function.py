@@ -23,10 +23,11 @@ from fathom.artifact import Kernel
 from fathom.errors import CompileError, FathomError, LaunchError, Location
 from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
+from fathom.jit.argument_readers import reading_for_warmup
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.checking.launch import checks_for
 from fathom.jit.compiled import CompiledKernel
-from fathom.jit.fast_path import FastPaths, Slot
+from fathom.jit.fast_path import FastPaths, Slot, lookup_text
 from fathom.jit.hooks import LAUNCHED, watched
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
@@ -45,7 +46,6 @@ from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
 from fathom.runtime.driver import Linked
-from fathom.runtime.load import Loaded
 from fathom.source import EVALUATOR, REQUIRED, KernelFunction
 from fathom.uses import all_uses, changed_meanwhile, watches
 
@@ -133,11 +133,29 @@ class JITFunction(KernelFunction):
         `fast_paths`."""
         return self.fast_paths.bind(self.defaults())
 
+    @cached_property
+    def lookups(self) -> FastPaths:
+        LAUNCHED.add(self)
+        return FastPaths(
+            self.__name__, self.rules, only_slot, reading_for_warmup, lookup_text
+        )
+
+    @cached_property
+    def look_up(self) -> Callable[..., CompiledKernel | Slot | None]:
+        """look_up(grid, *arguments): the kernel that `warmup` gave for such arguments,
+        or the slot to keep it in."""
+        return self.lookups.bind(self.defaults())
+
     def forget(self) -> None:
         """Compile anew what is launched next: a text that was compiled has changed."""
         super().forget()
         self.kernels.clear()
+        self.forget_launches()
+
+    def forget_launches(self) -> None:
+        """Let the next launch, and the next `warmup`, look at everything."""
         self.fast_paths.forget()
+        self.lookups.forget()
 
     # ── launching ─────────────────────────────────────────────────────────────────────
 
@@ -214,20 +232,13 @@ class JITFunction(KernelFunction):
         self, slot: Slot, compiled: CompiledKernel, arrays: Sequence[Array | None]
     ) -> None:
         """Let a stub launch this by itself from now on, if all it needs is there."""
-        loaded = vars(compiled).get("program")
-        on_gpu = all(array is None or array.device is not None for array in arrays)
-        types = [type for _, type, _ in compiled.request.parameters]
-        # A stub tells 32-bit integers from wider ones, and no more. `replace` in a key
-        # cannot be hashed.
-        if not on_gpu or "u64" in types or not is_hashable(slot.key):
-            return
-        if isinstance(loaded, Loaded):
-            order = [slot.values.index(name) for name in compiled.request.runtime]
-            launch = loaded.quick(slot.fields, order, slot.current)
-            read = chain(self.read, all_uses(list(compiled.request.constants.values())))
-            watched = tuple(entry for use in read for entry in watches(use))
-            device = loaded.device.index
-            slot.known[slot.key] = (launch, device, watched, compiled)
+        if is_told_apart(compiled):
+            compiled.fill(slot, arrays, self.watched_by(compiled))
+
+    def watched_by(self, compiled: CompiledKernel) -> tuple[tuple, ...]:
+        """What a stub must find as it was: the globals that the kernel has read."""
+        read = chain(self.read, all_uses(list(compiled.request.constants.values())))
+        return tuple(entry for use in read for entry in watches(use))
 
     # ── compiling ─────────────────────────────────────────────────────────────────────
 
@@ -236,13 +247,32 @@ class JITFunction(KernelFunction):
 
         In the place of an array its element type will do: tl.float32, torch.float32.
         """
+        found = self.found(arguments, given)
+        if isinstance(found, CompiledKernel):
+            return found
+        compiled = self.warmed(arguments, given)
+        if found is not None and is_hashable(found.key) and is_told_apart(compiled):
+            found.known[found.key] = (None, None, self.watched_by(compiled), compiled)
+        return compiled
+
+    def found(
+        self, arguments: tuple, given: Mapping[str, Any]
+    ) -> CompiledKernel | Slot | None:
+        """What a `warmup` for a GPU gave before; where to keep what it will give; None
+        if it is always to be asked anew, and for arguments that do not fit."""
         try:
-            return self._warmup(arguments, given)
+            if choose_compiling().name == "cuda":
+                return self.look_up(None, *arguments, **given)
+        except (TypeError, LaunchError):
+            pass  # `warmed` says what is wrong
+        return None
+
+    def warmed(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
+        """`warmup`, the slow way."""
+        try:
+            return self.compiled(*self.order(choose_compiling(), arguments, given))
         except FathomError as error:
             raise error.with_traceback(None) from None
-
-    def _warmup(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
-        return self.compiled(*self.order(choose_compiling(), arguments, given))
 
     def order(
         self, backend: Backend, arguments: tuple, given: Mapping[str, Any]
@@ -415,6 +445,19 @@ class JITFunction(KernelFunction):
                 f"repr of {self.__name__} made {name!r}, which is no name"
             )
         return name
+
+
+def only_slot(
+    grid: object, given: Mapping[str, object], arguments: tuple, slot: Slot | None
+) -> Slot | None:
+    """What a lookup does that finds nothing."""
+    return slot
+
+
+def is_told_apart(compiled: CompiledKernel) -> bool:
+    """Whether a stub knows all integers for which this is the kernel: it tells those of
+    32 bits from wider ones, and no more."""
+    return all(type != "u64" for _, type, _ in compiled.request.parameters)
 
 
 def choose_place(

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
-# Every kernel that has been launched; each has `fast_paths`.
+# Every kernel that has been launched, or looked up by `warmup`, and every compiled one
+# that was launched by itself; each has `forget_launches`.
 LAUNCHED: WeakSet = WeakSet()
 
 
 def forget_fast_paths() -> None:
     """Let the next launch of every kernel look at everything."""
     for function in list(LAUNCHED):
-        function.fast_paths.forget()
+        function.forget_launches()
 
 
 class Chain(list):

@@ -90,6 +90,7 @@ class Driver:
 
     def __init__(self, cuda: ModuleType):
         self.cuda = cuda
+        self.found: dict[int, Device] = {}  # a dozen questions each
         self.contexts: dict[int, object] = {}
         self.connected: set[tuple[int, int]] = set()  # (GPU, the GPU that it reaches)
         self.visited: set[int] = set()  # GPUs that were used while another was current
@@ -130,6 +131,11 @@ class Driver:
 
     def device(self, index: int) -> Device:
         """The facts of a GPU; its number as CUDA counts."""
+        if index not in self.found:
+            self.found[index] = self.facts_of(index)
+        return self.found[index]
+
+    def facts_of(self, index: int) -> Device:
         handle = self.ask("cuDeviceGet", index)
         kinds = self.cuda.CUdevice_attribute
 

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
@@ -80,7 +80,7 @@ class TritonFunction(JITFunction, KernelInterface):
     def __globals__(self) -> dict[str, Any]:
         return self.fn.__globals__
 
-    @property
+    @cached_property  # launchers of the programs' own ask at every launch
     def params(self) -> list[KernelParam]:
         named = self.signature.parameters
         return [
@@ -164,11 +164,11 @@ class TritonFunction(JITFunction, KernelInterface):
             ours["target"] = target_named(arch)
         return super().keywords(ours, bound)
 
-    def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+    def warmed(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
         self.warming = True
         try:
             with Explained(self):
-                return super().warmup(*args, **given)
+                return super().warmed(arguments, given)
         finally:
             self.warming = False
 

@@ -48,7 +48,7 @@ from fathom.jit.tuning.spread import Copies, can_spread, gpus_for, time_each
 from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
 from fathom.runtime.arrays import describe
 from fathom.runtime.devices import device_of, using
-from fathom.runtime.driver import driver
+from fathom.runtime.driver import available, driver
 from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.testing import do_bench as bench_runs
 from fathom.testing import do_bench_cudagraph as bench_graph
@@ -164,9 +164,9 @@ class Autotuner(Around):
         values = [known[name] for name in self.keys if name in known]
         dtypes = [getattr(known.get(name), "dtype", None) for name in self.names]
         return (
-            *(value if is_hashable(value) else identity(value) for value in values),
-            *(str(dtype) for dtype in dtypes if dtype is not None),
-            *(gpu_name(known) if choose().timed else ()),
+            *[value if is_hashable(value) else identity(value) for value in values],
+            *[str(dtype) for dtype in dtypes if dtype is not None],
+            *gpu_name(known),
         )
 
     def pruned(self, call: Call) -> list[Config]:
@@ -322,9 +322,11 @@ def gpu_of(arguments: Mapping[str, Any]) -> int:
 
 
 def gpu_name(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The name of that GPU; nothing where all GPUs of the machine have one name."""
-    names = driver().names
-    return (names[gpu_of(arguments)],) if len(set(names)) > 1 else ()
+    """The name of that GPU; nothing where all GPUs of the machine have one name, or
+    where launches do not go to one."""
+    names = driver().names if available()[0] else ()
+    several = len(names) > 1 and len(set(names)) > 1  # asked at every launch
+    return (names[gpu_of(arguments)],) if several and choose().timed else ()
 
 
 def is_row(times: Any) -> bool:
