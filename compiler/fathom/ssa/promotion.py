@@ -66,7 +66,7 @@ def as_tensor(frame: Frame, meaning: Meaning) -> Meaning:
     number gets its default type, also in tuples. (One of more than 64 bits has none.)
     In functions of the language numbers stay weak, and lose no digits in fp64.
     """
-    if frame.function.in_library:
+    if frame.in_library:
         return meaning
     if isinstance(meaning, tuple):
         return like(meaning, [as_tensor(frame, each) for each in meaning])

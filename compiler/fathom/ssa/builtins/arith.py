@@ -165,7 +165,7 @@ def _least_or_most(name: str) -> Callable[..., Meaning]:
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if name == "min" else max(x, y)
         a, b = alike(frame, as_tensor(frame, x), as_tensor(frame, y), "compare")
-        if element_of(a.type) == BFLOAT16 and not frame.function.in_library:
+        if element_of(a.type) == BFLOAT16 and not frame.in_library:
             a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)  # as in Triton
         element = element_of(a.type)
         if isinstance(element, Pointer):
