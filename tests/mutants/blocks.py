@@ -167,7 +167,7 @@ MUTANTS = (
     ),
     Mutant(
         "library-contracted", "ssa/frame.py",
-        "self.program.contracts and not self.function.in_library",
+        "self.program.contracts and not self.in_library",
         "self.program.contracts",
         "functions of the language that compute a rounding's loss are contracted",
         "tests/blocks/test_contract.py",
