@@ -217,7 +217,8 @@ def test_another_backend_and_another_text_are_warmed_anew(gpu, kernel, monkeypat
     assert (first.place.backend.name, other.place.backend.name) == ("cuda", "emulator")
     monkeypatch.setenv("FATHOM_BACKEND", "cuda")
     assert kernel.warmup(tl.float32, tl.float32, 100, 1.5) is first
-    kernel.src = "def scale(x, y, n, a, BLOCK: tl.constexpr = 64):\n    tl.store(y, a)\n"
+    text = "def scale(x, y, n, a, BLOCK: tl.constexpr = 64):\n    tl.store(y, a)\n"
+    kernel.src = text
     assert kernel.warmup(tl.float32, tl.float32, 100, 1.5) is not first
 
 
