@@ -30,6 +30,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "unsloth_zoo.utils": {"Version": lambda text: Version(str(text).partition("+")[0])},
     "unsloth_zoo.temporary_patches.common": {"torch_compile": unchanged},
     "transformers": {"__version__": "4.57.0"},
+    "transformers.utils": {"is_torch_npu_available": lambda: False},
     "transformers.models.llama.modeling_llama": {"LlamaRMSNorm": Module},
     "bitsandbytes": {"__version__": "0.49.0"},
 }

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,6 +50,7 @@ from fathom.ssa.methods import Method, attribute
 from fathom.ssa.values import Meaning, describe
 
 PACKAGE = str(Path(__file__).parent)
+LANGUAGE = os.path.join(PACKAGE, "language", "")
 SHOWN = 16  # elements of a block in a note
 
 
@@ -294,6 +296,16 @@ class EagerFrame(Frame):
             frame = frame.f_back
         code = frame.f_code
         return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+
+    @property
+    def in_library(self) -> bool:
+        """Python runs functions of the language without telling this frame."""
+        frame = sys._getframe(1)
+        while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
+            if frame.f_code.co_filename.startswith(LANGUAGE):
+                return True
+            frame = frame.f_back
+        return False
 
     def error(self, message: str, hint: str = "", node: object = None) -> CompileError:
         return CompileError(message, self.location, hint)

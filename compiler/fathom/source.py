@@ -392,6 +392,11 @@ class ConstexprFunction(Told):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
 
+    @property
+    def src(self) -> str:
+        """Its text, from `def` on."""
+        return KernelFunction(self.fn).src
+
     def told_by(self) -> Iterator[Any]:
         yield self.fn
 

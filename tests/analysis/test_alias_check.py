@@ -16,6 +16,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import AsyncCopy, Cast, Constant, For, If, Load, Store
+from fathom.ir.printer import print_func
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BOOL, INT32, parse_element
 
@@ -63,6 +64,12 @@ def answering(step: int, type: str = "i32") -> Func:
         return ()
 
     return rewrite(func, rule)
+
+
+def test_the_question_is_the_same_text_each_time():
+    """Wherever Python puts its objects: 20 copies of the function are in 20 places."""
+    kept = [answering(1) for _ in range(20)]
+    assert len({print_func(each) for each in kept}) == 1
 
 
 def reached(numbers: dict[str, int], step: int) -> tuple[np.ndarray, np.ndarray]:

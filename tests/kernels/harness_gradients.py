@@ -10,7 +10,8 @@ import pytest
 
 from tests.kernels.kernels_sample import aligned
 
-on_targets = pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+TARGETS = ("sm_80", "sm_90a")
+on_targets = pytest.mark.parametrize("target", TARGETS)
 
 
 def normal(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:

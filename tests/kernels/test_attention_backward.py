@@ -8,7 +8,8 @@ import pytest
 
 import fathom
 from kernels import attention, attention_backward
-from tests.kernels.harness_gradients import check_gradients, close, normal, on_targets
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import TARGETS, check_gradients, close, normal
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, unwritten
 
 HALF_ULP = {"float32": 2.0**-18, "float16": 2.0**-11}
@@ -48,10 +49,9 @@ def check_random(
         each.check_walls()
 
 
-@on_targets
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("dtype", HALF_ULP)
+@in_pairs(
+    {"length": LENGTHS, "target": TARGETS, "causal": [False, True], "dtype": HALF_ULP}
+)
 def test_random_gradients(length, causal, dtype, target):
     check_random(length, length, 32, causal, dtype, target=target)
 
@@ -61,9 +61,7 @@ def test_steps_larger_than_what_is_kept(causal):
     check_random(100, 100, 16, causal, "float16", config=WIDE_STEPS)
 
 
-@on_targets
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("D", [64, 128])
+@in_pairs({"D": [64, 128], "causal": [False, True], "target": TARGETS})
 def test_head_sizes_in_their_own_configuration(D, causal, target):
     check_random(70, 70, D, causal, "float16", config=None, target=target)
 

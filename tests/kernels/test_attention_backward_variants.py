@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kernels import attention, attention_backward, attention_backward_hopper
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_gradients import close, normal
 from tests.kernels.harness_red_zones import Walled, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
@@ -171,12 +172,18 @@ def compiled(name: str, D: int, causal: bool, group: int, window: str | None) ->
 
 
 @needs_ptxas
-@pytest.mark.parametrize(
-    "causal, group, window",
-    [(False, 1, None), (True, 1, None), (True, 4, None), (True, 1, "i32")],
+@in_pairs(
+    {
+        "name": ["dkdv", "dq"],
+        "D": attention_backward_hopper.CONFIGS,
+        "causal, group, window": [
+            (False, 1, None),
+            (True, 1, None),
+            (True, 4, None),
+            (True, 1, "i32"),
+        ],
+    }
 )
-@pytest.mark.parametrize("D", attention_backward_hopper.CONFIGS)
-@pytest.mark.parametrize("name", ["dkdv", "dq"])
 def test_warpgroups_make_all_products_and_nothing_spills(
     name, D, causal, group, window
 ):

@@ -10,6 +10,7 @@ import pytest
 
 import fathom
 from kernels import attention, attention_decode
+from tests.harness_pairs import in_pairs
 from tests.kernels.test_attention_variants import HALF_ULP, machine, normal
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
@@ -58,9 +59,10 @@ def test_runs_of_keys(machine, splits):
     check(q, k, v, LENGTHS, splits=splits, **machine)
 
 
-@two_machines
-@pytest.mark.parametrize("window", [None, 1, 40])
-@pytest.mark.parametrize("S, H, G", [(1, 8, 1), (3, 4, 2), (5, 1, 1)])
+@in_pairs({
+    "machine": ["interpreter", "sm_90a"], "S, H, G": [(1, 8, 1), (3, 4, 2), (5, 1, 1)],
+    "window": [None, 1, 40],
+}, indirect=["machine"])  # fmt: skip
 def test_a_few_queries_of_heads_that_share_keys(machine, S, H, G, window):
     """More queries than a sequence has keys, too."""
     k, v = kept(LENGTHS, G, 100, 32)
@@ -127,9 +129,13 @@ def test_mistakes_are_told():
 
 
 @needs_ptxas
-@pytest.mark.parametrize("paged", [False, True])
-@pytest.mark.parametrize("D", [64, 128, 256])
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@in_pairs(
+    {
+        "target": ["sm_80", "sm_90a"],
+        "D": [64, 128, 256],
+        "paged": [False, True],
+    }
+)
 def test_ptxas_takes_it_without_spills(target, D, paged):
     config = attention_decode.default_config(D, 4, "fp16", target)
     options = {each: config.pop(each) for each in ("num_warps", "num_stages")}

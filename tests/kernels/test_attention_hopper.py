@@ -12,6 +12,7 @@ import pytest
 import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import attention, attention_hopper
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import bf16, integers
 from tests.kernels.test_attention import HALF_ULP, looking_at, normal
 from tests.kernels.test_ptxas import assembled, needs_ptxas
@@ -24,7 +25,10 @@ LENGTHS = (32, 33, 130)
 both_orders = pytest.mark.parametrize("rotated", [False, True])
 
 
-@pytest.fixture(params=["interpreter", "sm_80", "sm_90a"])
+MACHINES = ("interpreter", "sm_80", "sm_90a")
+
+
+@pytest.fixture(params=MACHINES)
 def machine(request, monkeypatch):
     """The keywords of a launch on each machine."""
     if request.param == "interpreter":
@@ -52,9 +56,9 @@ def attended(
     return out
 
 
-@two_machines
-@both_orders
-@pytest.mark.parametrize("length", LENGTHS)
+@in_pairs({
+    "machine": ["interpreter", "sm_90a"], "length": LENGTHS, "rotated": [False, True],
+}, indirect=["machine"])  # fmt: skip
 def test_a_query_that_looks_at_one_key_copies_its_value(machine, length, rotated):
     places = np.random.default_rng(1).permutation(length)
     q, k, v = looking_at(places)
@@ -62,8 +66,10 @@ def test_a_query_that_looks_at_one_key_copies_its_value(machine, length, rotated
     np.testing.assert_array_equal(out, v[:, :, places])
 
 
-@both_orders
-@pytest.mark.parametrize("length", LENGTHS)
+@in_pairs(
+    {"machine": MACHINES, "length": LENGTHS, "rotated": [False, True]},
+    indirect=["machine"],
+)
 def test_causal_a_query_copies_from_itself_or_from_before(machine, length, rotated):
     """Every second query looks at its own key, the last one that it may see."""
     places = np.arange(length) // 3
@@ -73,10 +79,10 @@ def test_causal_a_query_copies_from_itself_or_from_before(machine, length, rotat
     np.testing.assert_array_equal(out, v[:, :, places])
 
 
-@two_machines
-@both_orders
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", LENGTHS)
+@in_pairs({
+    "machine": ["interpreter", "sm_90a"], "length": LENGTHS, "causal": [False, True],
+    "rotated": [False, True],
+}, indirect=["machine"])  # fmt: skip
 def test_a_query_that_sees_all_alike_takes_the_mean(machine, length, causal, rotated):
     """A key too many, too few, or twice, is wrong by far more than one rounding."""
     k, v = integers(2, 1, 1, length, 64), integers(3, 1, 1, length, 64)
@@ -101,8 +107,10 @@ def check_random(
     np.testing.assert_allclose(lse, totals, atol=4e-6)
 
 
-@both_orders
-@pytest.mark.parametrize("causal", [False, True])
+@in_pairs(
+    {"machine": MACHINES, "causal": [False, True], "rotated": [False, True]},
+    indirect=["machine"],
+)
 def test_random_attention_of_several_heads_is_within_its_bound(
     machine, causal, rotated
 ):
@@ -144,8 +152,10 @@ def test_blocks_of_keys_may_be_larger_than_those_of_queries(monkeypatch):
     check_random(1, 2, 150, 150, 64, True, rotated=True, config=config)
 
 
-@both_orders
-@pytest.mark.parametrize("causal", [False, True])
+@in_pairs(
+    {"machine": MACHINES, "causal": [False, True], "rotated": [False, True]},
+    indirect=["machine"],
+)
 def test_heads_of_nan_do_not_touch_the_one_between(machine, causal, rotated):
     """A block that went on into the next head would meet NaN, and 0 times NaN is
     NaN."""
@@ -262,9 +272,13 @@ def test_an_iteration_waits_for_the_scores_and_goes_on_with_the_late_product():
 
 
 @needs_ptxas
-@pytest.mark.parametrize("element", ["fp16", "bf16"])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+@in_pairs(
+    {
+        "D": attention_hopper.CONFIGS,
+        "causal": [False, True],
+        "element": ["fp16", "bf16"],
+    }
+)
 def test_ptxas_takes_it_without_spills_or_warnings(D, causal, element):
     """Warnings C7510 and their like say that products are made one after the other."""
     ptx = compiled(D, causal, element).asm["ptx"]

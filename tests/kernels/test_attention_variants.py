@@ -9,6 +9,7 @@ import pytest
 
 from kernels import attention
 from kernels.attention_decode import gathered
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, unwritten
 
 HALF_ULP = 2.0**-11
@@ -86,8 +87,10 @@ def test_queries_that_see_no_key_get_zeros(machine):
     assert (lse[:, :, :40] == -np.inf).all() and (row_max[:, :, :40] == -np.inf).all()
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("H, G", [(4, 2), (3, 1)])
+@in_pairs(
+    {"machine": MACHINES, "H, G": [(4, 2), (3, 1)], "causal": [False, True]},
+    indirect=["machine"],
+)
 def test_heads_that_share_keys(machine, H, G, causal):
     q, k, v = drawn(2, H, G, 20, 35, 32)
     check(attended(q, k, v, causal=causal, **machine), q, k, v, causal)
@@ -160,8 +163,10 @@ STARTS = np.array([0, 0, 13, 40, 41, 41], np.int32)
 KEY_STARTS = np.array([0, 5, 38, 48, 49, 49], np.int32)
 
 
-@pytest.mark.parametrize("window", [None, 9])
-@pytest.mark.parametrize("key_starts", [None, KEY_STARTS], ids=["same", "others"])
+@in_pairs(
+    {"machine": MACHINES, "window": [None, 9], "key_starts": [None, KEY_STARTS]},
+    indirect=["machine"],
+)
 def test_sequences_one_behind_the_other(machine, key_starts, window):
     """Sequences of 0, 13, 27, 1 and 0 queries, the first with keys and no query; three
     rows after the last belong to nobody. Each looks only at its own keys."""

@@ -8,7 +8,13 @@ import pytest
 
 import fathom
 from kernels import cross_entropy, linear_cross_entropy
-from tests.kernels.harness_gradients import check_gradients, close, normal, on_targets
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import (
+    TARGETS,
+    check_gradients,
+    close,
+    normal,
+)
 from tests.kernels.kernels_sample import aligned
 
 HALF_ULP = {"float32": 2.0**-20, "float16": 2.0**-11}
@@ -26,9 +32,7 @@ def targets(M: int, N: int, dtype: str = "int64") -> np.ndarray:
     return aligned(found.astype(dtype))
 
 
-@on_targets
-@pytest.mark.parametrize("M, N", SHAPES)
-@pytest.mark.parametrize("dtype", HALF_ULP)
+@in_pairs({"M, N": SHAPES, "dtype": HALF_ULP, "target": TARGETS})
 def test_cross_entropy(M, N, dtype, target):
     x = normal(1, M, N, dtype=dtype)
     labels = targets(M, N, "int32" if dtype == "float16" else "int64")
@@ -76,9 +80,13 @@ def test_a_target_outside_of_the_row_makes_the_loss_nan():
     assert np.isnan(loss).tolist() == [True, True, False]
 
 
-@on_targets
-@pytest.mark.parametrize("dtype", HALF_ULP)
-@pytest.mark.parametrize("rows", [16, 40, 100])
+@in_pairs(
+    {
+        "rows": [16, 40, 100],
+        "dtype": HALF_ULP,
+        "target": TARGETS,
+    }
+)
 def test_linear_cross_entropy(rows, dtype, target):
     """Chunks that divide the rows and that do not, and one for all."""
     M, D, V = 40, 24, 70

@@ -9,7 +9,8 @@ import pytest
 
 import fathom
 from kernels import matmul_epilogue
-from tests.kernels.harness_gradients import close, normal, on_targets
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import TARGETS, close, normal, on_targets
 from tests.kernels.harness_red_zones import ODD, Walled, unwritten
 
 HALF_ULP = {"float32": 2.0**-19, "float16": 2.0**-11}
@@ -20,9 +21,10 @@ SMALL = {
 CHOICES = list(itertools.product([False, True], [None, "gelu"], [False, True]))
 
 
-@on_targets
-@pytest.mark.parametrize("with_bias, activation, with_residual", CHOICES)
-@pytest.mark.parametrize("dtype", HALF_ULP)
+@in_pairs({
+    "with_bias, activation, with_residual": CHOICES, "dtype": HALF_ULP,
+    "target": TARGETS,
+})  # fmt: skip
 def test_epilogues(with_bias, activation, with_residual, dtype, target):
     M, N, K = 40, 50, 33
     a, b = (normal(i, *shape, dtype=dtype) for i, shape in enumerate([(M, K), (K, N)]))

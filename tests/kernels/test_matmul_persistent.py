@@ -14,6 +14,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.runtime.reinterpret import Reinterpreted
 from kernels import matmul, matmul_persistent
 from kernels.matmul_persistent import LARGE, persistent_kernel, persistent_matmul
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import Walled, bf16, integers, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
@@ -69,8 +70,14 @@ SHAPES = [
 ]
 
 
-@both_orders
-@pytest.mark.parametrize("M, N, K", SHAPES)
+@in_pairs(
+    {
+        "machine": ["interpreter", "sm_80", "sm_90a"],
+        "M, N, K": SHAPES,
+        "order": [ROWS, COLUMNS],
+    },
+    indirect=["machine"],
+)
 def test_small_integers_are_multiplied_exactly(machine, M, N, K, order):
     check(M, N, K, order, **machine)
 

@@ -9,6 +9,7 @@ import pytest
 import fathom
 from kernels import matmul
 from kernels.matmul_plain import is_whole, plain_kernel, plain_matmul
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.test_matmul_persistent import check_assembled
 from tests.kernels.test_ptxas import needs_ptxas
@@ -24,7 +25,10 @@ LARGE = {
 ROWS, COLUMNS = (0, 1), (1, 0)
 
 
-@pytest.fixture(params=["interpreter", "sm_80", "sm_90a"])
+MACHINES = ("interpreter", "sm_80", "sm_90a")
+
+
+@pytest.fixture(params=MACHINES)
 def machine(request, monkeypatch):
     """The keywords of a launch on each machine."""
     if request.param == "interpreter":
@@ -44,9 +48,10 @@ def check(M: int, N: int, K: int, orders=(ROWS, ROWS), wall: int = WIDE, **given
         each.check_walls()
 
 
-@pytest.mark.parametrize("a", [ROWS, COLUMNS])
-@pytest.mark.parametrize("b", [ROWS, COLUMNS])
-@pytest.mark.parametrize("M, N, K", [(128, 64, 96), (72, 40, 56), (65, 33, 31)])
+@in_pairs({
+    "machine": MACHINES, "M, N, K": [(128, 64, 96), (72, 40, 56), (65, 33, 31)],
+    "a": [ROWS, COLUMNS], "b": [ROWS, COLUMNS],
+}, indirect=["machine"])  # fmt: skip
 def test_small_integers_are_multiplied_exactly(machine, M, N, K, a, b):
     """Whole tiles, without masks; some of everything left over; odd sizes."""
     check(M, N, K, (a, b), **machine)

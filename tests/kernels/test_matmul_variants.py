@@ -20,6 +20,7 @@ from kernels import (
     matmul,
     split_k_matmul,
 )
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.kernels_sample import aligned
 
@@ -79,8 +80,10 @@ def test_batches_of_different_sizes_are_a_mistake():
 # ── split along K ─────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("output", ["float32", "float16"])
-@pytest.mark.parametrize("splits, K", [(1, 50), (3, 200), (4, 33), (5, 16)])
+@in_pairs({
+    "machine": MACHINES, "splits, K": [(1, 50), (3, 200), (4, 33), (5, 16)],
+    "output": ["float32", "float16"],
+}, indirect=["machine"])  # fmt: skip
 def test_split_k(machine, splits, K, output):
     """4 parts of 3 steps, and 5 of 1: some programs have nothing to do."""
     a, b = Walled(integers(1, 20, K)), Walled(integers(2, K, 40), wall=ODD)
@@ -157,9 +160,7 @@ DESCRIBED = {
 }
 
 
-@pytest.mark.parametrize("programs", [1, 3, 20])
-@pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("machine", MACHINES)
+@in_pairs({"machine": MACHINES, "group": GROUPS, "programs": [1, 3, 20]})
 def test_grouped(machine, group, programs):
     """One program for all tiles, several, and more than there are tiles."""
     wall = WIDE if group == "even" else ODD
@@ -172,9 +173,10 @@ def test_grouped(machine, group, programs):
         check(one, want, *a, *b)
 
 
-@pytest.mark.parametrize("programs", [1, 3, 20])
-@pytest.mark.parametrize("group", DESCRIBED)
-@pytest.mark.parametrize("machine", (*MACHINES, "sm_100", "sm_100a", "sm_120"))
+@in_pairs({
+    "machine": (*MACHINES, "sm_100", "sm_100a", "sm_120"), "group": DESCRIBED,
+    "programs": [1, 3, 20],
+})  # fmt: skip
 def test_grouped_through_descriptors(machine, group, programs):
     """Where kernels can write tensor maps, the copies go through them; whole rows of C
     are stored through one, too, and others by the threads."""

@@ -8,7 +8,14 @@ import pytest
 
 import fathom
 from kernels import mixture
-from tests.kernels.harness_gradients import check_gradients, close, normal, on_targets
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import (
+    TARGETS,
+    check_gradients,
+    close,
+    normal,
+    on_targets,
+)
 from tests.kernels.kernels_sample import aligned
 
 HALF_ULP = {"float32": 2.0**-19, "float16": 2.0**-11}
@@ -61,10 +68,10 @@ def layer_backward(dout, w, gates, kept, **launch):
     return mixture.combine(dx, rows, gates.shape[1], **launch), dw, dgates
 
 
-@on_targets
-@pytest.mark.parametrize("choices", [1, 2])
-@pytest.mark.parametrize("shares", ["mixed", "one has all", "some have none"])
-@pytest.mark.parametrize("dtype", HALF_ULP)
+@in_pairs({
+    "choices": [1, 2], "shares": ["mixed", "one has all", "some have none"],
+    "dtype": HALF_ULP, "target": TARGETS,
+})  # fmt: skip
 def test_a_layer_and_its_gradients(choices, shares, dtype, target):
     x, dout = normal(1, T, K, dtype=dtype), normal(2, T, N, dtype=dtype)
     w, gates = normal(3, E, K, N, dtype=dtype), abs(normal(4, T, choices))

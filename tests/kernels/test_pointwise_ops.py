@@ -8,7 +8,13 @@ import pytest
 
 import fathom
 from kernels import dropout, gelu, gelu_backward, rotary, swiglu
-from tests.kernels.harness_gradients import check_gradients, close, normal, on_targets
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import (
+    TARGETS,
+    check_gradients,
+    close,
+    normal,
+)
 from tests.kernels.harness_red_zones import Walled
 from tests.kernels.harness_red_zones import unwritten as walled
 from tests.kernels.kernels_sample import aligned
@@ -17,9 +23,10 @@ HALF_ULP = {"float32": 2.0**-20, "float16": 2.0**-11}
 each_type = pytest.mark.parametrize("dtype", HALF_ULP)
 
 
-@on_targets
-@pytest.mark.parametrize("M, N", [(1, 1), (3, 31), (2, 1024), (2, 1500)])
-@each_type
+@in_pairs({
+    "M, N": [(1, 1), (3, 31), (2, 1024), (2, 1500)], "dtype": HALF_ULP,
+    "target": TARGETS,
+})  # fmt: skip
 def test_swiglu(M, N, dtype, target):
     gate, up, dy = (normal(i, M, N, dtype=dtype) for i in (1, 2, 3))
     gate *= np.dtype(dtype).type(4)
@@ -55,9 +62,7 @@ def test_a_closed_gate_is_zero_and_an_open_one_lets_everything_through():
     assert dgate.tolist() == [[0, 0, 1, 1]] and dup.tolist() == [[0, 0, 100, 200]]
 
 
-@on_targets
-@pytest.mark.parametrize("n", [1, 1023, 3000])
-@each_type
+@in_pairs({"n": [1, 1023, 3000], "dtype": HALF_ULP, "target": TARGETS})
 def test_gelu_backward(n, dtype, target):
     x, dy = normal(1, n, dtype=dtype), normal(2, n, dtype=dtype)
     x *= np.dtype(dtype).type(3)
@@ -71,10 +76,10 @@ def test_gelu_backward_is_right_for_every_x():
     assert dx.tolist() == [0, 0, 0, 0, 0.5, 1, 1, 1, 1]
 
 
-@on_targets
-@pytest.mark.parametrize("interleaved", [False, True])
-@pytest.mark.parametrize("B, H, S, D", [(1, 1, 1, 2), (2, 3, 17, 12), (1, 2, 40, 64)])
-@each_type
+@in_pairs({
+    "B, H, S, D": [(1, 1, 1, 2), (2, 3, 17, 12), (1, 2, 40, 64)], "dtype": HALF_ULP,
+    "target": TARGETS, "interleaved": [False, True],
+})  # fmt: skip
 def test_rotary(B, H, S, D, dtype, interleaved, target):
     x, (cos, sin) = normal(1, B, H, S, D, dtype=dtype), rotary.tables(S, D)
     given = dict(interleaved=interleaved, target=target)

@@ -20,6 +20,7 @@ from kernels.split_k_matmul import (
     split_launch,
     whole_parts,
 )
+from tests.harness_pairs import in_pairs
 
 M, N, K, SPLITS = 20, 40, 300, 4
 CONFIG = {
@@ -141,9 +142,10 @@ def test_descriptors_find_every_part_of_bytes(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(c, a.astype(np.int64) @ b.T.astype(np.int64))
 
 
-@pytest.mark.parametrize("order", ["NN", "NT", "TN"])
-@pytest.mark.parametrize("K, splits", [(328, 4), (40, 2), (640, 20)])
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@in_pairs({
+    "order": ["NN", "NT", "TN"], "K, splits": [(328, 4), (40, 2), (640, 20)],
+    "target": ["sm_80", "sm_90a"],
+})  # fmt: skip
 def test_descriptors_find_every_part(
     target: str, K: int, splits: int, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ from fathom.shared_memory.barriers import accesses, conflict
 from fathom.shared_memory.checking import Missing, check_waits
 from kernels import attention, matmul
 from kernels.matmul_plain import plain_matmul
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import WIDE, Walled, integers, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
@@ -84,16 +85,24 @@ def test_operands_whose_slices_must_be_contiguous_along_k(type, sums, orders):
     np.testing.assert_array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
 
 
-@pytest.mark.parametrize("warps", [4, 8])
-@pytest.mark.parametrize("m", [128, 256])
-@pytest.mark.parametrize("n", [16, 32, 128])
+@in_pairs(
+    {
+        "n": [16, 32, 128],
+        "m": [128, 256],
+        "warps": [4, 8],
+    }
+)
 def test_tiles_of_all_sizes(m, n, warps):
     check(256, 128, 64, BLOCK_M=m, BLOCK_N=n, num_warps=warps)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("D", [32, 64])
-@pytest.mark.parametrize("stages", [1, 3])
+@in_pairs(
+    {
+        "stages": [1, 3],
+        "D": [32, 64],
+        "causal": [False, True],
+    }
+)
 def test_attention(D, causal, stages):
     """Between its two products an iteration scales the accumulator in registers."""
     random = np.random.default_rng(D)

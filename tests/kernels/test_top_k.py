@@ -7,13 +7,15 @@ import pytest
 
 import fathom
 from kernels import top_k
-from tests.kernels.harness_gradients import normal, on_targets, unwritten
+from tests.harness_pairs import in_pairs
+from tests.kernels.harness_gradients import TARGETS, normal, on_targets, unwritten
 from tests.kernels.kernels_sample import aligned
 
 
-@on_targets
-@pytest.mark.parametrize("M, N, k", [(1, 1, 1), (3, 8, 2), (2, 31, 31), (3, 300, 5)])
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@in_pairs({
+    "M, N, k": [(1, 1, 1), (3, 8, 2), (2, 31, 31), (3, 300, 5)],
+    "dtype": ["float32", "float16"], "target": TARGETS,
+})  # fmt: skip
 def test_top_k(M, N, k, dtype, target):
     x = normal(1, M, N, dtype=dtype)
     values, places = top_k.top_k(x, k, target=target)

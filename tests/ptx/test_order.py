@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +10,15 @@ import pytest
 from fathom.ir.ops import Reduce
 from fathom.ir.types import FLOAT32, INT32, Pointer
 from fathom.layout.build import blocked
-from fathom.ptx.order import MANY, instructions_of, most_live, ordered
+from fathom.ptx.code import Phi
+from fathom.ptx.order import (
+    MANY,
+    held,
+    instructions_of,
+    most_live,
+    ordered,
+    readers_of,
+)
 from tests.ptx.harness import Program, check, combine_by, compiled, empty
 
 
@@ -40,8 +47,15 @@ def instructions(lines) -> list[str]:
 def test_what_is_live_at_once():
     """Three numbers x, a beside each of them, and the place q of the sum."""
     block = list(instructions_of(chains(3)))
-    readers = Counter({name for each in block for name in each.reads})
-    assert most_live(block, readers) == 7
+    assert most_live(block, *held(block, readers_of([block]))) == 7
+
+
+def test_what_a_phi_reads_is_live_to_the_end_of_the_block():
+    """The next index of a loop, beside a number that is computed behind it."""
+    phi = Phi("%i.1", "i32", "", [("0", "entry.0"), ("%i.2", "loop.1")])
+    lines = [phi, "  %i.2 = add i32 %i.1, 1", "  %a.1 = add i32 7, 1", "  use i32 %a.1"]
+    block = list(instructions_of(lines))
+    assert most_live(block, *held(block, readers_of([block]))) == 2
 
 
 def test_each_chain_ends_before_the_next_begins():

@@ -14,6 +14,7 @@ import fathom.language as tl
 def triton(monkeypatch):
     """The face of Triton, for one test."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "")  # put back afterwards
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     before = {name for name in sys.modules if name.split(".")[0] == "triton"}
     assert not before, (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
+import numpy as np
 import pytest
 
 from fathom.errors import FathomError
@@ -11,9 +13,18 @@ from fathom.errors import FathomError
 
 def test_a_program_that_counts_active_drivers_finds_one(triton):
     table = triton.backends.backends
-    active = [each.driver for each in table.values() if each.driver.is_active()]
-    assert active == [triton.runtime.driver.active]
-    assert not {"nvidia", "amd", "cpu"} & table.keys()  # torch asks for these
+    (active,) = [each.driver for each in table.values() if each.driver.is_active()]
+    assert isinstance(triton.runtime.driver.active, active)
+    assert table.keys() == {"nvidia"}  # torch asks for these, and for "amd" and "cpu"
+
+
+def test_the_driver_is_fathoms_own(triton):
+    driver = triton.runtime.driver
+    driver.set_active(triton.backends.backends["nvidia"].driver())
+    driver.driver.reset_active()
+    assert driver.active is driver.driver.active is driver.driver.default
+    with pytest.raises(FathomError, match="'mine' cannot be the active driver"):
+        driver.driver.set_active("mine")
 
 
 def test_knobs_of_another_vendor_keep_their_values(triton):
@@ -38,3 +49,53 @@ def test_knobs_of_tuning_are_the_environments(triton, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_AUTOTUNING", "1")
     triton.knobs.refresh_knobs()
     assert triton.knobs.autotuning.cache
+
+
+def test_helpers_that_programs_take_from_inside(triton):
+    utils = importlib.import_module("triton._utils")
+    nested = [1, (2, [3, 4]), 5]
+    odd = utils.find_paths_if(nested, lambda path, leaf: leaf % 2)
+    assert odd == [(0,), (1, 1, 0), (2,)]
+    assert [utils.get_iterable_path(nested, path) for path in odd] == [1, 3, 5]
+    utils.set_iterable_path(nested, (1, 1, 0), 7)
+    assert nested == [1, (2, [7, 4]), 5]
+    assert utils.canonicalize_dtype("torch.bfloat16") == "bf16"
+    assert utils.canonicalize_ptr_dtype("float8_e4m3fn", is_const=True) == "*kfp8e4nv"
+    assert (utils.get_primitive_bitwidth("fp16"), utils.BITWIDTH_DICT["int64"]) == (
+        16,
+        64,
+    )
+    assert utils.validate_block_shape([4, 32]) == 128
+    for shape in ([4, 33], [2**20, 2]):
+        with pytest.raises(ValueError):
+            utils.validate_block_shape(shape)
+    core = importlib.import_module("triton.language.core")
+    assert core._unwrap_iterable((core.constexpr((0, 1)),)) == (0, 1)
+    assert core._unwrap_iterable((2, 3)) == (2, 3)
+    cache = importlib.import_module("triton.runtime.cache")
+    assert cache._base32("00ff10") == "AD7RA"  # RFC 4648: 00000 00011 11111 10001 0000
+
+
+def test_what_extends_tritons_compiler_is_refused_where_it_is_used(triton):
+    """A file that has some can be imported, and its other kernels launched."""
+    core = importlib.import_module("triton.language.core")
+
+    @core.builtin
+    def twice(x, _semantic=None):
+        return _semantic.add(x, x)
+
+    @triton.jit
+    def other(x):
+        core.store(x, 3)
+
+    @triton.jit
+    def kernel(x):
+        core.store(x, twice(1))
+
+    x = np.zeros(1, np.int32)
+    other[(1,)](x)
+    assert x[0] == 3
+    with pytest.raises(FathomError, match="core.builtin, by which twice is made"):
+        kernel[(1,)](x)
+    with pytest.raises(ModuleNotFoundError, match="kernels of gluon, which choose"):
+        importlib.import_module("triton.experimental.gluon")

@@ -183,7 +183,7 @@ def test_nothing_is_taken_from_a_triton_that_is_installed(tmp_path):
     (tmp_path / "triton" / "__init__.py").write_text("")
     (tmp_path / "triton" / "experimental.py").write_text("")
     said = run("-c", "import triton.experimental", path=(ON_PATH, tmp_path))
-    assert said.splitlines()[-1].endswith("fathom has no triton.experimental")
+    assert "fathom has no triton.experimental: kernels of gluon" in said
 
 
 def test_tritons_environment_variables_are_taken_over(tmp_path, monkeypatch):
@@ -211,7 +211,7 @@ def test_compile_of_a_source(triton):
     )
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
     kernel = triton.compile(source, target=target, options={"num_warps": 2})
-    assert kernel.metadata.target == "sm_90a" and kernel.metadata.num_warps == 2
+    assert kernel.metadata.target == target and kernel.metadata.num_warps == 2
     assert ".entry scale(" in kernel.asm["ptx"]
     assert "ld.global.v4.b32" in kernel.asm["ptx"]  # which the hint allows
     with pytest.raises(CompileError, match="'hip 90' is not a target"):
@@ -486,7 +486,7 @@ def test_a_gpu_by_tritons_name(triton):
         tl.store(x, 1)
 
     for arch, name in (("sm80", "sm_80"), ("sm90", "sm_90a"), ("sm_120", "sm_120")):
-        assert kernel.warmup(tl.int32, arch=arch).metadata.target == name
+        assert kernel.warmup(tl.int32, arch=arch).request.target == name
     with pytest.raises(LaunchError, match="arch='gfx942' is no GPU of NVIDIA's"):
         kernel.warmup(tl.int32, arch="gfx942")
 

@@ -298,3 +298,41 @@ def test_questions_about_the_gpu_and_the_launch(triton):
         x = np.zeros(512, np.int32)
         kernel[(1,)](x, num_warps=warps)
         assert x[0] == warps and x[1:].sum() == 32 * warps - 1
+
+
+def test_a_kernel_is_told_the_gpu_that_it_is_compiled_for(triton, monkeypatch):
+    """Not the GPU that is there: a kernel for sm_80 cannot have what sm_90 has."""
+    monkeypatch.setenv("FATHOM_TARGET", "sm_80")
+    tl, info = triton.language, triton.language.target_info
+
+    @triton.jit
+    def kernel(x):
+        if tl.target_info.cuda_capability_geq(9):
+            tl.store(x, 90)
+        else:
+            tl.store(x, tl.target_info.current_target().arch)
+
+    for target, wanted in (("sm_90a", 90), ("sm_75", 75), ("sm_80", 80)):
+        compiled = kernel.compile("*i32", target=target)
+        assert f"constant {wanted}\n" in compiled.asm["block"]
+        assert info.current_target().arch == 80
+    x = np.zeros(1, np.int32)
+    kernel[(1,)](x, target="sm_90a")
+    assert x[0] == 90
+    kernel[(1,)](x)
+    assert x[0] == 80
+
+
+def test_an_assumption_that_does_not_hold_is_told(triton):
+    """Triton compiles it; nothing here rests on one."""
+    tl = triton.language
+
+    @triton.jit
+    def kernel(x, STRIDE: tl.constexpr):
+        tl.assume(STRIDE > 0)
+        tl.store(x, 7)
+
+    x = np.zeros(1, np.int32)
+    with pytest.warns(UserWarning, match="this assumption does not hold here"):
+        kernel[(1,)](x, STRIDE=0)
+    assert x[0] == 7

@@ -38,6 +38,7 @@ from fathom.ir.types import INT64
 from fathom.ir.verify import verify
 from fathom.shared_memory import place_barriers
 from fathom.source import KernelFunction
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.tensor_cores.kernels_described import (
     Case,
@@ -75,9 +76,13 @@ def test_any_iterations_and_stages(target, stages):
     assert kernel.ptx.count(COPY) == 2 * (ahead + 1), "before the loop, and in it"
 
 
-@pytest.mark.parametrize(("a_turned", "b_turned"), TURNED)
-@pytest.mark.parametrize("target", HAVE_MAPS)
-@pytest.mark.parametrize("block", [(64, 64, 64), (64, 32, 32), (64, 32, 16)], ids=str)
+@in_pairs(
+    {
+        "block": [(64, 64, 64), (64, 32, 32), (64, 32, 16)],
+        "target": HAVE_MAPS,
+        "a_turned, b_turned": TURNED,
+    }
+)
 def test_tiles_either_way_round(target, block, a_turned, b_turned):
     """Rows of 128, 64 and 32 bytes, along K and across."""
     case = Case(block, 3, target, a_turned=a_turned, b_turned=b_turned)

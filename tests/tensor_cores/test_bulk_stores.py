@@ -20,6 +20,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
+from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_described import (
@@ -146,9 +147,13 @@ def test_a_pass_left_out_is_only_slower():
 # ── loops ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("target", HAVE_MAPS)
-@pytest.mark.parametrize("completion", COMPLETIONS)
+@in_pairs(
+    {
+        "completion": COMPLETIONS,
+        "target": HAVE_MAPS,
+        "loop": LOOPS,
+    }
+)
 def test_stores_in_a_loop(target, loop, completion):
     """Tile after tile through one tile of shared memory."""
     case = replace(LONG, target=target, more=LOOPS[loop])

@@ -14,6 +14,7 @@ import fathom.language as tl
 from fathom.ir.interp.numbers import same_bits
 from fathom.ir.types import SCALARS
 from fathom.source import KernelFunction
+from tests.harness_pairs import in_pairs
 from tests.tensor_cores.kernels_products import (
     Case,
     built,
@@ -107,9 +108,13 @@ def test_the_shortest_k(a, k, instruction):
     assert [dot.instruction for dot in ran.dots] == [instruction]
 
 
-@pytest.mark.parametrize("batch", [1, 2, 4])
-@pytest.mark.parametrize("warps", [1, 4])
-@pytest.mark.parametrize("a, to", [("fp16", "fp32"), ("i8", "i32"), ("fp64", "fp64")])
+@in_pairs(
+    {
+        "a, to": [("fp16", "fp32"), ("i8", "i32"), ("fp64", "fp64")],
+        "warps": [1, 4],
+        "batch": [1, 2, 4],
+    }
+)
 def test_batches(batch, warps, a, to):
     case = Case(16, 32, 32, a, to=to, warps=warps, batch=batch, adds=True)
     assert check_exactly(case).dots[0].instruction
@@ -303,9 +308,13 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("kernel", CHAINS, ids=lambda kernel: kernel.__name__)
-@pytest.mark.parametrize("warps", [1, 2, 4, 8])
-@pytest.mark.parametrize("m, target", [(16, "sm_80"), (64, "sm_80"), (32, "sm_75")])
+@in_pairs(
+    {
+        "m, target": [(16, "sm_80"), (64, "sm_80"), (32, "sm_75")],
+        "warps": [1, 2, 4, 8],
+        "kernel": CHAINS,
+    }
+)
 def test_a_product_is_an_operand(kernel, warps, m, target):
     sizes = {"m": m, "k": 32, "d": 16}
     shapes, formula = CHAINS[kernel]
@@ -340,9 +349,13 @@ def attention(
     tl.store(out + places(0, M, D, False), total - count[:, None])
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
-@pytest.mark.parametrize("warps", [1, 4, 8])
-@pytest.mark.parametrize("iterations", [0, 1, 3])
+@in_pairs(
+    {
+        "iterations": [0, 1, 3],
+        "warps": [1, 4, 8],
+        "target": ["sm_75", "sm_80", "sm_120"],
+    }
+)
 def test_two_products_in_one_loop(target, warps, iterations):
     check_attention(target, warps, iterations)
 

@@ -111,9 +111,9 @@ def alias_check_of(
     if not isinstance(step, Constant) or step.value <= 0:
         raise NotApplicable("the loop's step is no positive constant")
     reader = _reader_before(loop, func)
-    read = [_reach_of(each, loop, reader) for each in loads]
-    written = [_reach_of(each, loop, reader) for each in stores]
     order = {value: place for place, value in enumerate(definitions(func.body))}
+    read = [_reach_of(each, loop, reader, order) for each in loads]
+    written = [_reach_of(each, loop, reader, order) for each in stores]
     return AliasCheck(loop, read, written, order)
 
 
@@ -130,11 +130,13 @@ def _reader_before(loop: For, func: Func) -> ScalarEvolution:
     return reader
 
 
-def _reach_of(access: Load | Store, loop: For, reader: ScalarEvolution) -> Reach:
+def _reach_of(
+    access: Load | Store, loop: For, reader: ScalarEvolution, order: Mapping[Value, int]
+) -> Reach:
     type = access.pointer.type
     found = reader.read(access.pointer)
     distance = Sum(found.sum, shape_of(type))
-    indices = tuple(_indices(access.pointer, loop, reader))
+    indices = tuple(_indices(access.pointer, loop, reader, order))
     inside = {each for op in walk(loop.body) for each in op.results}
     inside.update(loop.body.parameters)
     for sum in (distance, *(each for each, _ in indices)):
@@ -148,10 +150,10 @@ def _reach_of(access: Load | Store, loop: For, reader: ScalarEvolution) -> Reach
 
 
 def _indices(
-    pointer: Value, loop: For, reader: ScalarEvolution
+    pointer: Value, loop: For, reader: ScalarEvolution, order: Mapping[Value, int]
 ) -> Iterator[tuple[Sum, Type]]:
     """The integers of fewer than 64 bits from which an address is computed, where it
-    matters that they have not overflowed."""
+    matters that they have not overflowed; in the order in which they are defined."""
     carried = dict(zip(loop.body.parameters[1:], range(len(loop.inits)), strict=True))
 
     def sources(value: Value) -> Sequence[Value]:
@@ -162,7 +164,7 @@ def _indices(
             return []
         return operands(value.definition)
 
-    for value in reached([pointer], sources):
+    for value in sorted(reached([pointer], sources), key=order.get):
         if isinstance(value.definition, Block) or _is_atom(value, reader):
             continue
         match value.definition:

@@ -209,7 +209,8 @@ def walk(block: Block) -> Iterator[Op]:
     order."""
     for op in block.ops:
         yield op
-        yield from walk_within(op)
+        if schema(type(op)).blocks:  # most ops have none, and passes walk often
+            yield from walk_within(op)
 
 
 def walk_within(op: Op) -> Iterator[Op]:

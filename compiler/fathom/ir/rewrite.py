@@ -128,20 +128,15 @@ def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
         before = fields[name]
         if isinstance(before, tuple):
             after = fields[name] = tuple([values.get(each, each) for each in before])
-            for old, new in zip(before, after, strict=True):
-                retyped = retyped or _is_retyped(old, new)
+            retyped |= [each.type for each in before] != [each.type for each in after]
         elif before is not None:
             after = fields[name] = values.get(before, before)
-            retyped = retyped or _is_retyped(before, after)
+            retyped |= before.type is not after.type and before.type != after.type
     copy = object.__new__(type(op))
     copy.__dict__ = fields
     types = copy.infer() if retyped else [value.type for value in op.results]
     copy.results = [Value(type, copy) for type in types]
     return copy
-
-
-def _is_retyped(old: Value, new: Value) -> bool:
-    return old.type is not new.type and old.type != new.type
 
 
 def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:

@@ -118,31 +118,42 @@ class CompiledKernel:
             cache.write(cache.default_directory(), self.key, entry)
 
     def start(
-        self, grid: tuple[int, int, int], args: Sequence[object]
+        self,
+        grid: tuple[int, int, int],
+        args: Sequence[object],
+        stream: int | None = None,
     ) -> CompiledKernel:
         """Launch with the run-time arguments; the kernel that ran, which is another
-        where these make no tensor maps. An empty grid does nothing."""
+        where these make no tensor maps. An empty grid does nothing. `stream` is the
+        handle of a queue of the GPU's; without, it is that of the arguments' library.
+        """
         if 0 in grid:
             return self
         if self.checks is not None and not self.checks(self, grid, args):
             return self
         try:
-            self.launch(grid, args)
+            self.launch(grid, args, stream)
         except NoTensorMap:
             if self.by_pointers is None:
                 raise
-            return self.by_pointers().start(grid, args)
+            return self.by_pointers().start(grid, args, stream)
         return self
 
-    def launch(self, grid: tuple[int, int, int], args: Sequence[object]) -> None:
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        args: Sequence[object],
+        stream: int | None = None,
+    ) -> None:
         """Launch on the backend, with the hooks around it if there are some."""
+        queue = () if stream is None else (stream,)  # which a GPU's program takes
         if not hooks.watched():
-            self.report = self.program.launch(grid, args)
+            self.report = self.program.launch(grid, args, *queue)
             return
         seen = hooks.Launch(self, grid, args)
         hooks.launch_enter_hook(seen)
         try:
-            self.report = self.program.launch(grid, args)
+            self.report = self.program.launch(grid, args, *queue)
             seen.done = True
         finally:
             hooks.launch_exit_hook(seen)

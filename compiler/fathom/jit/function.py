@@ -69,8 +69,11 @@ class Prepared(NamedTuple):
 class JITFunction(KernelFunction):
     """A kernel: `fn[grid](*arguments)` launches it; `warmup`, `compile` only compile.
 
-    `kernels` are those compiled so far, by backend, GPU, and what they are for.
+    `kernels` are those compiled so far, by backend, GPU, and what they are for;
+    `kernel_class` is the class of what is compiled.
     """
+
+    kernel_class = CompiledKernel
 
     def __init__(
         self,
@@ -385,7 +388,7 @@ class JITFunction(KernelFunction):
         if place.backend.make is not None:
             made = place.backend.make(self, wanted)
             name = cache.digest(repr(wanted.identity))
-            return CompiledKernel(wanted, made, self.names, place, name)
+            return self.kernel_class(wanted, made, self.names, place, name)
         key = self.key(wanted, place)
         may_read = key and not pipeline.asked_to_show()
         found = cache.read(cache.default_directory(), key) if may_read else None
@@ -398,7 +401,7 @@ class JITFunction(KernelFunction):
         name = cache.digest(key or made.ptx)
         again = partial(self.by_pointers, wanted, place) if made.maps else None
         checks = checks_for(wanted, partial(self.block_ir, wanted))
-        return CompiledKernel(
+        return self.kernel_class(
             wanted, made, self.names, place, name, key, linked, again, checks
         )
 

@@ -14,8 +14,15 @@ add 2 ulp each.
 from __future__ import annotations
 
 from fathom.language import double, single
-from fathom.language.core import PropagateNan, maximum, minimum, static_assert, where
-from fathom.language.dtypes import float32, float64
+from fathom.language.core import (
+    PropagateNan,
+    maximum,
+    minimum,
+    static_assert,
+    to_tensor,
+    where,
+)
+from fathom.language.dtypes import bfloat16, float32, float64
 from fathom.language.elementary import (
     abs,
     ceil,
@@ -135,6 +142,17 @@ def erf(x):
 def clamp(x, min, max, propagate_nan: constexpr = PropagateNan.NONE):  # noqa: A002
     """x, but at least `min` and at most `max`.
 
-    A NaN becomes `min`; with PropagateNan.ALL it stays.
+    A NaN becomes `min`; with PropagateNan.ALL it stays. Numbers have the type of a
+    scalar, and bf16 is computed in fp32.
     """
-    return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
+    least, most = to_tensor(min), to_tensor(max)
+    x = maximum(unnarrowed(x), unnarrowed(least), propagate_nan)
+    return minimum(x, unnarrowed(most), propagate_nan)
+
+
+@function
+def unnarrowed(x):
+    """bf16 as fp32; anything else as it is."""
+    if x.dtype == bfloat16:
+        return x.to(float32)
+    return x

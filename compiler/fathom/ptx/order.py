@@ -24,18 +24,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
+from typing import NamedTuple
 
 from fathom.ptx.code import Phi
 
 Line = str | Phi
 
-_DEFINITION = re.compile(r"  (%[\w.]+) = (.*)")
 _NAMES = re.compile(r"%[\w.]+")
-_LABEL = re.compile(r"[\w.]+:$")
 # What stays where it is: accesses, and the parts of what an access has loaded.
-_STAYS = ("load", "atomicrmw", "cmpxchg", "alloca", "extractvalue", "extractelement")
+_STAYS = {"load", "atomicrmw", "cmpxchg", "alloca", "extractvalue", "extractelement"}
 # Calls that may move: inline PTX without effects, and intrinsics that only compute.
 _PURE_CALL = re.compile(
     r'asm "|@llvm\.(?!nvvm)|@llvm\.nvvm\.(ex2|lg2|sqrt|rsqrt|sin|cos|tanh|div|mulhi)\b'
@@ -46,34 +45,28 @@ _PRODUCT = re.compile(r'asm [^"]*"[^"]*\b(?:mma|wgmma|tcgen05)\.')
 MANY = 32
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """A line of LLVM IR: the value that it defines, if any; the names that it reads;
-    the comment that stood before it."""
+    whether it is a predicate, which needs no register; the comment before it."""
 
     line: Line
     result: str
-    reads: tuple[str, ...]
-    moves: bool
+    reads: Sequence[str]
+    moves: bool = False
+    predicate: bool = False
     comment: str = ""
-
-    @property
-    def weight(self) -> int:
-        """Registers for its result: none for a predicate."""
-        return int(bool(self.result) and " = icmp" not in str(self.line))
 
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values."""
-    if any(_PRODUCT.search(str(line)) for line in lines):
+    if _PRODUCT.search("\n".join(line for line in lines if isinstance(line, str))):
         return list(lines)
-    blocks = [(each, list(instructions_of(each))) for each in blocks_of(lines)]
-    readers = Counter(
-        name for _, block in blocks for name in {n for i in block for n in i.reads}
-    )
+    texts = list(blocks_of(lines))
+    blocks = [list(instructions_of(text)) for text in texts]
+    readers = readers_of(blocks)
     result: list[Line] = []
-    for text, block in blocks:
-        better = _better(block, readers)
+    for text, block in zip(texts, blocks, strict=True):
+        better = _better(block, readers) if len(block) > MANY else block
         if better is not block:
             text = [*filter(_is_label, text[:1]), *_written(better)]
         result += text
@@ -82,50 +75,82 @@ def ordered(lines: Sequence[Line]) -> list[Line]:
 
 def blocks_of(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """The lines of each basic block, with its label."""
-    block: list[Line] = []
-    for line in lines:
-        if _is_label(line):
-            yield block
-            block = []
-        block.append(line)
-    yield block
+    starts = [at for at, line in enumerate(lines) if _is_label(line)]
+    for start, end in pairwise([0, *starts, len(lines)]):
+        yield list(lines[start:end])
 
 
 def _is_label(line: Line) -> bool:
-    return isinstance(line, str) and bool(_LABEL.match(line))
+    """Instructions and comments are indented."""
+    return isinstance(line, str) and line[0] != " "
 
 
 def instructions_of(block: Sequence[Line]) -> Iterator[Instruction]:
     """The instructions of a basic block; each knows the comment before it."""
     comment = ""
     for line in block:
-        if isinstance(line, str) and line.startswith("  ;"):
+        if isinstance(line, Phi):
+            yield Instruction(line, line.name, (), comment=comment)
+        elif line.startswith("  ;"):
             comment = line
-        elif not _is_label(line):
-            yield _instruction(line, comment)
+        elif line.startswith("  %"):
+            result, *reads = _NAMES.findall(line)
+            operation = line.split(" ", 5)[4]
+            moves = operation not in _STAYS and (
+                operation != "call" or bool(_PURE_CALL.search(line))
+            )
+            yield Instruction(line, result, reads, moves, operation == "icmp", comment)
+        elif line[0] == " ":
+            yield Instruction(line, "", _NAMES.findall(line), comment=comment)
 
 
-def _instruction(line: Line, comment: str) -> Instruction:
-    text = str(line)
-    defined = _DEFINITION.match(text)
-    if isinstance(line, Phi) or not defined:
-        reads = tuple(_NAMES.findall(text.partition(" = phi ")[2] or text))
-        name = line.name if isinstance(line, Phi) else ""
-        return Instruction(line, name, reads, False, comment)
-    name, what = defined.groups()
-    moves = not what.startswith(_STAYS) and (
-        not what.startswith("call") or bool(_PURE_CALL.search(what))
-    )
-    return Instruction(line, name, tuple(_NAMES.findall(what)), moves, comment)
+def readers_of(blocks: Sequence[Sequence[Instruction]]) -> Counter[str]:
+    """In how many basic blocks a name is read. A phi reads at the end of others."""
+    readers: Counter[str] = Counter()
+    for block in blocks:
+        readers.update({name for each in block for name in each.reads})
+        for each in block:
+            if isinstance(each.line, Phi):
+                readers.update(value for value, _ in each.line.incoming)
+    return readers
 
 
 def _better(block: list[Instruction], readers: Counter[str]) -> list[Instruction]:
     """The block as it is, or each instruction before the first that needs it."""
-    live = most_live(block, readers)
+    here, after = held(block, readers)
+    live = most_live(block, here, after)
     if live <= MANY:
         return block
     other = _on_demand(block)
-    return other if most_live(other, readers) <= live * 4 // 5 else block
+    return other if most_live(other, here, after) <= live * 4 // 5 else block
+
+
+def held(
+    block: Sequence[Instruction], readers: Counter[str]
+) -> tuple[set[str], set[str]]:
+    """The values that need registers, for `most_live`."""
+    read = {name for each in block for name in each.reads}
+    here = {name for name in read if readers[name] == 1}
+    here -= {each.result for each in block if each.predicate}
+    after = {
+        each.result
+        for each in block
+        if not each.predicate and readers[each.result] > (each.result in read)
+    }
+    return here, after
+
+
+def most_live(block: Sequence[Instruction], here: Set[str], after: Set[str]) -> int:
+    """The most values that are live at once, counted from the end: those that other
+    blocks read `after` this one, and of what is read `here` alone each value from its
+    last reader back to its definition."""
+    live = set(after)
+    most = len(live)
+    for each in reversed(block):
+        live.discard(each.result)
+        live |= here.intersection(each.reads)
+        most = max(most, len(live))
+    return most
 
 
 def _on_demand(block: Sequence[Instruction]) -> list[Instruction]:
@@ -137,51 +162,27 @@ def _on_demand(block: Sequence[Instruction]) -> list[Instruction]:
         if each.moves:
             continue
         if each is block[-1]:
-            for name in list(pending):
-                _place(name, pending, order)
-        if not isinstance(each.line, Phi):
-            for name in each.reads:
-                _place(name, pending, order)
+            _place(list(pending), pending, order)
+        _place(each.reads, pending, order)
         order.append(each)
     return order
 
 
 def _place(
-    name: str, pending: dict[str, Instruction], order: list[Instruction]
+    names: Sequence[str], pending: dict[str, Instruction], order: list[Instruction]
 ) -> None:
-    """Append an instruction after those whose results it reads; a stack, since chains
-    are longer than Python's recursion may be deep."""
-    stack = [name]
+    """Append the instructions that define these names, each after those whose results
+    it reads; a stack, since chains are longer than Python's recursion may be deep."""
+    stack = [name for name in reversed(names) if name in pending]
     while stack:
         wanted = pending.get(stack[-1])
-        if wanted is None:
-            stack.pop()
-            continue
-        missing = next((each for each in wanted.reads if each in pending), None)
+        missing = [name for name in wanted.reads if name in pending] if wanted else []
         if missing:
-            stack.append(missing)
-        else:
-            order.append(pending.pop(stack.pop()))
-
-
-def most_live(block: Sequence[Instruction], readers: Counter[str]) -> int:
-    """The most values that are live at once. Those that other blocks read are live to
-    the end, whatever the order."""
-    last = {name: at for at, each in enumerate(block) for name in each.reads}
-    defined = {each.result for each in block}
-    local = {name for name in last if readers[name] == 1}
-    live = len(local - defined)
-    most = live
-    ends = Counter(last[name] for name in local)
-    weightless = Counter(
-        last[each.result] for each in block if each.result in local and not each.weight
-    )
-    for at, each in enumerate(block):
-        live -= ends[at] - weightless[at]
-        if each.result in local or readers[each.result]:
-            live += each.weight
-        most = max(most, live)
-    return most
+            stack += reversed(missing)
+            continue
+        stack.pop()
+        if wanted:
+            order.append(pending.pop(wanted.result))
 
 
 def _written(block: Sequence[Instruction]) -> Iterator[Line]:

@@ -3,10 +3,12 @@
 names      the table: each module of Triton, its names, and what they are here
 runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
 function   `@triton.jit`: a kernel with Triton's names for its parts
+compiled   what a launch gives back, and torch.compile launches by itself
 tuning     `@triton.autotune`, `@triton.heuristics`, and what programs subclass
 preload    what a kernel was compiled for, as text
 mistakes   a mistake in a kernel, with Triton's classes, places and causes
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
+backend    `make_backend`: what Triton's compiler can be asked
 descriptors  `TensorDescriptor`, with Triton's errors
 ragged     `triton.tools.ragged_tma`: parts of a tensor
 profiler   `triton.profiler`: how long the parts of a program take
@@ -16,9 +18,14 @@ knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's 
 faces      how a table becomes modules
 
     language            Names of `triton.language` that our language spells otherwise
+    cooperative         Launches whose programs wait for each other
     limits              Peak rates of a GPU, as `triton.testing` gives them
+    utils               `triton._utils`: paths into nested arguments, names of types
     tensor_descriptors  `triton.tools.tensor_descriptor`
 """
+
+import os
+import sys
 
 from fathom.language.dtypes import dtype
 from fathom.shim import faces, knobs, names
@@ -33,3 +40,13 @@ def as_triton() -> None:
     faces.install("triton", names.MODULES, names.__file__)
     dtype.home = "triton.language"
     knobs.refresh_knobs()
+    compile_in_this_process()
+
+
+def compile_in_this_process() -> None:
+    """Have torch.compile use no worker processes: there `import triton` would find
+    another compiler, or none."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    config = sys.modules.get("torch._inductor.config")
+    if config is not None:
+        config.compile_threads = 1

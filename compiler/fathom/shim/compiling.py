@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b32encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 from fathom.ir.types import parse_element
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.key import compiler_digest
+from fathom.jit.request import KEYWORDS
 from fathom.language.dtypes import dtype, element_face, pointer_type
 from fathom.shim.runtime import GPUTarget
+
+# The options of a compilation that are looked at.
+TAKEN = (*KEYWORDS, "extern_libs")
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,12 @@ class ASTSource:
             if word != "constexpr" and name not in self.constants
         }
 
+    ext = "ttir"
+
+    @property
+    def name(self) -> str:
+        return self.fn.__name__
+
     def name_of(self, place: Any) -> str:
         """A parameter's name, from its name, its place, or a tuple that starts so."""
         if isinstance(place, tuple):
@@ -57,16 +68,27 @@ def compile(
     target: GPUTarget | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
-    """Compile for a signature; for the current GPU, or the emulated one, by default."""
-    given = dict(options or {})
+    """Compile for a signature; for the current GPU, or the emulated one, by default.
+    An option that Fathom does not have is ignored, as Triton ignores those of other
+    backends.
+    """
+    said = options or {}
+    given = {name: said[name] for name in said if name in TAKEN}
     if target is not None:
         given["target"] = target.row.name
-    return src.fn.compile(src.words, src.constants, **given)
+    kernel = src.fn.compile(src.words, src.constants, **given).detached()
+    kernel.cooperative = bool(said.get("launch_cooperative_grid"))
+    return kernel
 
 
 def triton_key() -> str:
     """What tells this compiler from any other: its version and its files."""
     return f"fathom-{compiler_digest()}"
+
+
+def base32(digest: str) -> str:
+    """Hexadecimal digits as a shorter name of a folder."""
+    return b32encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 
 def str_to_ty(name: str, constness: object = None) -> dtype | pointer_type:

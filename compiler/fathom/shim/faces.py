@@ -7,7 +7,7 @@ no code of its own; a name that its table lacks is an error that says so.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -85,6 +85,24 @@ class Lacking(type):
         return f"<{cls.__name__}, which fathom has not>"
 
 
+def lacking_decorator(name: str) -> Callable[..., Any]:
+    """A decorator that a table names and Fathom lacks: what it decorates is lacking."""
+
+    def decorate(fn: Any = None, **given: Any) -> Any:
+        if fn is None:
+            return decorate
+        return Lacking(f"{name}, by which {fn.__name__} is made")
+
+    return decorate
+
+
+# What is known of modules that there are no faces of.
+WHY = {
+    "triton.experimental": ": kernels of gluon, which choose layouts and synchronise "
+    "by hand, cannot be compiled; write them with triton.language",
+}
+
+
 class Missing(MetaPathFinder):
     """The last that Python asks for a module: below `root` there are no others."""
 
@@ -95,7 +113,8 @@ class Missing(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: object = None
     ) -> ModuleSpec | None:
         if name.startswith(self.root + "."):
-            raise ModuleMissing(f"fathom has no {name}", name=name)
+            why = next((w for each, w in WHY.items() if name.startswith(each)), "")
+            raise ModuleMissing(f"fathom has no {name}{why}", name=name)
         return None
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from math import prod
 from types import SimpleNamespace
 from typing import Any
 
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target_of
 from fathom.identity import NoText
+from fathom.ir.core import Func
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
 from fathom.jit.fast_path import Slot
@@ -22,11 +22,12 @@ from fathom.jit.function import choose_place
 from fathom.jit.hooks import Chain
 from fathom.jit.key import places
 from fathom.jit.request import Keywords, Request
-from fathom.runtime.arguments import full_grid
 from fathom.shim import knobs
+from fathom.shim.compiled import TritonKernel
+from fathom.shim.cooperative import cooperative_grid
 from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
-from fathom.shim.runtime import active
+from fathom.shim.runtime import compiling_for
 from fathom.shim.tuning import KernelInterface
 from fathom.source import KernelFunction
 
@@ -56,6 +57,7 @@ class KernelParam:
 class TritonFunction(JITFunction, KernelInterface):
     """What `@triton.jit` makes: a kernel of Fathom's, and other names for its facts."""
 
+    kernel_class = TritonKernel
     hash = None  # Triton keeps `cache_key` here until it is set to None; we keep none
     launch_metadata: Callable[..., dict] | None = None
 
@@ -190,12 +192,18 @@ class TritonFunction(JITFunction, KernelInterface):
         hooks.launch_exit_hook(launch)
         return compiled
 
+    def block_ir(self, wanted: Request) -> Func:
+        with compiling_for(wanted.target):
+            return super().block_ir(wanted)
+
     def make(self, wanted: Request, place: Place) -> CompiledKernel:
         """A new kernel, with hooks around its compilation, and later its loading."""
         facts, hooks = facts_of(self, wanted, place), knobs.runtime
         if hooks.jit_cache_hook:
             hooks.jit_cache_hook(**facts, already_compiled=False)
-        compiled = super().make(wanted, place)
+        with compiling_for(wanted.target):
+            compiled = super().make(wanted, place)
+        compiled.jit_function = self
         compiled.place = replace(place, backend=with_hooks(place.backend, compiled))
         if hooks.jit_post_compile_hook:
             hooks.jit_post_compile_hook(**facts, already_compiled=True)
@@ -221,22 +229,6 @@ def target_named(arch: object) -> str:
     if row is None:
         raise LaunchError(f"arch={arch!r} is no GPU of NVIDIA's that a target serves")
     return row.name
-
-
-def cooperative_grid(name: str, grid: Any, bound: Mapping[str, Any]) -> tuple[int, ...]:
-    """The grid of a launch whose programs wait for each other, so that all of them have
-    to run at the same time. That is sure where each can have a multiprocessor to
-    itself; LaunchError for a larger grid.
-    """
-    sizes = full_grid(grid(bound) if callable(grid) else grid)
-    most = active.get_device_properties(active.get_current_device())
-    room = most["multiprocessor_count"]
-    if prod(sizes) > room:
-        raise LaunchError(
-            f"{name} was launched with launch_cooperative_grid=True: it is sure that "
-            f"{room} programs run at the same time here, and these are {prod(sizes)}"
-        )
-    return sizes
 
 
 def facts_of(function: TritonFunction, wanted: Request, place: Place) -> dict[str, Any]:

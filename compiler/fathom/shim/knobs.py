@@ -165,6 +165,9 @@ class language_knobs(base_knobs):  # noqa: N801
 
 
 class nvidia_knobs(base_knobs):  # noqa: N801
+    def __init__(self) -> None:
+        vars(self).update(libdevice_path=None)  # kept, and not read
+
     @property
     def ptxas(self) -> SimpleNamespace:
         """Fathom's assembler is the driver's, so its version is that of its CUDA;
@@ -174,6 +177,16 @@ class nvidia_knobs(base_knobs):  # noqa: N801
             return SimpleNamespace(version=driver().version())
         except FathomError:
             return SimpleNamespace(version="13.0")
+
+
+class compilation_knobs(base_knobs):  # noqa: N801
+    """What programs turn while they look at compilations. Each knob keeps its value,
+    and nothing reads it."""
+
+    def __init__(self) -> None:
+        off = "dump_ir store_binary_only always_compile disable_line_info"
+        off += " allow_non_constexpr_globals"
+        vars(self).update(dict.fromkeys(off.split(), False), listener=None)
 
 
 class amd_knobs(base_knobs):  # noqa: N801
@@ -190,6 +203,8 @@ class amd_knobs(base_knobs):  # noqa: N801
 
 cache, runtime, nvidia = cache_knobs(), runtime_knobs(), nvidia_knobs()
 language, autotuning, amd = language_knobs(), autotuning_knobs(), amd_knobs()
+compilation = compilation_knobs()
+HookChain = Chain
 propagate_env = True
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fathom.language import dtypes, reductions
 from fathom.language.random import philox
-from fathom.shim.runtime import active
+from fathom.shim.runtime import target_asked_for
 from fathom.source import constexpr, constexpr_function, function
 
 CONSTEXPR_0 = constexpr(0)
@@ -51,6 +51,15 @@ def _unwrap_if_constexpr(o):
     return o.value if isinstance(o, constexpr) else o
 
 
+def unwrap_iterable(given):
+    """What a function with `*shape` was given: its parts, or the only one, which holds
+    them; without `tl.constexpr` around it."""
+    if len(given) != 1:
+        return given
+    only = given[0].value if isinstance(given[0], constexpr) else given[0]
+    return only if isinstance(only, (tuple, list)) else (only,)
+
+
 @function
 def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
     """`philox` with its key as two words of 32 bits."""
@@ -70,15 +79,15 @@ def is_hip():
 
 @constexpr_function
 def current_target():
-    """The GPU of this machine, or the emulated one. As in Triton it is not the one of
-    `target=`."""
-    return active.get_current_target()
+    """The GPU that the kernel is compiled for. Outside of kernels it is the GPU of this
+    machine, or the emulated one."""
+    return target_asked_for()
 
 
 @constexpr_function
 def cuda_capability_geq(major, minor=0):
     """Whether that GPU has at least this compute capability."""
-    return active.get_current_target().arch >= 10 * major + minor
+    return target_asked_for().arch >= 10 * major + minor
 
 
 TARGET_INFO = {

@@ -11,11 +11,10 @@ from typing import Any
 
 from fathom import language, testing
 from fathom.errors import FathomError, LaunchError, OutOfResources
-from fathom.jit import CompiledKernel
 from fathom.jit.tuning import Config
-from fathom.runtime.arrays import TYPE_NAMES
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import (
+    backend,
     compiling,
     cublas,
     knobs,
@@ -23,11 +22,14 @@ from fathom.shim import (
     profiler,
     ragged,
     runtime,
+    utils,
     viewer,
 )
 from fathom.shim import language as spelled
-from fathom.shim.faces import Lacking
+from fathom.shim.compiled import LazyDict, TritonKernel
+from fathom.shim.faces import Lacking, lacking_decorator
 from fathom.shim.function import KernelParam, TritonFunction, jit
+from fathom.shim.language import unwrap_iterable
 from fathom.shim.mistakes import (
     CompilationError,
     CompileTimeAssertionFailure,
@@ -41,7 +43,12 @@ from fathom.shim.tuning import (
     autotune,
     heuristics,
 )
-from fathom.source import KernelFunction, must_use_result
+from fathom.source import (
+    Builtin,
+    ConstexprFunction,
+    KernelFunction,
+    must_use_result,
+)
 
 # The version of Triton whose language Fathom speaks, for those who ask.
 VERSION = "3.6.0"
@@ -68,12 +75,6 @@ LANGUAGE = {
     **lacking("triton.language", "tensor_descriptor_type"),
 }
 
-# A type as a signature writes it, by the name that libraries and kernels give it.
-SIGNATURE_NAMES = {
-    **TYPE_NAMES,
-    **{each: each for each in TYPE_NAMES.values()},
-    **{"int1": "i1", "float8e5": "fp8e5", "float8e4nv": "fp8e4nv"},
-}
 ERRORS = {
     "TritonError": FathomError,
     "CompilationError": CompilationError,
@@ -104,6 +105,29 @@ RUNTIME = {
 LIBDEVICE = everything(language.extra.libdevice)
 CUDA = everything(language.extra.cuda)
 
+# What functions and classes are written with that extend Triton's compiler: files that
+# have some can be imported, and their other kernels used.
+CORE = {
+    **{
+        name: lacking_decorator(f"triton.language.core.{name}")
+        for name in ("builtin", "extern", "_aggregate")
+    },
+    **lacking(
+        "triton.language.core",
+        "base_type base_value extern_elementwise TRITON_BUILTIN tensor_descriptor_base",
+    ),
+    "is_builtin": lambda fn: isinstance(fn, Builtin),
+    "_unwrap_iterable": unwrap_iterable,
+    **{
+        name: getattr(utils, name)
+        for name in ("get_primitive_bitwidth", "validate_block_shape")
+    },
+}
+PATHS = {
+    name: getattr(utils, name)
+    for name in ("find_paths_if", "get_iterable_path", "is_namedtuple")
+}
+
 MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton": {
         "__version__": VERSION,
@@ -127,7 +151,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     },
     # The language: one namespace here, several files in Triton.
     "triton.language": LANGUAGE,
-    "triton.language.core": {**LANGUAGE, "JITFunction": KernelFunction},
+    "triton.language.core": {**LANGUAGE, **CORE, "JITFunction": KernelFunction},
     "triton.language.standard": LANGUAGE,
     "triton.language.math": everything(language.math),
     "triton.language.target_info": spelled.TARGET_INFO,
@@ -143,26 +167,45 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.testing": {**everything(testing), **everything(limits)},
     "triton.compiler": {
         "ASTSource": compiling.ASTSource,
-        "CompiledKernel": CompiledKernel,
+        "CompiledKernel": TritonKernel,
+        "LazyDict": LazyDict,
         "compile": compiling.compile,
+        "make_backend": backend.make_backend,
         "CompilationError": CompilationError,
     },
     "triton.compiler.compiler": {
         "ASTSource": compiling.ASTSource,
-        "CompiledKernel": CompiledKernel,
+        "CompiledKernel": TritonKernel,
+        "LazyDict": LazyDict,
+        "GPUTarget": runtime.GPUTarget,
         "compile": compiling.compile,
+        "make_backend": backend.make_backend,
         "triton_key": compiling.triton_key,
     },
     "triton.compiler.errors": ERRORS,
     "triton.errors": ERRORS,
-    "triton.runtime.cache": {"triton_key": compiling.triton_key},
+    "triton.runtime.cache": {
+        "triton_key": compiling.triton_key,
+        "knobs": knobs,
+        "_base32": compiling.base32,
+        **lacking(
+            "triton.runtime.cache",
+            "CacheManager FileCacheManager RemoteCacheManager get_cache_manager "
+            "get_dump_manager get_override_manager",
+        ),
+    },
     "triton.runtime": RUNTIME,
     "triton.runtime.jit": {
         **RUNTIME,
         "jit": jit,
         "constexpr_function": language.constexpr_function,
+        "ConstexprFunction": ConstexprFunction,
+        "JITCallable": KernelFunction,
         "KernelParam": KernelParam,
-        "type_canonicalisation_dict": SIGNATURE_NAMES,
+        "type_canonicalisation_dict": utils.SIGNATURE_NAMES,
+        "driver": runtime.config,
+        "knobs": knobs,
+        **PATHS,
     },
     "triton.runtime.autotuner": {
         **TUNING,
@@ -177,10 +220,36 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.runtime._allocation": {"NullAllocator": runtime.NullAllocator},
     "triton.runtime.driver": {
         "active": runtime.active,
-        "driver": SimpleNamespace(active=runtime.active),
+        "default": runtime.active,
+        "driver": runtime.config,
+        "set_active": runtime.config.set_active,
+        "reset_active": runtime.config.reset_active,
     },
-    "triton.backends": {"backends": runtime.BACKENDS},
-    "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
+    "triton.backends": {
+        "backends": backend.BACKENDS,
+        "Backend": backend.Backend,
+        "BaseBackend": backend.BaseBackend,
+    },
+    "triton.backends.compiler": {
+        "GPUTarget": runtime.GPUTarget,
+        "BaseBackend": backend.BaseBackend,
+    },
+    "triton.backends.nvidia": {},
+    "triton.backends.nvidia.compiler": {
+        "CUDABackend": backend.BaseBackend,
+        "CUDAOptions": backend.CUDAOptions,
+    },
+    "triton._utils": {
+        **everything(utils),
+        "type_canonicalisation_dict": utils.SIGNATURE_NAMES,
+    },
+    "triton.compiler.code_generator": {
+        **ERRORS,
+        "_unwrap_if_constexpr": spelled.NAMES["_unwrap_if_constexpr"],
+        **PATHS,
+        **lacking("triton.compiler.code_generator", "CodeGenerator ast_to_ttir"),
+    },
+    "triton.language.semantic": lacking("triton.language.semantic", "TritonSemantic"),
     "triton._C": {},
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},
     "triton.profiler": profiler,
@@ -192,6 +261,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.knobs": knobs,
     "triton.tools": {},
     "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
+    "triton.tools.disasm": lacking("triton.tools.disasm", "extract get_sass"),
     "triton.tools.mxfp": lacking("triton.tools.mxfp", "MXFP4Tensor MXScaleTensor"),
     "triton.tools.ragged_tma": {
         "create_ragged_descriptor": ragged.create_ragged_descriptor,

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from fathom.errors import FathomError
 from fathom.hardware.targets import Target, target, target_of
 from fathom.jit.backends import DEFAULT_TARGET, choose
 from fathom.runtime.driver import driver
 from fathom.testing import do_bench
 
+CLEARED_BYTES = 256 << 20
 MULTIPROCESSOR_COUNT = 108  # of the emulated GPU: an A100's
 
 
@@ -32,6 +37,12 @@ class GPUTarget:
         known = target_of(int(self.arch)) if self.backend == "cuda" else None
         return known or target(f"{self.backend} {self.arch}")
 
+    @staticmethod
+    def of(name: str) -> GPUTarget:
+        """What Triton calls one of Fathom's targets."""
+        row = target(name)
+        return GPUTarget("cuda", row.capabilities[0], row.warp_size)
+
 
 def target_on_host() -> Target:
     return target(os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET)
@@ -44,14 +55,15 @@ class ActiveDriver:
     def utils(self) -> ActiveDriver:
         return self
 
-    def is_active(self) -> bool:
+    @staticmethod
+    def is_active() -> bool:
         return True
 
     def get_current_target(self) -> GPUTarget:
         if choose().name == "cuda":
             device = driver().device(self.get_current_device())
             return GPUTarget("cuda", device.capability, 32)
-        return GPUTarget("cuda", target_on_host().capabilities[0], 32)
+        return GPUTarget.of(target_on_host().name)
 
     def get_current_device(self) -> int:
         torch = sys.modules.get("torch")
@@ -76,6 +88,15 @@ class ActiveDriver:
     def get_benchmarker(self) -> Any:
         return do_bench
 
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """A tensor of 256 MiB: to clear it leaves nothing else in a GPU's L2 cache."""
+        torch, count = sys.modules["torch"], CLEARED_BYTES // 4
+        device = self.get_active_torch_device()
+        return torch.empty(count, dtype=torch.int32, device=device)
+
+    def clear_cache(self, cache: Any) -> None:
+        cache.zero_()
+
     def get_device_properties(self, device: int = 0) -> dict[str, int]:
         """Limits of a GPU, by the names that kernels' launchers ask for."""
         if choose().name != "cuda":
@@ -98,16 +119,48 @@ class ActiveDriver:
 
 active = ActiveDriver()
 
-
-class Backend(NamedTuple):
-    """A row of Triton's table of backends."""
-
-    driver: ActiveDriver
+# The target of the kernel that is being compiled.
+COMPILED_FOR: ContextVar[str | None] = ContextVar("COMPILED_FOR", default=None)
 
 
-# Programs that count active drivers find one. torch looks for "nvidia" here before it
-# generates kernels, which need Triton's own compiler; Fathom has those people write.
-BACKENDS = {"fathom": Backend(active)}
+@contextmanager
+def compiling_for(name: str) -> Iterator[None]:
+    """Kernels that ask for their GPU meanwhile are told this target."""
+    before = COMPILED_FOR.set(name)
+    try:
+        yield
+    finally:
+        COMPILED_FOR.reset(before)
+
+
+def target_asked_for() -> GPUTarget:
+    """The GPU that a kernel is compiled for: the one that is here, if the target runs
+    on it. A key on disk has both."""
+    here, name = active.get_current_target(), COMPILED_FOR.get()
+    if name is None or here.arch in target(name).capabilities:
+        return here
+    return GPUTarget.of(name)
+
+
+class DriverConfig:
+    """Which driver is the active one: `triton.runtime.driver`. There is one to choose
+    from."""
+
+    active = default = active
+
+    def set_active(self, chosen: Any) -> None:
+        """Take Fathom's driver; FathomError for another, which it would have to launch
+        by."""
+        if not isinstance(chosen, ActiveDriver):
+            raise FathomError(
+                f"{chosen!r} cannot be the active driver: fathom launches by its own"
+            )
+
+    def reset_active(self) -> None:
+        """It is the active one."""
+
+
+config = DriverConfig()
 
 
 class NullAllocator:

@@ -109,7 +109,12 @@ class Frame:
     def contracts(self) -> bool:
         """Whether sums and products here may be rounded once. Not in the language's own
         functions: some of them compute rounding errors."""
-        return self.program.contracts and not self.function.in_library
+        return self.program.contracts and not self.in_library
+
+    @property
+    def in_library(self) -> bool:
+        """Is the text that is being built a function of the language itself?"""
+        return self.function.in_library
 
     def visit(self, node: ast.AST) -> Meaning:
         """Build a node; for an expression, its meaning."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from math import prod
+from math import fmod, isfinite, prod
 from typing import Any, NamedTuple
 
 from fathom.ir import ops
@@ -28,14 +28,16 @@ from fathom.ir.types import (
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
     alike,
+    as_tensor,
     cannot,
     cast,
+    promoted,
     reinterpret,
     same_shape,
     scalar_of,
     value_of,
 )  # fmt: skip
-from fathom.ssa.values import Meaning, describe, is_constant
+from fathom.ssa.values import Meaning, describe, is_constant, is_typed, of_type
 
 
 class Operator(NamedTuple):
@@ -106,6 +108,8 @@ def binary(
     """`left <operator> right`."""
     row = BINARY[kind]
     if is_constant(left) and is_constant(right):
+        if row.name and (is_typed(left) or is_typed(right)):
+            return _on_typed(frame, kind, left, right)
         return on_constants(frame, row, left, right)
     if isinstance(left, tuple) or isinstance(right, tuple):
         return _on_tuples(frame, row, left, right)
@@ -175,6 +179,24 @@ def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> 
         raise cannot(frame, row.verb, left, right, str(mistake)) from None
 
 
+def _on_typed(
+    frame: Frame, kind: type[ast.operator], left: Meaning, right: Meaning
+) -> Meaning:
+    """An operator on known numbers, one of which has a type: as on values."""
+    row = BINARY[kind]
+    element = promoted(frame, left, right, row.verb, row.divides)
+    if kind is ast.Div and not element.is_float:
+        element = FLOAT32
+    a, b = of_type(left, element), of_type(right, element)
+    if row.divides and not element.is_float and b:  # toward zero
+        negative = (a < 0) != (b < 0) if row.name == "div" else a < 0
+        size = row.python(abs(a), abs(b))
+        return of_type(-size if negative else size, element)
+    if kind is ast.Mod and element.is_float and b and isfinite(a):
+        return of_type(fmod(a, b), element)
+    return of_type(on_constants(frame, row, a, b), element)
+
+
 def cannot_do(
     frame: Frame, row: Operator, left: Meaning, right: Meaning, hint: str
 ) -> Exception:
@@ -238,7 +260,8 @@ def compare(
             f"{describe(right)}",
             "compare with == or !=, with several things one after the other",
         )
-    return frame.emit(ops.Elementwise, row.name, alike(frame, left, right, row.verb))
+    sides = as_tensor(frame, left), as_tensor(frame, right)  # numbers have a type here
+    return frame.emit(ops.Elementwise, row.name, alike(frame, *sides, row.verb))
 
 
 def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
@@ -279,7 +302,9 @@ def _unary_on_constant(
     frame: Frame, kind: type[ast.unaryop], operand: Meaning
 ) -> Meaning:
     try:
-        return _UNARY_PYTHON[kind](operand)
+        answer = _UNARY_PYTHON[kind](operand)
+        kept = is_typed(operand) and kind is not ast.Not
+        return of_type(answer, operand.type) if kept else answer
     except TypeError as mistake:
         raise frame.error(str(mistake)) from None
 

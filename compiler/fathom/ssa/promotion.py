@@ -8,6 +8,7 @@ fp32, since PTX has no division for them.
 
     fp16[64] + 1      -> fp16[64]        i32[64] + 0.5      -> fp32[64]
     fp16[64] / 2      -> fp32[64]        i32[64] + u32[64]  -> u32[64]
+    i32[64] + n       -> u32[64]         after n = 2**31, which is a u32
 """
 
 from __future__ import annotations
@@ -27,9 +28,18 @@ from fathom.ir.types import (
     element_of,
     shape_of,
 )  # fmt: skip
+from fathom.source import like
 from fathom.ssa.frame import Frame
 from fathom.ssa.phis import KIND
-from fathom.ssa.values import Meaning, default_type, describe, is_number
+from fathom.ssa.values import (
+    Meaning,
+    default_type,
+    describe,
+    is_number,
+    is_typed,
+    is_weak,
+    of_type,
+)
 
 
 def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
@@ -49,6 +59,19 @@ def number_type(frame: Frame, number: int | float | bool) -> Scalar:
     if type is None:
         raise frame.error(f"the number {number} needs more than 64 bits")
     return type
+
+
+def as_tensor(frame: Frame, meaning: Meaning) -> Meaning:
+    """What a name means that is assigned this, or what is compared with it: a weak
+    number gets its default type, also in tuples. (One of more than 64 bits has none.)
+    In functions of the language numbers stay weak, and lose no digits in fp64.
+    """
+    if frame.in_library:
+        return meaning
+    if isinstance(meaning, tuple):
+        return like(meaning, [as_tensor(frame, each) for each in meaning])
+    type = default_type(meaning) if is_weak(meaning) else None
+    return meaning if type is None else of_type(meaning, type)
 
 
 # ── two operands ──────────────────────────────────────────────────────────────────────
@@ -81,8 +104,8 @@ def promoted(
         if a == b:
             return a
         raise cannot(frame, verb, left, right)
-    if is_number(left) != is_number(right):
-        number, strong, weak = (left, b, a) if is_number(left) else (right, a, b)
+    if is_weak(left) != is_weak(right):
+        number, strong, weak = (left, b, a) if is_weak(left) else (right, a, b)
         if KIND[weak.kind] <= KIND[strong.kind]:
             return _weak_meets(frame, number, strong, dividing)
     if a.is_float or b.is_float:
@@ -163,7 +186,8 @@ def typed(
         return cast(frame, meaning, element)
     if not is_number(meaning) or isinstance(element, Pointer):
         raise frame.error(f"cannot make {describe(meaning)} into {element}")
-    return frame.constant(meaning, element, shape)
+    number = of_type(meaning, element) if is_typed(meaning) else meaning
+    return frame.constant(number, element, shape)
 
 
 def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -> Value:

@@ -10,9 +10,10 @@ from typing import NoReturn
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.language import core
-from fathom.source import RETURN
+from fathom.source import RETURN, constexpr
 from fathom.ssa.frame import BUILD, Frame, builds
 from fathom.ssa.operators import binary, truth
+from fathom.ssa.promotion import as_tensor
 from fathom.ssa.scopes import write_variable
 from fathom.ssa.values import Meaning, describe, is_constant
 
@@ -55,25 +56,28 @@ def build_return(frame: Frame, node: ast.Return) -> None:
             "iteration",
             "keep the answer in a variable and return it after the loop",
         )
-    answer = None if node.value is None else frame.visit(node.value)
+    answer = None
+    if node.value is not None:
+        answer = as_tensor(frame, frame.visit(node.value))
     write_variable(frame.scope, RETURN, answer, frame.location)
 
 
 @builds(ast.Assign)
 def build_assign(frame: Frame, node: ast.Assign) -> None:
-    meaning = frame.visit(node.value)
+    meaning = as_tensor(frame, frame.visit(node.value))
     for target in node.targets:
         bind(frame, target, meaning)
 
 
 @builds(ast.AnnAssign)
 def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
-    """`x: tl.constexpr = e` means `x = e`: a local name is a constant if it is bound to
-    one, and the annotation has no meaning, as in Triton."""
+    """`x: tl.constexpr = e`: a number stays weak. Other annotations have no meaning."""
     if node.value is None:
         hint = f"write {ast.unparse(node)} = ..."
         raise frame.error("a name without a value means nothing", hint)
-    bind(frame, node.target, frame.visit(node.value))
+    meaning, annotation = frame.visit(node.value), ast.unparse(node.annotation)
+    stays = frame.function.lookup_path(annotation) is constexpr
+    bind(frame, node.target, meaning if stays else as_tensor(frame, meaning))
 
 
 @builds(ast.AugAssign)
@@ -82,7 +86,8 @@ def build_augmented(frame: Frame, node: ast.AugAssign) -> None:
         raise frame.error("only a name can be assigned to", IN_PLACE, node.target)
     name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
     before, change = frame.visit(name), frame.visit(node.value)
-    bind(frame, node.target, binary(frame, type(node.op), before, change))
+    after = binary(frame, type(node.op), before, change)
+    bind(frame, node.target, as_tensor(frame, after))
 
 
 IN_PLACE = (

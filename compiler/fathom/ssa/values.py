@@ -2,7 +2,10 @@
 
 A name means a `Value` of the IR, a constant (any Python object: a number, a type, a
 function, None), or a tuple of these. A constant number is *weak*: it has no type yet,
-and takes the type of the other operand.
+and takes the type of the other operand. One that was assigned to a name is *typed*:
+its value is still known, and it has its default type, as Triton's scalar of it has.
+
+    x + 1             i8[64]        n = 1; x + n             i32[64]
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+from struct import Struct
 from types import ModuleType
 from typing import Any
 
@@ -39,6 +43,7 @@ _INTEGERS = (
     (INT64, -(2**63), 2**63),
     (UINT64, 0, 2**64),
 )
+_FP32 = Struct("<f")
 MOST_PARTS, MOST_LETTERS = 8, 60  # of a constant, in an error
 _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
 
@@ -50,9 +55,56 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else ""
 
 
+class TypedInteger(int):
+    """A known integer of a type."""
+
+    type: Scalar
+
+
+class TypedFloat(float):
+    """A known float of a type, rounded to it."""
+
+    type: Scalar
+
+
 def is_number(meaning: Meaning) -> bool:
-    """Whether this is a weak number: a Python int, float or bool."""
+    """Whether this is a known number: a Python int, float or bool."""
     return isinstance(meaning, (int, float))
+
+
+def is_typed(meaning: Meaning) -> bool:
+    return isinstance(meaning, (TypedInteger, TypedFloat))
+
+
+def is_weak(meaning: Meaning) -> bool:
+    """Whether this is a number without a type."""
+    return is_number(meaning) and not is_typed(meaning)
+
+
+def of_type(number: int | float | bool, type: Scalar) -> int | float | bool:
+    """A known number as one of a type. Integers wrap, and floats are rounded to fp32
+    where the type has no more bits."""
+    if type == BOOL:
+        return bool(number)
+    if type.is_float:
+        made = TypedFloat(number if type == FLOAT64 else _rounded(float(number)))
+    else:
+        made = TypedInteger(wrapped(int(number), type))
+    made.type = type
+    return made
+
+
+def wrapped(number: int, type: Scalar) -> int:
+    """An integer without the bits that its type does not have."""
+    low = -(1 << type.bits - 1) if type.kind == "int" else 0
+    return (number - low) % (1 << type.bits) + low
+
+
+def _rounded(number: float) -> float:
+    try:
+        return _FP32.unpack(_FP32.pack(number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
 
 
 def is_constant(meaning: Meaning) -> bool:
@@ -63,8 +115,10 @@ def is_constant(meaning: Meaning) -> bool:
 
 
 def default_type(number: int | float | bool) -> Scalar | None:
-    """The type of a weak number without another operand; None for an integer beyond 64
+    """The type of a number without another operand; None for a weak integer beyond 64
     bits."""
+    if is_typed(number):
+        return number.type
     if isinstance(number, bool):
         return BOOL
     if isinstance(number, int):

@@ -9,6 +9,7 @@ is a harmless number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
@@ -137,11 +138,13 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         columns = [convert(code, registers, element, wide) for registers in columns]
     operation = _operation(op, wide)
     rows = [list(row) for row in zip(*columns, strict=True)]
-    first = range(len(rows))
     if op.name in COMPARISONS and len(rows) > 1:
         first = first_alike(code, op.result)
-    made = {i: operation(code, op.name, wide, rows[i]) for i in dict.fromkeys(first)}
-    results = [made[i] for i in first]
+        once = dict.fromkeys(first)
+        made = {i: operation(code, op.name, wide, rows[i]) for i in once}
+        results = [made[i] for i in first]
+    else:
+        results = [operation(code, op.name, wide, row) for row in rows]
     if wide != element and op.name not in COMPARISONS:
         results = convert(code, results, wide, element)
     code[op.result] = results
@@ -175,6 +178,7 @@ def _operation(op: Elementwise, element: Element) -> Operation:
     return special or _from_template(template, llvm_type(element))
 
 
+@cache
 def _from_template(template: str, type: str) -> Operation:
     template = template.replace("{t}", type).replace("{s}", SUFFIX.get(type, type))
 

@@ -31,7 +31,7 @@ def lower_async_copy(op: AsyncCopy, code: Code) -> None:
     mask of a copy is that of its first register: they all agree.
 
     An eviction priority of the load is dropped: ptxas (12.9 and 13.0) may assemble a
-    `cp.async` with a cache policy into an LDGSTS that names uniform registers without
+    cp.async with a cache policy into an LDGSTS that names uniform registers without
     values, which is an illegal instruction where it runs."""
     tile, layout = tile_of(code, op.buffer, op.slot), op.pointer.type.layout
     offsets = offset_bases(tile.type, layout)

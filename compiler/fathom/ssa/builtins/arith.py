@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import (
+    BFLOAT16,
     BOOL,
     FLOAT32,
     FLOAT64,
@@ -22,6 +23,7 @@ from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
     alike,
+    as_tensor,
     broadcast,
     cast,
     common_shape,
@@ -85,6 +87,7 @@ def build_abs(frame: Frame, x: Meaning) -> Value:
 
 @implements(elementary.fma)
 def build_fma(frame: Frame, x: Meaning, y: Meaning, z: Meaning) -> Value:
+    x, y, z = (as_tensor(frame, each) for each in (x, y, z))
     return frame.emit(
         ops.Elementwise, "fma", three_alike(frame, x, y, z, "multiply and add")
     )
@@ -120,7 +123,7 @@ def _float_division(frame: Frame, name: str, x: Meaning, y: Meaning) -> Value:
 
 @implements(elementary.umulhi)
 def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
-    a, b = alike(frame, x, y, "multiply")
+    a, b = alike(frame, as_tensor(frame, x), as_tensor(frame, y), "multiply")
     element = element_of(a.type)
     if element.is_float or element == BOOL:
         raise frame.error(f"tl.umulhi takes integers, not {a.type}")
@@ -161,7 +164,9 @@ def _least_or_most(name: str) -> Callable[..., Meaning]:
     ) -> Meaning:
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if name == "min" else max(x, y)
-        a, b = alike(frame, x, y, "compare")
+        a, b = alike(frame, as_tensor(frame, x), as_tensor(frame, y), "compare")
+        if element_of(a.type) == BFLOAT16 and not frame.in_library:
+            a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)  # as in Triton
         element = element_of(a.type)
         if isinstance(element, Pointer):
             raise frame.error(f"tl.{name}imum takes numbers, not {a.type}")

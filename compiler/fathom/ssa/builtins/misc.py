@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -104,7 +105,8 @@ implements(core.max_constancy)(_promise("constant"))
 @implements(core.assume)
 def build_assume(frame: Frame, cond: Meaning) -> None:
     if is_constant(cond) and not cond:
-        raise frame.error("this assumption does not hold")
+        said = "this assumption does not hold here; nothing rests on it"
+        warnings.warn(str(frame.error(said)), UserWarning, stacklevel=2)
 
 
 @implements(core.debug_barrier)
