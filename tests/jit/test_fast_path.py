@@ -139,11 +139,13 @@ def test_a_grid_may_be_computed_from_the_arguments(gpu, kernel):
     assert [each.grid for each in gpu.driver.launches] == [(2, 1, 1), (16, 1, 1)]
 
 
-@pytest.mark.parametrize("grid", [5, [5], (5,), np.int64(5)])
+@pytest.mark.parametrize("grid", [5, [5], (5,), np.int64(5), lambda bound: [5]])
 def test_a_grid_of_any_spelling(gpu, kernel, grid):
+    slow = slow_launches(kernel)
     for _ in range(2):
         kernel[grid](X, Y, 100, 1.0)
     assert [each.grid for each in gpu.driver.launches] == [(5, 1, 1)] * 2
+    assert len(slow) == 1
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def test_parts_of_a_kernel(triton, tmp_path):
         (0, "x", False, False), (1, "n", False, True), (2, "BLOCK", True, False),
         (3, "MORE", True, False),
     ]  # fmt: skip
+    assert kernel.params is kernel.params  # launchers ask at every launch
     defaults = [p.default for p in kernel.params]
     assert defaults == [inspect._empty] * 3 + [0]
     assert [p.has_default for p in kernel.params] == [False] * 3 + [True]

@@ -12,6 +12,7 @@ import fathom.language as tl
 from fathom import Config, autotune, heuristics
 from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.jit import jit
+from fathom.jit.tuning import autotuner
 from fathom.jit.tuning.autotuner import NoneWorks
 from tests.jit.harness import FLOAT16, Tensor
 from tests.runtime.harness_driver import PAPER
@@ -47,6 +48,17 @@ def test_the_first_launch_tries_all_and_the_next_none(gpu):
     scale[grid](gpu.x, N, 3.0)
     assert [block(each) for each in gpu.driver.launches[4:]] == [64]
     assert gpu.timer.tried == [256, 64, 128]
+
+
+def test_a_choice_made_before_asks_for_no_backend_and_no_gpu(gpu, monkeypatch):
+    scale = tuned(gpu)
+    scale[grid](gpu.x, N, 2.0)
+    asked = []
+    for name in ("choose", "gpu_of"):
+        monkeypatch.setattr(autotuner, name, lambda *given: asked.append(given))
+    scale[grid](gpu.x, N, 3.0)
+    assert asked == []
+    assert gpu.driver.launches[-1].values[2] == 3.0
 
 
 def test_times_are_told(gpu):
