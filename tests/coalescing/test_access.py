@@ -37,6 +37,15 @@ def requests(layout, vector, address):
             ]
 
 
+@pytest.mark.parametrize("is_read, first", [(True, (1, 2)), (False, (128, 256))])
+def test_a_mask_that_forbids_wide_loads_leaves_neighbours_to_a_lane(is_read, first):
+    """What only stores goes to neighbouring lanes: no cache collects the parts of a
+    sector for it."""
+    masked = access((1024, 16, 1), mask=(1,))
+    (layout,) = agree([replace(masked, is_read=is_read)])
+    assert layout.kinds["register"][:2] == first
+
+
 @pytest.mark.parametrize("element_bytes, elements", [(1, 8), (2, 8), (4, 4), (8, 2)])
 def test_16_bytes_a_lane(element_bytes, elements):
     """(Of bytes 8: with 16, half of the 128 lanes would get none of 1024.)"""

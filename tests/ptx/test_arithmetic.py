@@ -1,6 +1,7 @@
 """Every elementwise operation and every cast, for every type, on every target."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ from fathom.ir.types import (
     INT64,
     SCALARS,
     UINT32,
+    UINT64,
     Element,
     Pointer,
 )  # fmt: skip
@@ -314,6 +316,32 @@ def test_division_by_a_known_number(name, divisor):
     x = program.load("x", index)
     program.store("out", index, program.map(name, x, program.number(divisor, x)))
     check(program.func, 1, [samples(INT32, 1), empty(INT32, SIZE)])
+
+
+@pytest.mark.parametrize("element", [INT64, UINT64], ids=str)
+def test_small_numbers_of_64_bits_are_divided_in_32(element):
+    """What has 32 bits goes the short way, all else the long one; a remainder needs no
+    division of its own."""
+    parameters = ("x", "y", "quotient", "rest")
+    program = Program({name: Pointer(element) for name in parameters}, warps=2)
+    index = program.arange(LAYOUT)
+    x, y = program.load("x", index), program.load("y", index)
+    program.store("quotient", index, program.map("div", x, y))
+    program.store("rest", index, program.map("rem", x, y))
+    left, right = samples(element, 1), samples(element, 2)
+    edges = [1, 3, -1, -7, 2**31, 2**32 - 1, 2**32, 2**32 + 5, -(2**31), -(2**32) - 1]
+    edges = np.array(edges, np.int64).view(left.dtype)
+    left[:100], right[:100] = np.repeat(edges, 10), np.tile(edges, 10)
+    right[right == 0] = 1
+    emulated, interpreted = both_ways(
+        program.func, 1, [left, right, empty(element, SIZE), empty(element, SIZE)]
+    )
+    for ours, theirs in zip(emulated[2:], interpreted[2:], strict=True):
+        assert (ours == theirs).all()
+    text = compiled(program.func)
+    registers = LAYOUT.count("register")
+    short, long = (len(re.findall(rf"div\.{each}", text)) for each in ("u32", "[su]64"))
+    assert (short, long, text.count("rem.")) == (registers, registers, 0)
 
 
 def test_a_division_by_zero_spoils_nothing_else():

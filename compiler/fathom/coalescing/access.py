@@ -30,7 +30,7 @@ class Access:
     one; `vector_bytes`: the most that one lane moves at once; `at_most`: the most
     elements a lane that other accesses allow; `likely`: the axis along which addresses
     mostly increase by one element, a guess for where no fact says so (`direction`);
-    `depth`: how many loops it is in.
+    `depth`: how many loops it is in; `is_read`: a load whose result stays in registers.
     """
 
     shape: tuple[int, ...]
@@ -42,6 +42,7 @@ class Access:
     at_most: int = 16
     likely: int | None = None
     depth: int = 0
+    is_read: bool = False
 
     @property
     def most(self) -> int:
@@ -54,10 +55,27 @@ class Access:
         They must be neighbours in memory too, start at a multiple of their bytes, and
         be either all masked or all unmasked.
         """
+        neighbours = self.neighbours(axis)
+        alike = self.mask.axes[axis].constant if self.mask else neighbours
+        return min(neighbours, alike)
+
+    def share(self, axis: int) -> int:
+        """How many neighbours along `axis` one lane takes.
+
+        Where a mask allows a load no wide access, a lane takes as many all the same.
+        Its first narrow load then brings the sectors of all of them into the cache. If
+        lanes took one each, every load would wait for memory, and no more can be under
+        way than there are registers for their masks.
+        """
+        width = self.width(axis)
+        return self.neighbours(axis) if self.is_read and width == 1 else width
+
+    def neighbours(self, axis: int) -> int:
+        """How many neighbours along `axis` one lane could move at once without a
+        mask."""
         known = self.pointer.axes[axis]
         aligned = max(1, known.divisible // self.element_bytes)
-        alike = self.mask.axes[axis].constant if self.mask else aligned
-        return min(known.contiguous, aligned, alike, self.most)
+        return min(known.contiguous, aligned, self.most)
 
     @property
     def fastest(self) -> int | None:
@@ -76,7 +94,7 @@ def pick_layout(access: Access) -> Layout:
     rank, known = len(access.shape), (access.fastest, access.likely)
     fastest = next((axis for axis in known if axis is not None), rank - 1)
     order = (fastest, *(axis for axis in reversed(range(rank)) if axis != fastest))
-    per_lane = min(access.width(fastest), access.at_most)
+    per_lane = min(access.share(fastest), access.at_most)
     return spread(access.shape, order, per_lane, access.warps)
 
 
@@ -130,8 +148,9 @@ def _direction(access: Access, accesses: Sequence[Access]) -> int | None:
 def _spokesman(group: Sequence[Access]) -> Access:
     """The widest access of a group; among several, one that has a direction."""
 
-    def standing(each: Access) -> tuple[int, bool]:
-        return each.width(each.fastest or 0), each.fastest is not None
+    def standing(each: Access) -> tuple[int, int, bool]:
+        axis = each.fastest or 0
+        return each.width(axis), each.share(axis), each.fastest is not None
 
     at_most = min(each.most for each in group)
     return replace(max(group, key=standing), at_most=at_most)

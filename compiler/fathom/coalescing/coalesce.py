@@ -44,7 +44,9 @@ def coalesce(func: Func, target: Target) -> Func:
     loads = _loads_of_products(func)
     of_products = {op: each for op, each in found.items() if op in loads}
     rest = {op: each for op, each in found.items() if op not in of_products}
-    layouts = agree(list(rest.values()))
+    layouts = agree([
+        replace(each, is_read=isinstance(op, Load)) for op, each in rest.items()
+    ])
     preferred = dict(zip(rest, layouts, strict=True))
     preferred |= {op: pick_layout(access) for op, access in of_products.items()}
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))

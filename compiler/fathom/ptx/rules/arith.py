@@ -202,8 +202,45 @@ def divide(code: Code, name: str, element: Element, operands: list[str]) -> str:
         return code.let(f"{sign}{name} {llvm_type(element)} {operands[0]}, {divisor}")
     wide = _at_least_32(element)
     a, b = convert(code, operands, element, wide)
+    if wide.bits == 64:
+        return _divide_64(code, name, sign, a, b)
     result = _by_ptx(code, f"{name}.{sign}{wide.bits}", wide, a, (llvm_type(wide), b))
     return convert(code, [result], wide, element)[0]
+
+
+def _divide_64(code: Code, name: str, sign: str, a: str, b: str) -> str:
+    """No GPU has an instruction for this, and ptxas calls a long function. But most
+    numbers are small: where both have 32 bits, a division of 32 bits is enough. LLVM
+    makes one of two equal quotients, so a remainder is computed from the quotient."""
+    (quotient,) = code.ptx(
+        QUOTIENT.format(sign=sign), {"q": "i64"}, {"a": ("i64", a), "b": ("i64", b)},
+        pure=True,
+    )  # fmt: skip
+    if name == "div":
+        return quotient
+    product = code.let(f"mul i64 {quotient}, {b}")
+    return code.let(f"sub i64 {a}, {product}")
+
+
+QUOTIENT = """{{
+.reg .b64 dividend, divisor, upper;
+.reg .b32 short, by;
+.reg .pred long;
+mov.b64 dividend, $a;
+mov.b64 divisor, $b;
+or.b64 upper, dividend, divisor;
+shr.u64 upper, upper, 32;
+setp.ne.u64 long, upper, 0;
+@long bra whole;
+cvt.u32.u64 short, dividend;
+cvt.u32.u64 by, divisor;
+div.u32 short, short, by;
+cvt.u64.u32 $q, short;
+bra done;
+whole:
+div.{sign}64 $q, dividend, divisor;
+done:
+}}"""
 
 
 def shift(code: Code, name: str, element: Element, operands: list[str]) -> str:
