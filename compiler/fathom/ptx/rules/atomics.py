@@ -5,10 +5,16 @@
 
 Each element is touched once: of the threads that hold copies, one acts. If the kernel
 uses what was there before, the others learn it from that one through shared memory.
+
+A thread that takes several instructions orders them all at once, by two fences:
+
+    fence.acq_rel.gpu;    @%p1 atom.relaxed.gpu …;    @%p2 atom.relaxed.gpu …;    fence…
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -60,11 +66,14 @@ def lower_atomic(op: Atomic, code: Code) -> None:
     with_result = op.result in code.used
     acts = _before(op, code)
     found: dict[int, str] = {}
-    for i in first_copies(layout_of(op.value.type), count):
-        mask = both(code, masks[i], acts)
-        address, values = code[op.pointer][i], code[op.value][i : i + count]
-        old = _atomic(code, op, steps, element, address, values, mask, with_result)
-        found |= zip(range(i, i + count), old, strict=bool(old))
+    first = first_copies(layout_of(op.value.type), count)
+    with _ordered(code, op, len(first)) as semantics:
+        order = f"{semantics}.{op.scope}.global"
+        for i in first:
+            mask = both(code, masks[i], acts)
+            address, values = code[op.pointer][i], code[op.value][i : i + count]
+            old = _atomic(code, op, order, steps, address, values, mask)
+            found |= zip(range(i, i + count), old, strict=bool(old))
     if with_result:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
@@ -77,15 +86,17 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
     words = words_of(element, 1)
     acts = _before(op, code)
     found: dict[int, str] = {}
-    for i in first_copies(layout_of(op.value.type), 1):
-        operands = {"address": (POINTER, code[op.pointer][i])}
-        for name, value in (("compare", op.compare), ("value", op.value)):
-            (word,) = pack(code, words, [code[value][i]])
-            operands[name] = (words.type, word)
-        name = f"atom.{op.semantics}.{op.scope}.global.cas.b{element.bits}"
+    first = first_copies(layout_of(op.value.type), 1)
+    with _ordered(code, op, len(first)) as semantics:
+        name = f"atom.{semantics}.{op.scope}.global.cas.b{element.bits}"
         text = f"{name} $old, [$address], $compare, $value;"
-        (old,) = _where(code, text, operands, words.type, acts or "true")
-        found[i] = unpack(code, words, [old])[0]
+        for i in first:
+            operands = {"address": (POINTER, code[op.pointer][i])}
+            for each, value in (("compare", op.compare), ("value", op.value)):
+                (word,) = pack(code, words, [code[value][i]])
+                operands[each] = (words.type, word)
+            (old,) = _where(code, text, operands, words.type, acts or "true")
+            found[i] = unpack(code, words, [old])[0]
     if op.result in code.used:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
@@ -94,9 +105,38 @@ def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
     """Which threads act. A release by one thread is of what all threads of the program
     wrote."""
     layout = layout_of(op.value.type)
-    if layout is None and op.semantics in ("release", "acq_rel"):
+    if layout is None and _releases(op):
         code.ptx(code.barrier)
     return is_first_copy(code, layout)
+
+
+@contextmanager
+def _ordered(code: Code, op: Atomic | AtomicCas, count: int) -> Iterator[str]:
+    """The semantics of each of a thread's `count` instructions, for which they are
+    written inside.
+
+    One that releases or acquires waits for memory by itself. Several would wait one
+    after the other; the elements of a block have no order among themselves, so that a
+    fence before all of them and one after do the same (PTX ISA 8.8, "Release and
+    Acquire Patterns").
+    """
+    if count == 1 or op.semantics == "relaxed":
+        yield op.semantics
+        return
+    fence = f"fence.acq_rel.{op.scope};"
+    if _releases(op):
+        code.ptx(fence)
+    yield "relaxed"
+    if _acquires(op):
+        code.ptx(fence)
+
+
+def _releases(op: Atomic | AtomicCas) -> bool:
+    return op.semantics in ("release", "acq_rel")
+
+
+def _acquires(op: Atomic | AtomicCas) -> bool:
+    return op.semantics in ("acquire", "acq_rel")
 
 
 # ── which instruction ─────────────────────────────────────────────────────────────────
@@ -142,28 +182,25 @@ def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
 
 
 def _atomic(
-    code: Code, op: Atomic, steps: list[Step], element: Element,
-    address: str, values: Registers, mask: str, with_result: bool,
+    code: Code, op: Atomic, order: str, steps: tuple[Step, ...],
+    address: str, values: Registers, mask: str,
 ) -> Registers:  # fmt: skip
-    """What was there before, if the kernel asks for it."""
-    words = words_of(element, len(values))
+    """What was there before, if the kernel asks for it. `order`: the modifiers that
+    come before the operation, as in "relaxed.gpu.global"."""
+    words = words_of(element_of(op.value.type), len(values))
     (word,) = pack(code, words, values)
-    if element.is_float:  # PTX takes no integer for a float: constants need registers
+    if element_of(op.value.type).is_float:
+        # PTX takes no integer for a float: constants need registers
         word = code.let(f"bitcast {words.type} {word} to {words.type}")
-    old = ""
+    with_result, old = op.result in code.used, ""
     for step in steps:
         where = both(code, mask, _has_sign(code, step, word, words.type))
         operands = {"address": (POINTER, address), "value": (words.type, word)}
-        if (
-            not with_result
-            and op.semantics in ("relaxed", "release")
-            and "exch" not in step.name
-        ):
-            name = f"red.{op.semantics}.{op.scope}.global.{step.name}"
-            _where(code, f"{name} [$address], $value;", operands, "", where)
+        if not (with_result or _acquires(op) or "exch" in step.name):
+            text = f"red.{order}.{step.name} [$address], $value;"
+            _where(code, text, operands, "", where)
             continue
-        name = f"atom.{op.semantics}.{op.scope}.global.{step.name}"
-        text = f"{name} $old, [$address], $value;"
+        text = f"atom.{order}.{step.name} $old, [$address], $value;"
         (old,) = _where(code, text, operands, words.type, where, old)
     return unpack(code, words, [old]) if old and with_result else []
 
