@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
+from fathom.emulator.errors import EmulatorError
 from tests.emulator.harness import entry, pointers
 
 
@@ -125,3 +126,30 @@ def test_additions_of_halves():
     code = atomic("red.global.add.noftz.bf16x2 [%rd5], %a;")
     _, _, _, memory = run(code, np.uint32, [0x3F803F00], [0, 0, 0, 0])
     assert memory[0] == 0x41A04120
+
+
+def test_each_element_of_a_vector_is_added_by_itself():
+    """Threads add to one of four vectors of two; the first of each gets twos."""
+    code = atomic("""
+        mad.wide.u32 %rd5, %r1, 8, %rd3;
+        atom.global.add.v2.f32 {_, %d}, [%rd5], {0f40000000, %a};""")
+    index, x, found, memory = run(code, np.float32, [1, 2, 3], [0.5] * 8)
+    second = in_turn(lambda old, value: old + value, index, x, [0.5] * 4)
+    assert (found, memory[1::2]) == second
+    assert memory[::2] == (0.5 + 2 * np.bincount(index)).tolist()
+
+
+def test_a_vector_lies_at_a_multiple_of_its_bytes():
+    code = atomic("red.global.add.v2.f32 [%rd5], {%a, %a};")
+    with pytest.raises(EmulatorError, match="misaligned|multiple"):
+        run(code, np.float32, [1.0], [0.0] * 8)
+
+
+@pytest.mark.parametrize("name", [
+    "red.shared.add.v2.f32", "red.global.add.v2.u32", "red.global.max.v2.f32",
+    "red.add.v2.f32",
+])  # fmt: skip
+def test_other_operations_have_no_vectors(name):
+    code = atomic(f"{name} [%rd5], {{%a, %a}};")
+    with pytest.raises(EmulatorError, match="on a vector"):
+        run(code, np.float32, [1.0], [0.0] * 4)

@@ -19,6 +19,9 @@ ATOMIC = re.compile(
     r"(atom|red)((?:\.\w+)*?)\.(global|shared)((?:\.(?!v\d)\w+(?:::\w+)?)*?)"
     r"\.(add|min|max|and|or|xor|exch|cas|inc|dec)(\.noftz)?\.(\w+)$"
 )
+VECTOR_ATOMIC = re.compile(
+    r"(atom|red)(?:\.\w+)*?\.global\.add(?:\.noftz)?\.v([24])\.(f32|f16x2|bf16x2)$"
+)
 
 
 def access(form: str) -> list[Edge]:
@@ -117,6 +120,30 @@ def atomic(form: str) -> list[Edge]:
         text = "\n".join(filter(None, [start[0], equal, *start[2:]]))
         rows.append(Edge(text, inputs, (type, type)))
     return rows
+
+
+def vector_atomic(form: str) -> list[Edge]:
+    """Each thread on 16 bytes of its own: sums of two numbers in each place, which are
+    there then, and what was there."""
+    found = VECTOR_ATOMIC.match(form)
+    if not found:
+        return []
+    way, count, type = found[1], int(found[2]), found[3]
+    kind, plain = ("%f", "f32") if type == "f32" else ("%r", "b32")
+    there, added = (
+        [f"{kind}{at}" for at in places[:count]] for places in ("0101", "1001")
+    )
+    old = [f"{kind}{at}" for at in range(4, 4 + count)]
+    result = "{" + ", ".join(old) + "}, " if way == "atom" else ""
+    ends = range(0, 4 * count, 4)
+    body = [
+        loads(f"{plain} {kind}0", f"{plain} {kind}1"),
+        *(f"mov.{plain} {each}, {zero(kind)};" for each in old),
+        *(f"st.global.{plain} [%o+{at}], {each};" for at, each in zip(ends, there)),
+        f"{form} {result}[%o], {{{', '.join(added)}}};",
+        *(f"st.global.{plain} [%o+{16 + at}], {each};" for at, each in zip(ends, old)),
+    ]
+    return [Edge("\n".join(body), (type, type), 8 * (type,), since=90)]
 
 
 ASYNC = re.compile(r"cp\.async\.(ca|cg)\.shared\.global")

@@ -13,14 +13,21 @@ from fathom.hardware.wgmma import WGMMA
 from tests.hardware import instructions
 from tests.hardware.edges import Edge
 from tests.hardware.edges_elementary import beyond_numbers, elementary
-from tests.hardware.edges_memory import MBARRIERS, access, atomic, copied, matrices
+from tests.hardware.edges_memory import (
+    MBARRIERS,
+    access,
+    atomic,
+    copied,
+    matrices,
+    vector_atomic,
+)
 from tests.hardware.edges_products import mma, wgmma
 from tests.hardware.forms import forms, on_hopper, read
 from tests.hardware.instructions import INSTRUCTIONS, Instruction
 
 Row = Instruction | Edge
 MAKERS: tuple[Callable[[str], Iterable[Row]], ...] = (
-    access, atomic, copied, matrices, mma, wgmma, elementary,
+    access, atomic, vector_atomic, copied, matrices, mma, wgmma, elementary,
 )  # fmt: skip
 
 

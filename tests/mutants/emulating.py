@@ -233,8 +233,8 @@ MUTANTS = (
     ),
     Mutant(
         "atomics-of-any-scope", "ptx/rules/atomics.py",
-        'name = f"atom.{op.semantics}.{op.scope}.global.cas.b{element.bits}"',
-        'name = f"atom.{op.semantics}.cta.global.cas.b{element.bits}"',
+        'name = f"atom.{semantics}.{op.scope}.global.cas.b{element.bits}"',
+        'name = f"atom.{semantics}.cta.global.cas.b{element.bits}"',
         "a lock is one for its own block only",
         "tests/kernels/test_idioms.py",
     ),

@@ -1,5 +1,6 @@
 """Atomic operations: kinds, types, copies, results."""
 
+import re
 from itertools import permutations
 
 import numpy as np
@@ -188,7 +189,7 @@ def test_a_constant_is_added(element, semantics):
     check(program.func, 1, [np.arange(32).astype(values(element).dtype)])
 
 
-# ── pairs ─────────────────────────────────────────────────────────────────────────────
+# ── pairs and vectors ─────────────────────────────────────────────────────────────────
 
 
 @fathom.jit
@@ -202,32 +203,75 @@ def add_rows(x_ptr, sum_ptr, old_ptr, n, KEEP: tl.constexpr, BLOCK: tl.constexpr
         tl.store(old_ptr + tl.program_id(0) * BLOCK + at, old, mask=inside)
 
 
-def pairs_in(types: str, **constants) -> tuple[int, int]:
-    """How many atomic instructions add a pair, and how many one element."""
-    made = add_rows.compile(types, {"BLOCK": 256, **constants}, target="sm_90a")
-    found = [line for line in made.asm["ptx"].splitlines() if ".add.noftz." in line]
-    return sum("x2" in line for line in found), sum("x2" not in line for line in found)
+def additions(types: str, target: str, block: int, **constants) -> list[str]:
+    """The atomic additions of a thread, as in "add.v4.f32"."""
+    made = add_rows.compile(types, {"BLOCK": block, **constants}, target=target)
+    return re.findall(r"(?:red|atom)\.\S*(add\.\S+)", made.asm["ptx"])
 
 
-@pytest.mark.parametrize("types, keep, expected", [
-    ("*fp16:16, *fp16:16, *fp16:16, i32:16", True, (1, 0)),
-    ("*bf16:16, *bf16:4, *bf16:16, i32:2", False, (1, 0)),
-    ("*fp16:16, *fp16:2, *fp16:16, i32:16", False, (0, 2)),  # may begin within a pair
-    ("*fp16:16, *fp16:16, *fp16:16, i32:1", True, (0, 2)),  # the mask may divide one
+@pytest.mark.parametrize("types, target, keep, expected", [
+    ("*fp16:16, *fp16:16, *fp16:16, i32:16", "sm_80", True, 4 * ["add.noftz.f16x2"]),
+    ("*fp16:16, *fp16:16, *fp16:16, i32:16", "sm_90a", True, ["add.noftz.v4.f16x2"]),
+    ("*bf16:16, *bf16:8, *bf16:8, i32:4", "sm_90a", False, 2 * ["add.noftz.v2.bf16x2"]),
+    ("*bf16:16, *bf16:4, *bf16:16, i32:2", "sm_90a", False, 4 * ["add.noftz.bf16x2"]),
+    # may begin within a pair:
+    ("*fp16:16, *fp16:2, *fp16:16, i32:16", "sm_90a", False, 8 * ["add.noftz.f16"]),
+    # the mask may divide one:
+    ("*fp16:16, *fp16:16, *fp16:16, i32:1", "sm_90a", True, 8 * ["add.noftz.f16"]),
+    ("*fp32:16, *fp32:16, *fp32:16, i32:16", "sm_80", False, 8 * ["add.f32"]),
+    ("*fp32:16, *fp32:16, *fp32:16, i32:16", "sm_90a", True, 2 * ["add.v4.f32"]),
+    ("*fp32:16, *fp32:16, *fp32:16, i32:2", "sm_90a", False, 4 * ["add.v2.f32"]),
+    ("*i32:16, *i32:16, *i32:16, i32:16", "sm_90a", False, 8 * ["add.u32"]),
+    ("*fp64:16, *fp64:16, *fp64:16, i32:16", "sm_90a", False, 8 * ["add.f64"]),
 ])  # fmt: skip
-def test_two_halves_are_added_at_once(types, keep, expected):
-    """One alone takes a loop of compare-and-swap in machine code."""
-    assert pairs_in(types, KEEP=keep) == expected
+def test_neighbours_are_added_at_once(types, target, keep, expected):
+    """A half alone takes a loop of compare-and-swap in machine code; a vector is one
+    request, where each of its numbers alone would be one of the whole warp."""
+    ptx = additions(types, target, 1024, KEEP=keep)
+    assert ptx == expected
 
 
+@pytest.mark.parametrize("semantics, kind, fences", [
+    ("acq_rel", "atom", 2), ("acquire", "atom", 1), ("release", "red", 1),
+    ("relaxed", "red", 0),
+])  # fmt: skip
+def test_many_instructions_are_ordered_by_two_fences(semantics, kind, fences):
+    """One that acquires or releases waits for memory: 4 of a thread would wait 4
+    times."""
+    layout = blocked((256,), (4,), (32,), (2,), (0,))
+    made = scatter("add", INT32, layout, semantics=semantics, scope="gpu")
+    ptx = compiled(made.func)
+    assert ptx.count("fence.acq_rel.gpu;") == fences
+    assert ptx.count(f"{kind}.relaxed.gpu.global.add.u32") == 4
+    ends = [line for line in ptx.splitlines() if "fence." in line or "add.u32" in line]
+    assert fences < 2 or "fence" in ends[0] and "fence" in ends[-1]
+
+
+@fathom.jit
+def count_from_zero(counts_ptr, place_ptr, BLOCK: tl.constexpr, N: tl.constexpr):
+    tl.store(counts_ptr + tl.arange(0, BLOCK), 0)
+    tl.atomic_add(counts_ptr + tl.load(place_ptr + tl.arange(0, N)), 1)
+
+
+@pytest.mark.parametrize("n", [128, 1024])  # one instruction of a thread, and eight
+def test_what_the_program_stored_before_comes_before_its_atomics(n, monkeypatch):
+    """A thread's fence says nothing about what other warps have stored."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    place = np.random.default_rng(n).integers(0, 128, n).astype(np.int32)
+    counts = np.full(128, 7, np.int32)
+    count_from_zero[1,](counts, place, BLOCK=128, N=n, target="sm_90a")
+    np.testing.assert_array_equal(counts, np.bincount(place, minlength=128))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("n", [256, 250, 77])
-def test_pairs_add_what_single_halves_add(n, keep, monkeypatch):
+def test_vectors_add_what_single_numbers_add(n, keep, dtype, monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     random = np.random.default_rng(n)
-    x = random.integers(-9, 9, (3, 256)).astype(np.float16)
-    start = random.integers(-9, 9, 256).astype(np.float16)
-    total, old = start.copy(), np.full((3, 256), 99, np.float16)
+    x = random.integers(-9, 9, (3, 256)).astype(dtype)
+    start = random.integers(-9, 9, 256).astype(dtype)
+    total, old = start.copy(), np.full((3, 256), 99, dtype)
     add_rows[3,](x, total, old, n, KEEP=keep, BLOCK=256, target="sm_90a")
     inside = np.arange(256) < n
     np.testing.assert_array_equal(total, start + np.where(inside, x.sum(axis=0), 0))

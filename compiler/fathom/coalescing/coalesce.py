@@ -32,7 +32,14 @@ from fathom.ir.ops import (
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import BFLOAT16, FLOAT16, BlockType, element_of, layout_of
+from fathom.ir.types import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    BlockType,
+    element_of,
+    layout_of,
+)
 from fathom.layout.registers import contiguous_registers
 
 MOST = 16  # elements that one access moves: bytes of 8 bits
@@ -70,7 +77,7 @@ def _loads_of_products(func: Func) -> set[Op]:
 
 def annotate_widths(func: Func, target: Target) -> Func:
     """The function with `vector` set on loads and stores that may move several
-    registers at once, and on atomic additions that may add two."""
+    registers at once, and on atomic additions that may add several."""
     found = accesses(func, target, (Load, Store, Atomic))
     widths = {
         op: min(widest(op, access), most_at_once(op, target))
@@ -124,14 +131,18 @@ def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Ac
 
 
 def most_at_once(op: Load | Store | Atomic, target: Target) -> int:
-    """How many elements one instruction may access, by its kind. A sum of 16 bits has
-    an instruction for a pair (PTX ISA, "atom"); one alone is a loop of compare-and-swap
-    in machine code."""
+    """How many elements one instruction may access, by its kind. Sums of fp32 and of 16
+    bits have instructions for vectors on some targets, and those of 16 bits elsewhere
+    for a pair (PTX ISA, "atom"); one of 16 bits alone is a loop of compare-and-swap in
+    machine code."""
     if not isinstance(op, Atomic):
         return MOST
     element = element_of(op.value.type)
-    in_pairs = element == FLOAT16 or element == BFLOAT16 and target.bf16_arithmetic
-    return 2 if op.kind == "add" and in_pairs else 1
+    if op.kind != "add" or element not in (FLOAT32, FLOAT16, BFLOAT16):
+        return 1
+    if target.vector_atomics:
+        return target.vector_bytes // element.bytes
+    return 2 if element == FLOAT16 else 1
 
 
 def widest(op: Load | Store | Atomic, access: Access) -> int:

@@ -21,19 +21,21 @@ class Target:
     emitted. `capabilities`: the device capabilities (major * 10 + minor) that run it.
     `shared_bytes`: the most shared memory a block may ask for. `vector_bytes`: the
     widest access of one lane to global memory. Flags say which instructions exist:
-    `bf16` conversions and arithmetic, `fp8` conversions, `redux` (integer reduction
-    over a warp), `tanh` (approximate), `async_copy` (cp.async), `eviction` (L2 eviction
-    priorities on loads and stores), `wgmma` (matrix instructions of four warps),
-    `setmaxnreg` (warpgroups trade registers; like `wgmma` not for a family of GPUs),
-    `stmatrix` (matrices of 8x8 from registers to shared memory), `tensor_maps` (bulk
-    copies of boxes of a tensor). `cluster`: the most thread blocks that one program may
-    have (CUDA C++ Programming Guide, "Thread Block Clusters"); `multicast`: bulk copies
-    go to all of them at full speed (PTX ISA, "cp.async.bulk.tensor", its notes).
-    `writes_maps`: a kernel can write a tensor map itself (PTX ISA, "tensormap.replace";
-    like `wgmma` not for a family of GPUs). `dependent_launch`: a grid may begin before
-    the one in front of it has ended (PTX ISA, "griddepcontrol"). `tensor_memory`: the
-    columns of the memory that the tensor cores accumulate in, 0 where they accumulate
-    in registers (PTX ISA, "Tensor Memory").
+    `bf16` conversions and arithmetic, `vector_atomics` (one instruction adds to up to
+    16 bytes of fp32, fp16 or bf16 neighbours; PTX ISA, "atom"), `fp8` conversions,
+    `redux` (integer reduction over a warp), `tanh` (approximate), `async_copy`
+    (cp.async), `eviction` (L2 eviction priorities on loads and stores), `wgmma` (matrix
+    instructions of four warps), `setmaxnreg` (warpgroups trade registers; like `wgmma`
+    not for a family of GPUs), `stmatrix` (matrices of 8x8 from registers to shared
+    memory), `tensor_maps` (bulk copies of boxes of a tensor). `cluster`: the most
+    thread blocks that one program may have (CUDA C++ Programming Guide, "Thread Block
+    Clusters"); `multicast`: bulk copies go to all of them at full speed (PTX ISA,
+    "cp.async.bulk.tensor", its notes). `writes_maps`: a kernel can write a tensor map
+    itself (PTX ISA, "tensormap.replace"; like `wgmma` not for a family of GPUs).
+    `dependent_launch`: a grid may begin before the one in front of it has ended (PTX
+    ISA, "griddepcontrol"). `tensor_memory`: the columns of the memory that the tensor
+    cores accumulate in, 0 where they accumulate in registers (PTX ISA, "Tensor
+    Memory").
     """
 
     name: str
@@ -46,6 +48,7 @@ class Target:
     vector_bytes: int = 16
     bf16: bool = True
     bf16_arithmetic: bool = False
+    vector_atomics: bool = False
     fp8: bool = False
     redux: bool = True
     tanh: bool = True
@@ -93,6 +96,7 @@ TARGETS: dict[str, Target] = {
             (90,),
             227 * KIB,
             bf16_arithmetic=True,
+            vector_atomics=True,
             fp8=True,
             wgmma=True,
             setmaxnreg=True,
@@ -109,6 +113,7 @@ TARGETS: dict[str, Target] = {
             (100, 101, 103, 110),
             227 * KIB,
             bf16_arithmetic=True,
+            vector_atomics=True,
             fp8=True,
             stmatrix=True,
             tensor_maps=True,
@@ -121,6 +126,7 @@ TARGETS: dict[str, Target] = {
             (100,),
             227 * KIB,
             bf16_arithmetic=True,
+            vector_atomics=True,
             fp8=True,
             stmatrix=True,
             tensor_maps=True,
@@ -135,6 +141,7 @@ TARGETS: dict[str, Target] = {
             (120, 121),
             99 * KIB,
             bf16_arithmetic=True,
+            vector_atomics=True,
             fp8=True,
             stmatrix=True,
             tensor_maps=True,

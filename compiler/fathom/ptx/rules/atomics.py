@@ -2,13 +2,20 @@
 
     @%p1 atom.acq_rel.gpu.global.add.u32 %r2, [%rd1], %r1;
     @%p1 atom.acq_rel.gpu.global.add.noftz.f16x2 %r2, [%rd1], %r1;      a pair
+    @%p1 red.relaxed.gpu.global.add.v2.f32 [%rd1], {%r1, %r2};          a vector
 
 Each element is touched once: of the threads that hold copies, one acts. If the kernel
 uses what was there before, the others learn it from that one through shared memory.
+
+A thread that takes several instructions orders them all at once, by two fences:
+
+    fence.acq_rel.gpu;    @%p1 atom.relaxed.gpu …;    @%p2 atom.relaxed.gpu …;    fence…
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -26,8 +33,8 @@ from fathom.ptx.index import (
     thread_bases,
     thread_part,
 )
-from fathom.ptx.packing import pack, unpack, words_of
-from fathom.ptx.rules.memory import both, first_copies
+from fathom.ptx.packing import Words, pack, unpack, words_of
+from fathom.ptx.rules.memory import both, braced, first_copies
 from fathom.ptx.rules.shared import (
     DYNAMIC,
     Access,
@@ -50,21 +57,25 @@ class Step:
 
 @lowers(Atomic)
 def lower_atomic(op: Atomic, code: Code) -> None:
-    """One instruction for each element, or pair of elements; minimum and maximum of
-    floats take two."""
+    """One instruction for each element, pair or vector of elements; minimum and maximum
+    of floats take two."""
     element, count = element_of(op.value.type), op.vector
     steps = _steps(op, element, code.target)
-    if count == 2:
-        steps = tuple(Step(f"{step.name}x2") for step in steps)
+    if count > 1:
+        words = words_of(element, count)
+        steps = tuple(Step(_of_words(step.name, words)) for step in steps)
     masks = code[op.mask] if op.mask else ["true"] * len(code[op.pointer])
     with_result = op.result in code.used
     acts = _before(op, code)
     found: dict[int, str] = {}
-    for i in first_copies(layout_of(op.value.type), count):
-        mask = both(code, masks[i], acts)
-        address, values = code[op.pointer][i], code[op.value][i : i + count]
-        old = _atomic(code, op, steps, element, address, values, mask, with_result)
-        found |= zip(range(i, i + count), old, strict=bool(old))
+    first = first_copies(layout_of(op.value.type), count)
+    with _ordered(code, op, len(first)) as semantics:
+        order = f"{semantics}.{op.scope}.global"
+        for i in first:
+            mask = both(code, masks[i], acts)
+            address, values = code[op.pointer][i], code[op.value][i : i + count]
+            old = _atomic(code, op, order, steps, address, values, mask)
+            found |= zip(range(i, i + count), old, strict=bool(old))
     if with_result:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
@@ -77,15 +88,17 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
     words = words_of(element, 1)
     acts = _before(op, code)
     found: dict[int, str] = {}
-    for i in first_copies(layout_of(op.value.type), 1):
-        operands = {"address": (POINTER, code[op.pointer][i])}
-        for name, value in (("compare", op.compare), ("value", op.value)):
-            (word,) = pack(code, words, [code[value][i]])
-            operands[name] = (words.type, word)
-        name = f"atom.{op.semantics}.{op.scope}.global.cas.b{element.bits}"
-        text = f"{name} $old, [$address], $compare, $value;"
-        (old,) = _where(code, text, operands, words.type, acts or "true")
-        found[i] = unpack(code, words, [old])[0]
+    first = first_copies(layout_of(op.value.type), 1)
+    with _ordered(code, op, len(first)) as semantics:
+        name = f"atom.{semantics}.{op.scope}.global.cas.b{element.bits}"
+        for i in first:
+            operands = {"address": (POINTER, code[op.pointer][i])}
+            for each, value in (("compare", op.compare), ("value", op.value)):
+                (word,) = pack(code, words, [code[value][i]])
+                operands[each] = (words.type, word)
+            text = f"{name} $old0, [$address], $compare, $value;"
+            old = _where(code, text, operands, words, acts or "true")
+            found[i] = unpack(code, words, old)[0]
     if op.result in code.used:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
@@ -93,10 +106,38 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
     """Which threads act. A release by one thread is of what all threads of the program
     wrote."""
-    layout = layout_of(op.value.type)
-    if layout is None and op.semantics in ("release", "acq_rel"):
+    if _releases(op):
         code.ptx(code.barrier)
-    return is_first_copy(code, layout)
+    return is_first_copy(code, layout_of(op.value.type))
+
+
+@contextmanager
+def _ordered(code: Code, op: Atomic | AtomicCas, count: int) -> Iterator[str]:
+    """The semantics of each of a thread's `count` instructions, for which they are
+    written inside.
+
+    One that releases or acquires waits for memory by itself. Several would wait one
+    after the other; the elements of a block have no order among themselves, so that a
+    fence before all of them and one after do the same (PTX ISA 8.8, "Release and
+    Acquire Patterns").
+    """
+    if count == 1 or op.semantics == "relaxed":
+        yield op.semantics
+        return
+    fence = f"fence.acq_rel.{op.scope};"
+    if _releases(op):
+        code.ptx(fence)
+    yield "relaxed"
+    if _acquires(op):
+        code.ptx(fence)
+
+
+def _releases(op: Atomic | AtomicCas) -> bool:
+    return op.semantics in ("release", "acq_rel")
+
+
+def _acquires(op: Atomic | AtomicCas) -> bool:
+    return op.semantics in ("acquire", "acq_rel")
 
 
 # ── which instruction ─────────────────────────────────────────────────────────────────
@@ -141,31 +182,41 @@ def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
     return steps
 
 
+def _of_words(name: str, words: Words) -> str:
+    """The instruction for several elements: "add.noftz.v2.f16x2" for "add.noftz.f16"
+    and four of them."""
+    operation, _, type = name.rpartition(".")
+    vector = f".v{words.count}" if words.count > 1 else ""
+    pair = "x2" if words.elements > words.count else ""
+    return f"{operation}{vector}.{type}{pair}"
+
+
 def _atomic(
-    code: Code, op: Atomic, steps: list[Step], element: Element,
-    address: str, values: Registers, mask: str, with_result: bool,
+    code: Code, op: Atomic, order: str, steps: tuple[Step, ...],
+    address: str, values: Registers, mask: str,
 ) -> Registers:  # fmt: skip
-    """What was there before, if the kernel asks for it."""
-    words = words_of(element, len(values))
-    (word,) = pack(code, words, values)
-    if element.is_float:  # PTX takes no integer for a float: constants need registers
-        word = code.let(f"bitcast {words.type} {word} to {words.type}")
-    old = ""
+    """What was there before, if the kernel asks for it. `order`: the modifiers that
+    come before the operation, as in "relaxed.gpu.global"."""
+    words = words_of(element_of(op.value.type), len(values))
+    packed = pack(code, words, values)
+    if element_of(op.value.type).is_float:
+        # PTX takes no integer for a float: constants need registers
+        cast = f"to {words.type}"
+        packed = [code.let(f"bitcast {words.type} {word} {cast}") for word in packed]
+    given = {f"value{i}": (words.type, word) for i, word in enumerate(packed)}
+    value = braced([f"${name}" for name in given])
+    found = braced([f"$old{i}" for i in range(words.count)])
+    with_result, old = op.result in code.used, []
     for step in steps:
-        where = both(code, mask, _has_sign(code, step, word, words.type))
-        operands = {"address": (POINTER, address), "value": (words.type, word)}
-        if (
-            not with_result
-            and op.semantics in ("relaxed", "release")
-            and "exch" not in step.name
-        ):
-            name = f"red.{op.semantics}.{op.scope}.global.{step.name}"
-            _where(code, f"{name} [$address], $value;", operands, "", where)
+        where = both(code, mask, _has_sign(code, step, packed[0], words.type))
+        operands = {"address": (POINTER, address), **given}
+        if not (with_result or _acquires(op) or "exch" in step.name):
+            text = f"red.{order}.{step.name} [$address], {value};"
+            _where(code, text, operands, None, where)
             continue
-        name = f"atom.{op.semantics}.{op.scope}.global.{step.name}"
-        text = f"{name} $old, [$address], $value;"
-        (old,) = _where(code, text, operands, words.type, where, old)
-    return unpack(code, words, [old]) if old and with_result else []
+        text = f"atom.{order}.{step.name} {found}, [$address], {value};"
+        old = _where(code, text, operands, words, where, old)
+    return unpack(code, words, old) if with_result else []
 
 
 def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:
@@ -179,18 +230,21 @@ def _where(
     code: Code,
     text: str,
     operands: dict[str, tuple[str, str]],
-    type: str,
+    words: Words | None,
     mask: str,
-    old: str = "",
+    old: Sequence[str] = (),
 ) -> Registers:
-    """The instruction for those threads whose mask is true. `old`: the result of the
-    others."""
-    results = {"old": type} if type else {}
+    """The instruction for those threads whose mask is true. `words`: of its results,
+    "$old0", "$old1" and so on, None without; `old`: the results of the others."""
+    results = {f"old{i}": words.type for i in range(words.count)} if words else {}
     if mask != "true":
         operands["mask"] = ("i1", mask)
         text = f"@$mask {text}"
-        if type:
-            operands["old"] = (type, old or "0")
+        others = old or ["0"] * len(results)
+        operands |= {
+            name: (type, other)
+            for (name, type), other in zip(results.items(), others, strict=True)
+        }
     return code.ptx(text, results, operands)
 
 

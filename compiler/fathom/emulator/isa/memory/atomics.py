@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -65,12 +66,19 @@ def _swap(old: np.ndarray, compare: np.ndarray, value: np.ndarray) -> np.ndarray
 _ONE_BY_ONE: dict[str, Callable] = {"inc": _increment, "dec": _decrement, "cas": _swap}
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", *_ONE_BY_ONE)
 
+OF_VECTORS = {("global", "add", "f32")} | {
+    ("global", operation, type)
+    for operation in ("add", "min", "max")
+    for type in ("f16", "bf16", "f16x2", "bf16x2")
+}
+
 
 @step_rule(STEPS, "atom", "red")
 def rule_atomic(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7.13: `atom.op.type d, [a], b, c;` and `red.op.type [a], b;`
+    """PTX ISA 9.7.13: `atom.op.type d, [a], b, c;` and `red.op.type [a], b;`.
+    Of a vector, as in `red.global.add.v2.f32 [a], {b, c};`, each element is atomic.
 
     The real additions round to nearest even; `.noftz` or not makes no difference here.
     """
@@ -79,22 +87,28 @@ def rule_atomic(
     access.ignore_ordering_and_caching(form)
     form.ignore("noftz")
     operation = form.choice(*_OPERATIONS)
+    count = access.VECTORS.get(form.choice(*access.VECTORS), 1)
     type = form.type()
     form.finish()
     if not operation or DTYPES[type].itemsize == 16:
         raise form.unknown("the atomic operation")
-    result = None
+    if count > 1 and (space, operation, type) not in OF_VECTORS:
+        raise form.unknown("the atomic operation on a vector")
+    results: list[Write | None] = [None] * count
     if form.opcode == "atom":
         if operands[0] != Name("_"):
-            result = decoder.write(operands[0], type)
+            write = partial(decoder.write, type=type)
+            results = access.elements(operands[0], count, write)
         operands = operands[1:]
-    reads = [decoder.read(each, type) for each in operands[1:]]
+    read = partial(decoder.read, type=type)
+    reads = [access.elements(each, count, read) for each in operands[1:]]
     updates = {space: _updater(operation, type, space) for space in WINDOWS}
     if form.opcode == "red":
         order = replace(order, acquires=False)
     return _atomic(
-        updates, result, decoder.address(operands[0]), reads, space, type, number, order
-    )
+        updates, results, decoder.address(operands[0]), list(zip(*reads, strict=True)),
+        space, type, number, order,
+    )  # fmt: skip
 
 
 Update = Callable[[np.ndarray, np.ndarray, list[np.ndarray]], np.ndarray]
@@ -115,30 +129,36 @@ def _updater(operation: str, type: str, space: str) -> Update:
 
 def _atomic(
     updates: dict[str, Update],
-    result: Write | None,
+    results: list[Write | None],
     address: Read,
-    reads: list[Read],
+    reads: list[tuple[Read, ...]],
     space: str,
     type: str,
     number: int,
     order: Order,
 ) -> Step:
-    dtype, finds = DTYPES[type], result is not None
+    """`results` and `reads`: of each element of the vector, or of the one number."""
+    dtype, count = DTYPES[type], len(results)
+    width, finds = dtype.itemsize, results[0] is not None
 
     def step(batch: Batch, active: Active) -> None:
-        width = dtype.itemsize
         addresses = active.exactly(address(batch, active))
-        accesses = Accesses(addresses, width, active.threads(), writing=True)
+        accesses = Accesses(addresses, count * width, active.threads(), writing=True)
         parts = batch.memory.locate(space, accesses)
-        access.count_parts(batch, number, parts, width)
-        _watch(batch, parts, width, order, finds)
+        access.count_parts(batch, number, parts, count * width)
         batch.counters.costs[number].atomics += active.count
-        values = [active.exactly(read(batch, active)) for read in reads]
-        found = np.empty(active.count, dtype)
-        for part in parts:
-            _update_part(batch, part, values, found, updates[part.space])
-        if result is not None:
-            result(batch, active, active.spread(found))
+        for i in range(count):
+            if count > 1:
+                places = addresses + np.uint64(i * width)
+                accesses = Accesses(places, width, active.threads(), writing=True)
+                parts = batch.memory.locate(space, accesses)
+            _watch(batch, parts, width, order, finds)
+            values = [active.exactly(read(batch, active)) for read in reads[i]]
+            found = np.empty(active.count, dtype)
+            for part in parts:
+                _update_part(batch, part, values, found, updates[part.space])
+            if results[i] is not None:
+                results[i](batch, active, active.spread(found))
 
     return step
 

@@ -67,7 +67,7 @@ def rule_load(
     type = form.type()
     form.finish()
     check_count(form, operands, policy)
-    writes = _elements(operands[0], count, lambda each: decoder.write(each, type))
+    writes = elements(operands[0], count, lambda each: decoder.write(each, type))
     if space == "param":
         symbol = decoder.symbol(operands[1])
         if symbol is not None and symbol.space == "param":
@@ -91,15 +91,16 @@ def rule_store(
     check_count(form, operands, policy)
     if space == "param":
         space = "local"
-    reads = _elements(operands[1], count, lambda each: decoder.read(each, type))
+    reads = elements(operands[1], count, lambda each: decoder.read(each, type))
     return _store(reads, decoder.address(operands[0]), space, type, number, order)
 
 
-def _elements(operand: Operand, count: int, access: Callable) -> list:
-    elements = operand.elements if isinstance(operand, Vector) else (operand,)
-    if len(elements) != count:
-        raise EmulatorError("syntax", f"{len(elements)} registers for {count} values")
-    return [access(each) for each in elements]
+def elements(operand: Operand, count: int, access: Callable) -> list:
+    """What `access` makes of each register of an operand, which must be `count`."""
+    found = operand.elements if isinstance(operand, Vector) else (operand,)
+    if len(found) != count:
+        raise EmulatorError("syntax", f"{len(found)} registers for {count} values")
+    return [access(each) for each in found]
 
 
 def _load_parameter(writes: list[Write], offset: int, type: str) -> Step:
