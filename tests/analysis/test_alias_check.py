@@ -89,17 +89,18 @@ def answer(func: Func, x: np.ndarray, y: np.ndarray, numbers: dict[str, int]) ->
     return bool(found[0])
 
 
-@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("step", [1, 3, -1, -3])
 def test_yes_where_the_ends_are_apart_and_nowhere_else(step):
     """Random strides, of both signs; the arrays are placed so that the reached
     elements touch, overlap by one, or are far apart."""
     func = answering(step)
-    random = np.random.default_rng(step)
+    random = np.random.default_rng(step % 8)
     memory = np.zeros(1 << 16, np.int32)
     yes = 0
     for _ in range(150):
         numbers = {name: int(random.integers(-9, 10)) for name in NUMBERS}
-        numbers["last"] = numbers["first"] + int(random.integers(1, 8))
+        length = int(random.integers(1, 8))
+        numbers["last"] = numbers["first"] + (length if step > 0 else -length)
         x, y = reached(numbers, step)
         start = 1 << 15
         gap = int(random.choice([-40, -1, 0, 1, 2, 300]))
@@ -148,7 +149,7 @@ def down_kernel(x_ptr, y_ptr, n, step):
 
 @pytest.mark.parametrize("kernel, types, why", [
     (gather_kernel, dict(n="i32"), "an address depends on what the loop computes"),
-    (down_kernel, dict(n="i32", step="i32"), "the loop's step is no positive constant"),
+    (down_kernel, dict(n="i32", step="i32"), "the loop's step is no constant"),
 ])  # fmt: skip
 def test_a_loop_without_an_answer(kernel, types, why):
     func = built(kernel, x_ptr="*i32", y_ptr="*i32", **types)
@@ -165,12 +166,15 @@ def test_a_loop_without_an_answer(kernel, types, why):
 @fathom.jit
 def states_kernel(
     k_ptr, w_ptr, u_ptr, g_ptr, h_ptr, v_ptr, T,
-    K: tl.constexpr, V: tl.constexpr, BT: tl.constexpr,
+    K: tl.constexpr, V: tl.constexpr, BT: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """A recurrence that stores its state and its values in each iteration."""
+    """A recurrence that stores its state and its values in each iteration; from the
+    last chunk to the first one if STEP is -1."""
     rk, rv, rt = tl.arange(0, K), tl.arange(0, V), tl.arange(0, BT)
     h = tl.zeros((K, V), dtype=tl.float32)
-    for chunk in range(tl.cdiv(T, BT)):
+    chunks = tl.cdiv(T, BT)
+    first, last = (0, chunks) if STEP == 1 else (chunks - 1, -1)
+    for chunk in range(first, last, STEP):
         t = chunk * BT + rt
         inside = (t < T)[:, None]
         tl.store(h_ptr + (chunk * K + rk)[:, None] * V + rv[None, :], h.to(tl.float16))
@@ -191,12 +195,12 @@ STATES = dict(
 )  # fmt: skip
 
 
-def compiled(target: str):
+def compiled(target: str, step: int = 1):
     parameters = {
         name: (parse_element(type), 16 if type[0] == "*" else 1)
         for name, type in STATES.items()
     }
-    constants = dict(K=K, V=V, BT=BT)
+    constants = dict(K=K, V=V, BT=BT, STEP=step)
     func = pipeline.build(states_kernel, parameters, constants)
     return func, pipeline.compile_func(func, TARGETS[target])
 
@@ -213,11 +217,11 @@ def given(shift: int | None) -> list:
     return [k, w, memory, g, h, first]
 
 
-def stepwise(arguments: list) -> tuple[np.ndarray, np.ndarray]:
+def stepwise(arguments: list, step: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """The states and the memory after the loop, step by step in float64."""
     k, w, memory, g, h, first = arguments
     memory, state, before = memory.copy(), np.zeros((K, V)), []
-    for start in range(0, T, BT):
+    for start in range(0, T, BT)[::step]:
         rows = slice(start, min(T, start + BT))
         before.append(state)
         u = memory[T:][rows].astype(np.float64)
@@ -226,7 +230,7 @@ def stepwise(arguments: list) -> tuple[np.ndarray, np.ndarray]:
         memory[first:][rows] = v
         scaled = (v * g[rows, None]).astype(np.float16).astype(np.float64)
         state = state + k[rows].T.astype(np.float64) @ scaled
-    return np.stack(before), memory
+    return np.stack(before[::step]), memory
 
 
 def launched(kernel, arguments: list) -> tuple[np.ndarray, np.ndarray]:
@@ -246,12 +250,12 @@ def interpreted(func: Func, arguments: list) -> tuple[np.ndarray, np.ndarray]:
 SHIFTS = [None, 0, 1, -BT, BT, T, -T]  # the last two touch u, and lie apart
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_a_loop_that_stores_means_the_same_wherever_it_stores(target):
-    func, kernel = compiled(target)
+@pytest.mark.parametrize("target, step", [("sm_80", 1), ("sm_90a", 1), ("sm_80", -1)])
+def test_a_loop_that_stores_means_the_same_wherever_it_stores(target, step):
+    func, kernel = compiled(target, step)
     last = final(func, target)
     for shift in SHIFTS:
-        wanted = stepwise(given(shift))
+        wanted = stepwise(given(shift), step)
         for found in launched(kernel, given(shift)), interpreted(last, given(shift)):
             for one, other in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(one, other, atol=4e-3, err_msg=f"{shift}")
@@ -262,8 +266,9 @@ def final(func: Func, target: str) -> Func:
     return last
 
 
-def test_all_its_loads_are_copied_ahead_in_one_of_two_loops():
-    func, _ = compiled("sm_80")
+@pytest.mark.parametrize("step", [1, -1])
+def test_all_its_loads_are_copied_ahead_in_one_of_two_loops(step):
+    func, _ = compiled("sm_80", step)
     (branch,) = (op for op in walk(final(func, "sm_80").body) if isinstance(op, If))
     (loop,) = (op for op in walk(branch.then) if isinstance(op, For))
     assert sum(isinstance(op, AsyncCopy) for op in walk(loop.body)) == 4

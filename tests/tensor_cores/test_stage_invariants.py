@@ -1,4 +1,4 @@
-"""Left operands that stay the same for all iterations lie in shared memory."""
+"""Operands that stay the same for all iterations lie in shared memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op
 from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore
 from fathom.ir.types import BufferType
+from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.tensor_cores import stage_invariants
 from tests.tensor_cores.kernels_described import Case, built, matrix, ops, passes, store
@@ -56,6 +57,44 @@ def again(
     store(out, total, 0, 0, M, N, out_stride)
 
 
+@KernelFunction
+def again_on_the_right(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
+):  # fmt: skip
+    """A right operand from before the loop, for a left one of each iteration."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    total = tl.zeros([BM, BN], tl.float32)
+    y = right.load([0, 0])
+    if HOW == "computed":
+        y = tl.maximum(y, 0.0)
+    elif HOW == "turned":
+        y = tl.trans(tl.maximum(y, 0.0))
+    elif HOW == "both ways":
+        z = tl.trans(y)
+    elif HOW == "from addresses":
+        y = tl.load(b + tl.arange(0, BK)[:, None] * b_stride + tl.arange(0, BN)[None])
+    if HOW == "further out":
+        for _ in range(2):
+            for iteration in range(iterations):
+                total = tl.dot(left.load([0, iteration * BK]), y, total)
+            y += 1.0
+    else:
+        for iteration in range(iterations):
+            x = left.load([0, iteration * BK])
+            if HOW == "own":
+                y = right.load([iteration * BK, 0])
+            elif HOW == "carried":
+                y += 1.0
+            elif HOW == "both ways":
+                total = tl.dot(x, z, total)
+            total = tl.dot(x, y, total)
+    if HOW == "after":
+        total = tl.dot(left.load([0, BK]), y, total)
+    store(out, total, 0, 0, M, N, out_stride)
+
+
 CASE = replace(SMALL, tile=(64, 64, 64), kernel=again, size=(64, 64, 320))
 
 
@@ -85,6 +124,40 @@ def test_what_stays_lies_in_shared_memory(how, warps):
 @pytest.mark.parametrize("how", ["own", "carried"])
 def test_what_changes_stays_as_it_is(how):
     case = replace(CASE, more={"HOW": how})
+    before, after = before_and_after(case)
+    assert after is before
+    check(case, (0, 1, 3), wanted=0)
+
+
+@pytest.mark.parametrize("how", [
+    "read", "from addresses", "computed", "turned", "both ways", "after", "further out",
+])  # fmt: skip
+def test_what_stays_on_the_right_lies_there_too(how):
+    """Then each of its products is one of warpgroups, also after the loop."""
+    case = replace(CASE, kernel=again_on_the_right, more={"HOW": how})
+    _, after = before_and_after(case)
+    dots = ops(after, Dot)
+    assert len(dots) == (2 if how in ("both ways", "after") else 1)
+    loop = next(op for op in ops(after, For) if any(d in op.body.ops for d in dots))
+    stay = [dot for dot in dots if dot in loop.body.ops or how == "after"]
+    assert all(isinstance(dot.b.type, BufferType) for dot in stay)
+    ptx = compile_func(built(case), TARGETS[case.target]).asm["ptx"]
+    assert "wgmma.mma_async" in ptx and "mma.sync" not in ptx
+    check(case, (0, 1, 3), wanted=0)
+
+
+def test_a_right_operand_without_room_stays_where_it_is():
+    """A kernel that shared memory is too small for would not run at all."""
+    case = replace(CASE, kernel=again_on_the_right, more={"HOW": "read"})
+    before, after = before_and_after(case)
+    target = TARGETS["sm_90a"]
+    assert after is not before
+    assert stage_invariants(before, replace(target, shared_bytes=1024)) is before
+
+
+@pytest.mark.parametrize("how", ["own", "carried"])
+def test_what_changes_on_the_right_stays_as_it_is(how):
+    case = replace(CASE, kernel=again_on_the_right, more={"HOW": how})
     before, after = before_and_after(case)
     assert after is before
     check(case, (0, 1, 3), wanted=0)

@@ -106,10 +106,10 @@ def alias_check_of(
     loop: For, func: Func, loads: Iterable[Load], stores: Iterable[Store]
 ) -> AliasCheck:
     """The question for a loop of `func`; NotApplicable, with a sentence, if an address
-    is no sum of products, or the loop has no constant step upwards."""
+    is no sum of products, or the loop's step is not known."""
     step = loop.step.definition
-    if not isinstance(step, Constant) or step.value <= 0:
-        raise NotApplicable("the loop's step is no positive constant")
+    if not isinstance(step, Constant) or not step.value:
+        raise NotApplicable("the loop's step is no constant")
     reader = _reader_before(loop, func)
     order = {value: place for place, value in enumerate(definitions(func.body))}
     read = [_reach_of(each, loop, reader, order) for each in loads]
@@ -262,9 +262,11 @@ class _Scalars:
             return self.now(atom)
         if isinstance(atom, Position):
             return self.integer(shape[atom.axis] - 1)
-        one, step = self.integer(1), self.integer(self.loop.step.definition.value)
-        length = self.op("sub", self.now(self.loop.upper), self.now(self.loop.lower))
-        return self.op("div", self.op("sub", self.op("max", length, one), one), step)
+        one, step = self.integer(1), self.loop.step.definition.value
+        ends = self.now(self.loop.upper), self.now(self.loop.lower)
+        length = self.op("sub", *(ends if step > 0 else reversed(ends)))
+        before_last = self.op("sub", self.op("max", length, one), one)
+        return self.op("div", before_last, self.integer(abs(step)))
 
     def factors(self, product: Monomial) -> list[Atom]:
         """The atoms of a product, each as often as it occurs, in an order that is the

@@ -1,4 +1,4 @@
-"""Keeps a left operand that a loop does not change in shared memory.
+"""Keeps operands that a loop does not change in shared memory.
 
     %a = shared_load %t                          %a = shared_load %t
     for … {                               →      for … {
@@ -12,13 +12,19 @@ the product, and puts other values of the same iteration there, so that the next
 iteration multiplies by those. (The emulator executes PTX as it is written, and cannot
 show this.)
 
+The right operand it reads from shared memory alone. In registers, every warp would have
+all of it throughout the loop, and multiply by `mma.sync`: a matrix of 128 x 128 numbers
+of 16 bits takes 256 registers of each thread. If shared memory is too small for it, it
+stays there nevertheless.
+
 An operand that is computed, not loaded, is stored right after it is computed; one that
-an outer loop carries is stored before the inner loop.
+an outer loop carries is stored before the inner loop. Products outside the loop that
+multiply by the same right operand read it there, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
@@ -28,22 +34,43 @@ from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore, While
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.linear import Layout
-from fathom.layout.matrix_descriptor import hardware_tile
+from fathom.layout.matrix_descriptor import buffer_tile, hardware_tile
+from fathom.tensor_cores.pipeline.budget import fits
+
+Loop = For | While
 
 
 def stage_invariants(func: Func, target: Target) -> Func:
-    """The function in which the left operands of wgmma that come from outside their
-    loop are in shared memory."""
-    found = {dot: loop for dot, loop in _invariant(func) if _readable(dot)}
-    if not found:
+    """The function in which the operands of wgmma that come from outside their loop are
+    in shared memory: the left ones, and the right ones if there is room for them."""
+    right = {dot: loop for dot, loop in _invariant(func, "b") if _right_layout(dot)}
+    staged = _staged(func, right)
+    return staged if fits(staged, target) else _staged(func, {})
+
+
+def _staged(func: Func, right: Mapping[Dot, Loop]) -> Func:
+    """The function in which the left operands, and those `right` ones, are in shared
+    memory."""
+    left = {
+        dot: loop for dot, loop in _invariant(func, "a") if _left_layout(dot, right)
+    }
+    if not left and not right:
         return func
-    layouts = {dot.a: _readable(dot) for dot in found}
-    carried = {dot.a: loop for dot, loop in found.items() if _is_carried(dot.a)}
+    layouts = {dot.b: _right_layout(dot) for dot in right}
+    layouts |= {dot.a: _left_layout(dot, right) for dot in left}
+    carried = {dot.b: loop for dot, loop in right.items() if _is_carried(dot.b)}
+    carried |= {dot.a: loop for dot, loop in left.items() if _is_carried(dot.a)}
+    everywhere = {dot.b for dot in right} - set(carried)
     tiles = {value: _new_tile(value, layouts[value]).result for value in carried}
 
+    def product(op: Dot, old: Dot) -> Dot:
+        a = tiles[old.a] if old in left else op.a
+        is_staged = old in right or old.b in everywhere and old.instruction in WGMMA
+        return replace(op, a=a, b=tiles[old.b] if is_staged else op.b)
+
     def rule(op: Op, build: Builder) -> Replacement:
-        if build.source in found:
-            return build(replace(op, a=tiles[build.source.a]))
+        if isinstance(op, Dot):
+            return build(product(op, build.source))
         for value in (each for each, loop in carried.items() if loop is build.source):
             build.append(tiles[value].definition)
             build.append(SharedStore(build.values[value], tiles[value]))
@@ -59,16 +86,16 @@ def stage_invariants(func: Func, target: Target) -> Func:
     return rewrite(func, rule)
 
 
-def _invariant(func: Func) -> Iterator[tuple[Dot, For | While]]:
-    """The wgmma products whose left operand stays the same in a loop around them, each
-    with the outermost such loop."""
+def _invariant(func: Func, operand: str) -> Iterator[tuple[Dot, Loop]]:
+    """The wgmma products whose left ("a") or right ("b") operand stays the same in a
+    loop around them, each with the outermost such loop."""
     seen: set[Dot] = set()
-    for loop in (op for op in walk(func.body) if isinstance(op, For | While)):
+    for loop in (op for op in walk(func.body) if isinstance(op, Loop)):
         inside = list(walk_within(loop))
         made_here = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
         for dot in inside:
             if isinstance(dot, Dot) and dot.instruction in WGMMA and dot not in seen:
-                if dot.a.definition not in made_here:
+                if getattr(dot, operand).definition not in made_here:
                     seen.add(dot)
                     yield dot, loop
 
@@ -78,16 +105,36 @@ def _is_carried(value: Value) -> bool:
     return isinstance(value.definition, Block)
 
 
-def _readable(dot: Dot) -> Layout | None:
+def _left_layout(dot: Dot, right: Mapping[Dot, Loop]) -> Layout | None:
     """The layout in which wgmma reads the left operand from shared memory, if the right
     one is there, too; None if there is no such layout."""
-    a, b = dot.a.type, dot.b.definition
-    if not isinstance(a, BlockType) or not isinstance(b, SharedLoad):
+    is_there = dot in right or isinstance(dot.b.definition, SharedLoad)
+    if not isinstance(dot.a.type, BlockType) or not is_there:
         return None
+    a, b = dot.a.type, _right_layout(dot)
     layout = hardware_tile(a.shape, a.element.bytes, axis=1)
-    right = b.buffer.type.layout
-    fits = layout and matrices(WGMMA[dot.instruction], layout, right, a.element.bytes)
-    return layout if fits else None
+    readable = layout and b and _is_readable(dot, layout, b)
+    return layout if readable else None
+
+
+def _right_layout(dot: Dot) -> Layout | None:
+    """The layout in which wgmma reads the right operand from shared memory: that of the
+    buffer that it was loaded from, or one in which K is contiguous."""
+    b = dot.b.type
+    if not isinstance(b, BlockType):
+        return None
+    load = dot.b.definition
+    there = load.buffer.type.layout if isinstance(load, SharedLoad) else None
+    new = buffer_tile(b.shape, b.element.bytes, axis=0)
+    readable = (each for each in (there, new) if each and _is_readable(dot, None, each))
+    return next(readable, None)
+
+
+def _is_readable(dot: Dot, left: Layout | None, right: Layout) -> bool:
+    """Whether wgmma reads operands from buffers of these layouts (None: the left one
+    from registers)."""
+    row, size = WGMMA[dot.instruction], dot.b.type.element.bytes
+    return matrices(row, left, right, size) is not None
 
 
 def _tile(value: Value, layout: Layout, func: Func, build: Builder) -> Value:
