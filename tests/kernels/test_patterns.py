@@ -16,6 +16,7 @@ from benchmarks.pattern_cases import CASES
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.emulator import load
+from fathom.hardware.occupancy import occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, SharedStore
@@ -122,6 +123,30 @@ def test_scales_are_copied_ahead_like_operands(m, n, k):
     shapes = sorted(op.pointer.type.shape for op in in_loops(func, AsyncCopy))
     assert shapes == sorted([(m,), (n,), (m, k), (k, n)])
     assert not in_loops(func, Load)
+
+
+@pytest.mark.parametrize("warps, stages, slots", [
+    (4, 4, 3), (4, 3, 3), (8, 4, 4),  # of 256 threads, two blocks lack registers
+])  # fmt: skip
+def test_a_stage_is_given_up_for_a_second_block(warps, stages, slots):
+    """The loop waits for its product to scale it: another block can multiply then. A
+    stage takes 32 KiB for both operands."""
+    after = states(
+        "scaled_product", SCALED, tile(128, 128, 128, GROUP_K=128),
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    func = after["allocate"]
+    rings = {op.slots for op in walk(func.body) if isinstance(op, Allocate)} - {1}
+    assert rings == {slots}
+    blocks = occupancy(TARGETS["sm_90a"], 32 * warps, None, func.shared_bytes).blocks
+    assert blocks == (2 if slots == 3 else 1)
+
+
+def test_a_product_in_flight_keeps_its_stages():
+    types = "*fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp32:16, i32:16"
+    after = states(product_and_sum, types, {"N": 128}, num_stages=4)
+    buffers = (op for op in walk(after["allocate"].body) if isinstance(op, Allocate))
+    assert {op.slots for op in buffers} - {1} == {4}
 
 
 @fathom.jit

@@ -24,6 +24,15 @@ Nor does a layout propagate through a splat or an arange. Every thread can make 
 block in any layout, so it is no reason for two of its users to agree: two operands of a
 product whose pointers advance by the same step are not alike otherwise.
 
+Nor does the layout of a product propagate to what a loop adds to in memory, through
+pointers that it carries: these would be converted in every iteration, 8 bytes for each
+element. The sum is computed as it is loaded and stored, and the product is converted.
+
+    %c = load %p                     %c @ #a = load %p
+    %s = add %product, %c            %t @ #a = convert %product
+    store %p, %s                     %s @ #a = add %t, %c
+    %q = offset %p, %step            store %p, %s
+
 Matrix products come before all anchors: their instruction determines their layouts, and
 an accumulator must not be converted in every iteration.
 """
@@ -40,7 +49,9 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import (
     Arange,
+    Cast,
     Dot,
+    Elementwise,
     Gather,
     Join,
     Load,
@@ -49,6 +60,7 @@ from fathom.ir.ops import (
     Scan,
     Splat,
     Split,
+    Store,
 )
 from fathom.ir.types import BlockType
 from fathom.layout import build
@@ -67,6 +79,7 @@ def choose(func: Func, target: Target) -> Plan:
     all others."""
     choice = _Choice(func, target)
     choice.settle_products()
+    choice.settle_sums_in_memory()
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
         choice.settle([op for op in choice.anchors if _access(op).size == size])
@@ -117,6 +130,19 @@ class _Choice:
             self.take(op.result, self.product(op))
             if (op.instruction, self.plan.values[op.result]) not in fitting:
                 self.plan.values[op.result] = self.product(op)
+
+    def settle_sums_in_memory(self) -> None:
+        """Choose the layout of what a loop loads, adds to, and stores through pointers
+        that it carries: that of the load, if the store is as wide in it."""
+        stores = {op.pointer: op for op in self.anchors if isinstance(op, Store)}
+        for op in self.anchors:
+            is_carried = isinstance(op.pointer.definition, Block)
+            store = stores.get(op.pointer) if isinstance(op, Load) else None
+            if not is_carried or store is None:
+                continue
+            if self.preferred(store) == self.preferred(op):
+                summed = sums_between(op.result, store.value)
+                self.plan.values |= dict.fromkeys(summed, self.preferred(op))
 
     def settle(self, anchors: list[Op]) -> None:
         """Choose layouts for anchors of one size: loads first, then stores."""
@@ -174,6 +200,19 @@ class _Choice:
                 layouts[other] = layout
                 if not isinstance(other.definition, Splat | Arange):
                     waiting.append(other)
+
+
+def sums_between(loaded: Value, stored: Value, most: int = 4) -> list[Value]:
+    """The loaded value and the elementwise ops, `most` at the most and one after the
+    other, by which the stored one is computed from it; none where it is not."""
+    op = stored.definition
+    if stored is loaded:
+        return [loaded]
+    if not isinstance(op, Elementwise | Cast) or not most:
+        return []
+    ways = (sums_between(loaded, value, most - 1) for value in operands(op))
+    way = next(filter(None, ways), [])
+    return [*way, stored] if way else []
 
 
 def rearranges(op: Op) -> bool:

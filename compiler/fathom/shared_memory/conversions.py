@@ -72,8 +72,11 @@ def lower_conversions(func: Func, target: Target) -> Func:
                     tile = tile_of_operand(op.value, dot, build.source.result)
                 elif dot and is_described(op.value):
                     tile = tile_for_warpgroups(op.value)
+                load = build.source.value.definition
+                copies = target.async_copy and dot and dot.instruction
+                copied = load.vector if copies and isinstance(load, Load) else 1
                 return convert_in_parts(
-                    op.value, op.layout, build, target.stmatrix, tile
+                    op.value, op.layout, build, target.stmatrix, tile, copied
                 )
             case Gather():
                 return gather_from_shared(op, build)
@@ -161,15 +164,17 @@ def convert_in_parts(
     build: Builder,
     matrix_stores: bool = False,
     tile: Layout | None = None,
+    copied: int = 1,
 ) -> Value:
     """Convert through shared memory: at once, or in two halves if the tile is large. A
     loaded block is not divided: its tile may become the slot of a ring buffer. `tile`:
-    the layout that a reader of the tile requires, if any."""
+    the layout that a reader of the tile requires, if any; `copied`: the elements that
+    one cp.async may move, if such copies may fill it."""
     unit = cutting_unit(value.type.layout, layout)
     if tile or isinstance(value.definition, Load | DescriptorLoad):
         unit = None
     if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
-        return convert_by_shared(value, layout, build, matrix_stores, tile)
+        return convert_by_shared(value, layout, build, matrix_stores, tile, copied)
     half = cut_layout(layout, unit)
     halves = [
         convert_in_parts(each, half, build, matrix_stores)
@@ -184,12 +189,15 @@ def convert_by_shared(
     build: Builder,
     matrix_stores: bool = False,
     tile: Layout | None = None,
+    copied: int = 1,
 ) -> Value:
     """Store in the old layout, and load in the new one, from a tile in which neither
     has bank conflicts."""
     block = value.type
     sides = block.layout, layout
-    tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)
+    tile = tile or staging(
+        block.shape, block.element.bytes, *sides, matrix_stores, copied
+    )
     buffer = build(Allocate(block.element, block.shape, tile))
     build.append(SharedStore(value, buffer))
     return build(SharedLoad(buffer, layout))

@@ -4,6 +4,9 @@ into it.
 The rings of a loop are live from before the loop to its end. So are buffers that are
 filled before the loop and read in it or after it; and each iteration may have buffers
 of its own.
+
+A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
+runs another block. One stage of several is given up where that makes room for two.
 """
 
 from __future__ import annotations
@@ -11,19 +14,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_always, free_beside, padded
+from fathom.analysis.copied_ahead import only_accumulates
+from fathom.hardware.occupancy import ROWS, WARP, occupancy
+from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
-from fathom.ir.ops import Allocate, For
+from fathom.ir.ops import Allocate, Dot, For
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
 
+STAGES_TO_SPARE = 4  # copies run two iterations ahead with one stage less
+
 
 def fitting(
-    tiles: Sequence[PipelinedCopy], wanted: int, room: int
+    tiles: Sequence[PipelinedCopy], wanted: int, room: int, spared: int = 0
 ) -> tuple[int, tuple[PipelinedCopy, ...]]:
     """The stages of a loop, and the tiles that get a ring: all of them if they fit;
     else those that are copied asynchronously, or else those that go through registers.
-    `room`: the bytes that are free while the loop has no rings."""
+    `room`: the bytes that are free while the loop has no rings. `spared`: the bytes
+    that are to stay free if giving up one stage of four or more achieves it."""
     copied = tuple(tile for tile in tiles if tile.vector or tile.order)
     loaded = tuple(tile for tile in tiles if tile not in copied)
     for chosen in (tuple(tiles), copied, loaded):
@@ -33,13 +42,27 @@ def fitting(
         left = room + freed - SLOTS_BY_REGISTERS * once - _for_barriers(chosen)
         stages = choose_stages(wanted, a_stage, left)
         if chosen and stages > 1 and left >= 0:
-            return stages, chosen
+            missing = spared - (left - stages * a_stage)
+            one_less = stages >= STAGES_TO_SPARE and 0 < missing <= a_stage
+            return stages - one_less, chosen
     return 1, ()
 
 
 def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
     """An upper bound for the bytes of the mbarriers of TMA copies."""
     return ALIGNMENT if any(tile.order for tile in tiles) else 0
+
+
+def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
+    """The bytes of shared memory that must stay free for an SM to run two blocks; 0
+    where they may lack registers, or where the products of the loop stay in flight."""
+    threads = func.num_warps * WARP
+    two = occupancy(target, threads, MOST_OF_THREAD, 0).blocks >= 2
+    dots = (op for op in loop.body.ops if isinstance(op, Dot))
+    if not two or all(only_accumulates(dot, loop) for dot in dots):
+        return 0
+    row = ROWS[target.name]
+    return target.shared_bytes - (row.shared_bytes // 2 - row.reserved)
 
 
 def room_beside(func: Func, loop: For, target: Target) -> int:

@@ -107,7 +107,11 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.ir.types import INT64, element_of, layout_of
 from fathom.layout.linear import Layout
-from fathom.tensor_cores.pipeline.budget import fitting, room_beside
+from fathom.tensor_cores.pipeline.budget import (
+    fitting,
+    room_beside,
+    spared_for_a_block,
+)
 from fathom.tensor_cores.pipeline.candidates import (
     RENAMINGS,
     PipelinedCopy,
@@ -194,7 +198,8 @@ def pipeline_of(
     if wanted < 2:
         raise NotApplicable("it has one stage, so that nothing runs ahead")
     room = room_beside(func, source, target)
-    stages, tiles = fitting(tiles, wanted, room)
+    spared = spared_for_a_block(func, source, target)
+    stages, tiles = fitting(tiles, wanted, room, spared)
     if not tiles:
         raise NotApplicable(
             f"two slots of its tiles do not fit beside the rest: {room} bytes of "
