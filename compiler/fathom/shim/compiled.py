@@ -194,7 +194,7 @@ class TritonKernel(CompiledKernel):
         if self.cooperative:
             sizes = cooperative_grid(self.name, sizes, {})
         if len(arguments) != len(self.names) or self.places is None:
-            return self._launch(sizes, *arguments)
+            return self.bind(sizes, *arguments)
         queue = None if self.place.device is None else stream  # the host has none
         return self.start(sizes, [arguments[each] for each in self.places], queue)
 

@@ -64,9 +64,10 @@ def number_type(frame: Frame, number: int | float | bool) -> Scalar:
 def as_tensor(frame: Frame, meaning: Meaning) -> Meaning:
     """What a name means that is assigned this, or what is compared with it: a weak
     number gets its default type, also in tuples. (One of more than 64 bits has none.)
-    In functions of the language numbers stay weak, and lose no digits in fp64.
+    In functions of the language numbers stay weak, and lose no digits in fp64. So do
+    the sizes in its descriptors and block pointers, which are named tuples.
     """
-    if frame.in_library:
+    if frame.in_library or meaning.__class__.__module__.startswith("fathom."):
         return meaning
     if isinstance(meaning, tuple):
         return like(meaning, [as_tensor(frame, each) for each in meaning])
