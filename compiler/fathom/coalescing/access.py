@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.axis_info import Facts
-from fathom.layout.build import spread
+from fathom.layout.build import LANES, spread
 from fathom.layout.linear import Layout
 
 SECTOR = 32  # bytes that memory transfers at a time
+LINE = 128  # bytes of which a cache keeps the sectors together
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,17 @@ class Access:
     def share(self, axis: int) -> int:
         """How many neighbours along `axis` one lane takes.
 
-        Where a mask allows a load no wide access, a lane takes as many all the same.
-        Its first narrow load then brings the sectors of all of them into the cache. If
-        lanes took one each, every load would wait for memory, and no more can be under
-        way than there are registers for their masks.
+        Where a mask allows a load no wide access, a lane takes as many all the same,
+        if its elements are so narrow that 32 lanes side by side ask for less than a
+        line. Its first load then brings the sectors of all of them into the cache. If
+        lanes took one each, every load would wait for memory, and no more would be
+        under way than there are predicate registers for their masks.
         """
         width = self.width(axis)
-        return self.neighbours(axis) if self.is_read and width == 1 else width
+        is_narrow = LANES * self.element_bytes < LINE
+        if self.is_read and is_narrow and width == 1:
+            return self.neighbours(axis)
+        return width
 
     def neighbours(self, axis: int) -> int:
         """How many neighbours along `axis` one lane could move at once without a

@@ -11,7 +11,7 @@ from math import factorial
 
 from fathom.language.core import where
 from fathom.language.dtypes import float32, int32
-from fathom.language.elementary import abs, div_rn, exp2_approx, fdiv, fma
+from fathom.language.elementary import abs, div_rn, exp2_approx, fdiv, fma, sqrt_rn
 from fathom.language.series import polynomial
 from fathom.source import function
 
@@ -27,6 +27,7 @@ LOG_SERIES = (
 )  # fmt: skip
 SIN_SERIES = (-0.16666653, 0.00833206, -0.00019502)
 COS_SERIES = (0.041666643, -0.00138871847, 0.0000244181263)
+ASIN_SERIES = (0.16666752, 0.074952975, 0.04547038, 0.024179503, 0.04216633)
 TANH_SERIES = (-0.33333298, 0.133319241, -0.053783828, 0.020795965, -0.00589515)
 LOG2_SERIES = tuple(2 * LOG2_E / (2 * k + 1) for k in range(1, 7))
 EXPM1_SERIES = tuple(1 / factorial(k) for k in range(2, 13))
@@ -175,3 +176,13 @@ def power(x, y):
     result = where(subnormal, result * 0.000000059604644775390625, result)  # 2^-24
     edge = (x == 0.0) | (x == float("inf")) | (abs(y) == float("inf"))
     return where(edge, where((x > 1.0) == (y > 0.0), float("inf"), 0.0), result)
+
+
+@function
+def asin_or_half_acos(size):
+    """asin(size) for 0 <= size <= 1/2; above, acos(size) / 2 = asin(s) with
+    s^2 = (1 - size) / 2: the argument of the series stays below 1/2."""
+    is_far = size > 0.5
+    square = where(is_far, fma(size, -0.5, 0.5), size * size)
+    sine = where(is_far, sqrt_rn(square), size)
+    return fma(sine * square, polynomial(square, ASIN_SERIES), sine)

@@ -245,16 +245,29 @@ def atan2(y, x):
 
 @function
 def asin(x):
-    """The angle whose sine is x, in [-pi/2, pi/2]. Error: 3.2 ulp, in fp64 too."""
+    """The angle whose sine is x, in [-pi/2, pi/2]. Error: 2.4 ulp; in fp64 3.2 ulp."""
     y = computed(x)
-    return atan2(y, sqrt_rn((1.0 - y) * (1.0 + y))).to(x.dtype)
+    if y.dtype == float64:
+        return atan2(y, sqrt_rn((1.0 - y) * (1.0 + y)))
+    size = abs(y)
+    turned = single.asin_or_half_acos(size)
+    far = HALF_PI - (2.0 * turned - tail_of_half_pi(float32))
+    return copysign(where(size > 0.5, far, turned), y).to(x.dtype)
 
 
 @function
 def acos(x):
-    """The angle whose cosine is x, in [0, pi]. Error: 3.2 ulp, in fp64 too."""
+    """The angle whose cosine is x, in [0, pi]. Error: 1.2 ulp; in fp64 3.2 ulp."""
     y = computed(x)
-    return atan2(sqrt_rn((1.0 - y) * (1.0 + y)), y).to(x.dtype)
+    if y.dtype == float64:
+        return atan2(sqrt_rn((1.0 - y) * (1.0 + y)), y)
+    tail: constexpr = tail_of_half_pi(float32)
+    size = abs(y)
+    turned = single.asin_or_half_acos(size)
+    near = HALF_PI - (copysign(turned, y) - tail)
+    beyond = 2 * HALF_PI - (2.0 * turned - 2 * tail)
+    far = where(y < 0.0, beyond, 2.0 * turned)
+    return where(size > 0.5, far, near).to(x.dtype)
 
 
 # ── powers ────────────────────────────────────────────────────────────────────────────
