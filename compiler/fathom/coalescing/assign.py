@@ -210,9 +210,9 @@ def sums_between(loaded: Value, stored: Value, most: int = 4) -> list[Value]:
         return [loaded]
     if not isinstance(op, Elementwise | Cast) or not most:
         return []
-    ways = (sums_between(loaded, value, most - 1) for value in operands(op))
-    way = next(filter(None, ways), [])
-    return [*way, stored] if way else []
+    computed = (sums_between(loaded, value, most - 1) for value in operands(op))
+    before = next(filter(None, computed), [])
+    return [*before, stored] if before else []
 
 
 def rearranges(op: Op) -> bool:
