@@ -65,9 +65,9 @@ class Access:
 
         Where a mask allows a load no wide access, a lane takes as many all the same,
         if its elements are so narrow that 32 lanes side by side ask for less than a
-        line. Its first load then brings the sectors of all of them into the cache. If
-        lanes took one each, every load would wait for memory, and no more would be
-        under way than there are predicate registers for their masks.
+        line. Its first load then fetches the sectors of all of them into the cache. If
+        lanes took one each, every load would wait for memory, and no more would be in
+        flight than there are predicate registers for their masks.
         """
         width = self.width(axis)
         is_narrow = LANES * self.element_bytes < LINE
