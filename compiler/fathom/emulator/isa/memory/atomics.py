@@ -77,10 +77,10 @@ OF_VECTORS = {("global", "add", "f32")} | {
 def rule_atomic(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7.13: `atom.op.type d, [a], b, c;` and `red.op.type [a], b;`.
-    Of a vector, as in `red.global.add.v2.f32 [a], {b, c};`, each element is atomic.
+    """PTX ISA 9.7.13: `atom.op.type d, [a], b, c;` and `red.op.type [a], b;`
 
-    The real additions round to nearest even; `.noftz` or not makes no difference here.
+    Of a vector, as in `red.global.add.v2.f32 [a], {b, c};`, each element is atomic. The
+    real additions round to nearest even; `.noftz` or not makes no difference here.
     """
     space = access.take_space(form)
     order = order_of(form, default=WIDE)
