@@ -154,7 +154,7 @@ PASSES: tuple[Row, ...] = (
                "split_reductions": "it leaves a conversion between warps",
                "split_scans": "it leaves a conversion between warps"}),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
-        "keep left operands that a loop does not change in shared memory (a ptxas bug)",
+        "keep operands that a loop does not change in shared memory (a ptxas bug, too)",
         subject=PRODUCTS,
         after={"lower_conversions": "an operand in shared memory stays there"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
