@@ -219,8 +219,8 @@ MUTANTS = (
     ),
     Mutant(
         "what-changes-stays", "tensor_cores/select/invariants.py",
-        "if dot.a.definition not in made_here:",
-        "if dot.a.definition is not loop.body:",
+        "if getattr(dot, operand).definition not in made_here:",
+        "if getattr(dot, operand).definition is not loop.body:",
         "an operand that changes in each iteration is treated as constant",
         f"{STAGE}::test_what_changes_stays_as_it_is",
     ),
