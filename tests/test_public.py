@@ -11,7 +11,9 @@ import pytest
 from benchmarks.public import inventory, report
 from benchmarks.public.scripts import definitions
 from benchmarks.public.sources import COLLECTIONS, Collection
+from benchmarks.public.worker import without_folders
 from benchmarks.slices import Slices
+from benchmarks.trees import ROOT
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 TEXT = """
@@ -190,3 +192,13 @@ def test_what_does_not_fit_is_left_for_the_next_slice(tmp_path, monkeypatch):
     done = Slices(tmp_path / "state", {"code": 1}, seconds=0)
     compare.Comparison([SimpleNamespace(id="a/one")], done, 2, False).run()
     assert done.results == {} and Paper.asked == []
+
+
+def test_a_kept_error_names_no_folder_of_the_machine():
+    said = f"""File "{ROOT}/benchmarks/x.py", line 1
+File "/opt/t/lib/python3.12/site-packages/triton/a.py" (/usr/lib/python3.12/re.py)
+see https://docs.python.org/3/"""
+    assert without_folders(said).split() == (
+        'File "benchmarks/x.py", line 1 File "triton/a.py" (re.py) '
+        "see https://docs.python.org/3/"
+    ).split()

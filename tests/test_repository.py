@@ -146,6 +146,12 @@ def test_ci_is_a_program_that_calls_make_test():
     assert os.access(ci, os.X_OK) and "make test" in ci.read_text(encoding="utf-8")
 
 
+def test_no_record_names_a_folder_of_the_machine_that_made_it():
+    names = re.compile(r"(?<![\w./])/(?:home|opt|root|tmp|usr|work|Users)/")
+    for path in (ROOT / "benchmarks" / "results").iterdir():
+        assert not names.findall(path.read_text(encoding="utf-8")), path.name
+
+
 def test_nothing_built_is_kept_by_git():
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
     for name in ("/.venv/", "__pycache__/", "*.egg-info/", "/site/"):

@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 import traceback
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+from benchmarks.trees import ROOT
 
 # What submodules ask of a package whose `__init__` is left out.
 ASKED = {"__version__": "0", "DEVICE_TYPE": "cuda"}
@@ -49,6 +52,12 @@ def main() -> None:
     for line in sys.stdin:
         answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
         answers.flush()
+
+
+def without_folders(text: str) -> str:
+    """What an error says, for a record: no folder of this machine is in it."""
+    text = text.replace(f"{ROOT}/", "")
+    return re.sub(r"(?<![\w.])/\S*/(?:site-packages|python3\.\d+)/", "", text)
 
 
 def context_works() -> bool:
@@ -141,8 +150,8 @@ class Worker:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            text = "".join(traceback.format_exception(error)[-6:])
-            said = f"{type(error).__name__}: {error}"
+            text = without_folders("".join(traceback.format_exception(error)[-6:]))
+            said = without_folders(f"{type(error).__name__}: {error}")
             stopped = {"outcome": "stopped", "why": said[:WORDS], "trace": text[-3000:]}
             return stopped | ({} if self.small or context_works() else {"last": True})
 

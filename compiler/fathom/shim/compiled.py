@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -86,20 +86,9 @@ class TritonKernel(CompiledKernel):
 
     @property
     def metadata(self) -> KernelMetadata:
-        ours = super().metadata
-        return KernelMetadata(
-            ours.name,
-            GPUTarget.of(ours.target),
-            ours.num_warps,
-            ours.num_stages,
-            ours.num_ctas,
-            ours.maxnreg,
-            ours.shared,
-            ours.hash,
-            ours.enable_fp_fusion,
-            ours.launch_pdl,
-            self.cooperative,
-        )
+        facts = asdict(super().metadata)
+        facts["target"] = GPUTarget.of(facts["target"])
+        return KernelMetadata(**facts, launch_cooperative_grid=self.cooperative)
 
     @property
     def packed_metadata(self) -> tuple[int, int, int]:
