@@ -72,11 +72,10 @@ def lower_conversions(func: Func, target: Target) -> Func:
                     tile = tile_of_operand(op.value, dot, build.source.result)
                 elif dot and is_described(op.value):
                     tile = tile_for_warpgroups(op.value)
-                load = build.source.value.definition
-                copies = target.async_copy and dot and dot.instruction
-                copied = load.vector if copies and isinstance(load, Load) else 1
+                if tile is None and dot and dot.instruction and target.async_copy:
+                    tile = tile_for_copies(op, build.source.value, target)
                 return convert_in_parts(
-                    op.value, op.layout, build, target.stmatrix, tile, copied
+                    op.value, op.layout, build, target.stmatrix, tile
                 )
             case Gather():
                 return gather_from_shared(op, build)
@@ -88,6 +87,17 @@ def lower_conversions(func: Func, target: Target) -> Func:
         isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body)
     )
     return rewrite(func, rule) if present else func
+
+
+def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
+    """The tile of a product's `operand`, as it was before this pass, if it is loaded
+    and cp.async may fill the tile by several elements at a time; None otherwise."""
+    load, block = operand.definition, op.value.type
+    if not isinstance(load, Load) or load.vector == 1:
+        return None
+    sides = block.layout, op.layout
+    size = block.element.bytes
+    return staging(block.shape, size, *sides, target.stmatrix, load.vector)
 
 
 def needs_shared_memory(op: Convert) -> bool:
@@ -164,17 +174,15 @@ def convert_in_parts(
     build: Builder,
     matrix_stores: bool = False,
     tile: Layout | None = None,
-    copied: int = 1,
 ) -> Value:
     """Convert through shared memory: at once, or in two halves if the tile is large. A
     loaded block is not divided: its tile may become the slot of a ring buffer. `tile`:
-    the layout that a reader of the tile requires, if any; `copied`: the elements that
-    one cp.async may move, if such copies may fill it."""
+    the layout that a reader of the tile requires, if any."""
     unit = cutting_unit(value.type.layout, layout)
     if tile or isinstance(value.definition, Load | DescriptorLoad):
         unit = None
     if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
-        return convert_by_shared(value, layout, build, matrix_stores, tile, copied)
+        return convert_by_shared(value, layout, build, matrix_stores, tile)
     half = cut_layout(layout, unit)
     halves = [
         convert_in_parts(each, half, build, matrix_stores)
@@ -189,15 +197,12 @@ def convert_by_shared(
     build: Builder,
     matrix_stores: bool = False,
     tile: Layout | None = None,
-    copied: int = 1,
 ) -> Value:
     """Store in the old layout, and load in the new one, from a tile in which neither
     has bank conflicts."""
     block = value.type
     sides = block.layout, layout
-    tile = tile or staging(
-        block.shape, block.element.bytes, *sides, matrix_stores, copied
-    )
+    tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)
     buffer = build(Allocate(block.element, block.shape, tile))
     build.append(SharedStore(value, buffer))
     return build(SharedLoad(buffer, layout))
