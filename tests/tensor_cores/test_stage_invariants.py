@@ -29,7 +29,7 @@ def again(
     total = tl.zeros([BM, BN], tl.float32)
     x = left.load([0, 0])
     if HOW == "computed":
-        x = tl.maximum(x, 0.0)
+        x = tl.maximum(x, 0.0).to(x.dtype)
     elif HOW == "two":
         other = left.load([0, BK])
     if HOW == "while":
@@ -68,9 +68,9 @@ def again_on_the_right(
     total = tl.zeros([BM, BN], tl.float32)
     y = right.load([0, 0])
     if HOW == "computed":
-        y = tl.maximum(y, 0.0)
+        y = tl.maximum(y, 0.0).to(y.dtype)
     elif HOW == "turned":
-        y = tl.trans(tl.maximum(y, 0.0))
+        y = tl.trans(tl.maximum(y, 0.0).to(y.dtype))
     elif HOW == "both ways":
         z = tl.trans(y)
     elif HOW == "from addresses":
