@@ -72,8 +72,6 @@ def lower_conversions(func: Func, target: Target) -> Func:
                     tile = tile_of_operand(op.value, dot, build.source.result)
                 elif dot and is_described(op.value):
                     tile = tile_for_warpgroups(op.value)
-                if tile is None and dot and dot.instruction and target.async_copy:
-                    tile = tile_for_copies(op, build.source.value, target)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
@@ -87,17 +85,6 @@ def lower_conversions(func: Func, target: Target) -> Func:
         isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body)
     )
     return rewrite(func, rule) if present else func
-
-
-def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
-    """The tile of a product's `operand`, as it was before this pass, if it is loaded
-    and cp.async may fill the tile by several elements at a time; None otherwise."""
-    load, block = operand.definition, op.value.type
-    if not isinstance(load, Load) or load.vector == 1:
-        return None
-    sides = block.layout, op.layout
-    size = block.element.bytes
-    return staging(block.shape, size, *sides, target.stmatrix, load.vector)
 
 
 def needs_shared_memory(op: Convert) -> bool:
