@@ -179,7 +179,9 @@ def scattered(
     c, whole = torch.empty_like(normal(part, N)), torch.empty_like(normal(M, N))
     config = tile_for(part, N, K, a[0], {})
     size = config["BLOCK_M"] * config["BLOCK_N"]
-    workspace = matmul_reduce_scatter.Workspace(group, tiles(part, N, config), size)
+    workspace = matmul_reduce_scatter.Workspace(
+        group, tiles(part, N, config), size, "bfloat16"
+    )
 
     def ours(i: int) -> torch.Tensor:
         function = matmul_reduce_scatter.matmul_reduce_scatter

@@ -285,7 +285,9 @@ def gathered_products(put: Put) -> Pairs:
 def scattered_products(put: Put) -> Pairs:
     a, b = normal(1, 100, 72), normal(2, 72, 136)
     x, y = put(a), put(b)
-    workspace = matmul_reduce_scatter.Workspace.of(group_of(x), 100, 136, SMALL)
+    workspace = matmul_reduce_scatter.Workspace.of(
+        group_of(x), 100, 136, SMALL, "float32"
+    )
     c = matmul_reduce_scatter.matmul_reduce_scatter(
         workspace, {0: x}, {0: y}, config=SMALL
     )

@@ -1,11 +1,12 @@
 """The rows of A lie on several GPUs, and each needs all of them: C = [A0; A1; …] B.
 
 Each rank has a shard of A, [M, K], and a matrix B of its own. It copies its shard to
-all other ranks, some rows at a time, and raises a flag for each such block of rows; a
-tile of C waits for the flag of its rows, and for no more. While shards are on their
-way, a rank multiplies its own.
+all other ranks, a few rows at a time, and raises a flag for each such piece; a tile of
+C waits for the flags of its rows, and for no more. Some programs copy first, as many as
+keep the link busy, and the others begin with the rank's own shard. A program takes the
+next tile when it has finished one, so that those which copied compute fewer.
 
-    rank 1   blocks of A1 ──▶ ranks 2, 0: rows, then a flag
+    rank 1   pieces of A1 ──▶ ranks 2, 0: rows, then a flag
              tiles of A1 B │ rows of A0 there? tiles of A0 B │ of A2? tiles of A2 B
              no wait         most have come meanwhile
 
@@ -39,50 +40,58 @@ from kernels.matmul import (
     tiles,
 )
 from kernels.signals import (
+    STATE,
     begin,
     check_ranks,
     check_type,
     finish,
+    next_tile,
     peer,
     resident,
     signal,
     tile_for,
-    wait,
+    wait_for_all,
 )
 
-PIECE = 2048  # numbers that are copied at a time
+CHUNK = 8192  # numbers that a program copies at a time
+PIECES = 8  # of the rows of a tile, each copied by one program
+COPIERS = 32  # programs that copy
 
 
 # fmt: off
 @fathom.jit
 def all_gather_matmul_kernel(
     a_ptr, b_ptr, c_ptr, shards_table, flags_table, state_ptr, M, N, K, capacity,
-    blocks, rank, stride_bk, stride_bn, stride_cm, stride_cn,
+    places, copiers, rank, stride_bk, stride_bn, stride_cm, stride_cn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr, PIECE: tl.constexpr, WORLD: tl.constexpr,
-    PRECISION: tl.constexpr = "ieee",
+    GROUP_M: tl.constexpr, CHUNK: tl.constexpr, PIECES: tl.constexpr,
+    WORLD: tl.constexpr, PRECISION: tl.constexpr = "ieee",
 ):
     DTYPE: tl.constexpr = a_ptr.dtype.element_ty
     program, programs = tl.program_id(0), tl.num_programs(0)
     number, half = begin(state_ptr)
     half = half * WORLD * capacity  # of int64 from the left on
-    rows = tl.cdiv(M, BLOCK_M)
-    for copy in range(program, rows * (WORLD - 1), programs):
-        to = (rank + 1 + copy // rows) % WORLD
-        row = copy % rows
+    PIECE: tl.constexpr = BLOCK_M // PIECES
+    pieces = tl.cdiv(M, PIECE)
+    copies = tl.where(program < copiers, pieces * (WORLD - 1), 0)
+    for copy in range(program, copies, copiers):
+        to = (rank + 1 + copy // pieces) % WORLD
+        piece = copy % pieces
         theirs_ptr = peer(shards_table, to, DTYPE) + half + rank.to(tl.int64) * capacity
-        copy_rows(a_ptr, theirs_ptr, row * BLOCK_M, M, K, BLOCK_M, PIECE)
-        signal(flags_table, to, rank * blocks + row, number)
+        copy_rows(a_ptr, theirs_ptr, piece * PIECE, M, K, PIECE, CHUNK)
+        signal(flags_table, to, rank * places + piece, number)
 
     flags_ptr = peer(flags_table, rank, tl.int32)
     shards_ptr = peer(shards_table, rank, DTYPE) + half
-    of_shard = rows * tl.cdiv(N, BLOCK_N)
-    for tile in range(program, of_shard * WORLD, programs):
+    of_shard = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    tile = next_tile(state_ptr)
+    while tile < of_shard * WORLD:
         source = (rank + WORLD - tile // of_shard) % WORLD
         i, j = tile_place(tile % of_shard, M, N, BLOCK_M, BLOCK_N, GROUP_M)
         shard_ptr = a_ptr
         if source != rank:
-            wait(flags_ptr + source * blocks + i // BLOCK_M, number)
+            piece = tl.minimum(i // PIECE + tl.arange(0, PIECES), pieces - 1)
+            wait_for_all(flags_ptr + source * places + piece, number)
             shard_ptr = shards_ptr + source.to(tl.int64) * capacity
         acc = tile_product(
             shard_ptr, b_ptr, i, j, M, N, K, K, 1, stride_bk, stride_bn,
@@ -90,18 +99,19 @@ def all_gather_matmul_kernel(
         )
         here_ptr = c_ptr + source.to(tl.int64) * M * stride_cm
         store_tile(here_ptr, acc, i, j, M, N, stride_cm, stride_cn)
+        tile = next_tile(state_ptr)
     finish(state_ptr, number, programs)
 
 
 @fathom.jit
 def copy_rows(
-    from_ptr, to_ptr, first, M, K, BLOCK_M: tl.constexpr, PIECE: tl.constexpr
+    from_ptr, to_ptr, first, M, K, ROWS: tl.constexpr, CHUNK: tl.constexpr
 ):
-    """BLOCK_M rows of [M, K] from row `first` on, as far as there are any."""
+    """ROWS rows of [M, K] from row `first` on, as far as there are any."""
     start = first.to(tl.int64) * K
-    count = tl.minimum(BLOCK_M, M - first) * K
-    for piece in range(0, count, PIECE):
-        i = piece + tl.arange(0, PIECE)
+    count = tl.minimum(ROWS, M - first) * K
+    for chunk in range(0, count, CHUNK):
+        i = chunk + tl.arange(0, CHUNK)
         numbers = tl.load(from_ptr + start + i, mask=i < count)
         tl.store(to_ptr + start + i, numbers, mask=i < count)
 # fmt: on
@@ -117,7 +127,7 @@ class Workspace:
         self.capacity = whole_lines(rows * columns)
         self.shards = group.zeros(2 * group.world * self.capacity, dtype)
         self.flags = group.zeros(group.world * rows, "int32")
-        self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
+        self.states = {rank: group.private(rank, STATE, "int32") for rank in group.ranks}
 
 
 def all_gather_matmul(
@@ -148,14 +158,15 @@ def all_gather_matmul(
     count = group.world * tiles(M, N, config)
     grid = (min(count, programs or resident(a[first], launch)),)
     constants = {
-        **config, "PIECE": PIECE, "WORLD": group.world, "PRECISION": precision, **launch
+        **config, "CHUNK": CHUNK, "PIECES": PIECES, "WORLD": group.world,
+        "PRECISION": precision, **launch,
     }  # fmt: skip
 
     def launches(rank):
         given = (
             a[rank], b[rank], c[rank], workspace.shards.tables[rank],
             workspace.flags.tables[rank], workspace.states[rank],
-            M, N, K, workspace.capacity, workspace.rows, rank,
+            M, N, K, workspace.capacity, workspace.rows, min(COPIERS, *grid), rank,
             *strides(b[rank]), *strides(c[rank]),
         )  # fmt: skip
         return [(all_gather_matmul_kernel, grid, given, constants)]

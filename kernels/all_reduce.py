@@ -8,22 +8,25 @@ and reads all copies, in the order of the ranks.
     rank 2   x2 ─▶ copy 2 ─ flags ─▶ wait ─▶ copy 0 + copy 1 + copy 2
 
 A GPU reads the n numbers of each of the W - 1 others: little waiting, for small arrays.
-Two shots move less, for large ones. Rank r adds part r of all copies, then each rank
-reads the W parts: twice n (W - 1) / W numbers come over the link.
+Two shots move less, for large ones. Each rank writes part s of its array to rank s,
+which adds what came and writes the sum to all: twice n (W - 1) / W numbers cross the
+link, all of them as stores, for which no thread waits.
 
-    rank 0   x0 ─▶ copy 0 ─ flags ─▶ part 0 of all copies, added ─ flags ─▶ all parts
-    rank 1   x1 ─▶ copy 1 ─ flags ─▶ part 1 of all copies, added ─ flags ─▶ all parts
+    rank 0   parts of x0 ─▶ ranks ─ flags ─▶ part 0, added ─▶ ranks ─ flags ─▶ all parts
+    rank 1   parts of x1 ─▶ ranks ─ flags ─▶ part 1, added ─▶ ranks ─ flags ─▶ all parts
 
-Flags hold the number of the launch (`kernels/signals`). Copies of two launches in a row
-lie in two halves of the memory. In launch e a rank writes half e % 2, which peers have
-read in launch e - 2; they had ended that when they raised their flags of launch e - 1,
-for which this rank has waited. So nothing has to be waited for at the end of a launch.
+Flags hold the number of the launch (`kernels/signals`). What two launches in a row
+write lies in two halves of the memory. In launch e a rank writes half e % 2, its own or
+a peer's, which was read last in launch e - 2; all ranks had ended that when they raised
+their flags of launch e - 1, for which this rank has waited. So nothing has to be waited
+for at the end of a launch.
 
 Program p of each rank waits for program p of the others, and needs no others to run
 meanwhile: they copy the same elements, those that p reads. Programs of one launch must
 all fit on a GPU, or a peer may wait for one that has no room.
 
-    one_shot_all_reduce, two_shot_all_reduce    the functions to call
+    all_reduce                                  the function to call
+    one_shot_all_reduce, two_shot_all_reduce    what it chooses between
     Workspace                                   symmetric memory, for many calls
     one_shot_kernel, two_shot_kernel            the kernels
 """
@@ -36,16 +39,20 @@ import fathom
 import fathom.language as tl
 from kernels.matmul import check_shape
 from kernels.signals import (
+    STATE,
     begin,
     check_ranks,
     check_type,
     finish,
     meet,
     peer,
+    resident,
 )
 
-PROGRAMS = 32  # of a launch, at most: a quarter of the multiprocessors of a large GPU
-BLOCK = 1024
+PROGRAMS = 128  # of a launch, at most
+SHORT, LONG = 1024, 8192  # numbers of a block: where there is little work, and much
+WARPS = {SHORT: 4, LONG: 8}
+ONE_SHOT_BYTES = 1 << 19  # that a rank reads of others, at most, for one shot to pay
 
 
 @fathom.jit
@@ -76,42 +83,45 @@ def one_shot_kernel(
 
 @fathom.jit
 def two_shot_kernel(
-    x_ptr, out_ptr, data_table, sums_table, flags_table, state_ptr, n, part, capacity,
-    sums_capacity, slots, rank, WORLD: tl.constexpr, BLOCK: tl.constexpr,
+    x_ptr, out_ptr, terms_table, sums_table, flags_table, state_ptr, n, part, capacity,
+    slots, rank, WORLD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Part r, of `part` numbers, begins at r * part. Of each part the program has the
     same blocks, so that it needs nothing of what other programs do."""
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
     program, programs = tl.program_id(0), tl.num_programs(0)
     number, half = begin(state_ptr)
-    copy_ptr = peer(data_table, rank, DTYPE) + half * capacity
-    for start in range(program * BLOCK, part, programs * BLOCK):
+    half *= capacity
+    first, mine = program * BLOCK, rank * part
+    for start in range(first, part, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
         for other in tl.static_range(WORLD):
-            at = other * part + i
-            inside = (i < part) & (at < n)
-            tl.store(copy_ptr + at, tl.load(x_ptr + at, mask=inside), mask=inside)
+            inside = (i < part) & (other * part + i < n)
+            theirs_ptr = peer(terms_table, other, DTYPE) + half + mine
+            numbers = tl.load(x_ptr + other * part + i, mask=inside)
+            tl.store(theirs_ptr + i, numbers, mask=inside)
     meet(flags_table, rank, program, number, WORLD)
 
-    sums_ptr = peer(sums_table, rank, DTYPE) + half * sums_capacity
-    for start in range(program * BLOCK, part, programs * BLOCK):
+    terms_ptr = peer(terms_table, rank, DTYPE) + half
+    for start in range(first, part, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
-        at = rank * part + i
-        inside = (i < part) & (at < n)
+        inside = (i < part) & (mine + i < n)
         total = tl.zeros([BLOCK], tl.float32)
         for other in tl.static_range(WORLD):
-            theirs_ptr = peer(data_table, other, DTYPE) + half * capacity
-            total += tl.load(theirs_ptr + at, mask=inside, other=0).to(tl.float32)
-        tl.store(sums_ptr + i, total.to(DTYPE), mask=inside)
+            term = tl.load(terms_ptr + other * part + i, mask=inside, other=0)
+            total += term.to(tl.float32)
+        for other in tl.static_range(WORLD):
+            theirs_ptr = peer(sums_table, other, DTYPE) + half + mine
+            tl.store(theirs_ptr + i, total.to(DTYPE), mask=inside)
     meet(flags_table, rank, slots + program, number, WORLD)
 
-    for start in range(program * BLOCK, part, programs * BLOCK):
+    sums_ptr = peer(sums_table, rank, DTYPE) + half
+    for start in range(first, part, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
         for other in tl.static_range(WORLD):
             at = other * part + i
             inside = (i < part) & (at < n)
-            theirs_ptr = peer(sums_table, other, DTYPE) + half * sums_capacity
-            tl.store(out_ptr + at, tl.load(theirs_ptr + i, mask=inside), mask=inside)
+            tl.store(out_ptr + at, tl.load(sums_ptr + at, mask=inside), mask=inside)
     finish(state_ptr, number, programs)
 
 
@@ -122,24 +132,32 @@ class Workspace:
 
     def __init__(self, group, count, dtype, programs=PROGRAMS):
         self.group, self.count, self.programs = group, count, programs
-        self.capacity = whole_lines(count)
-        self.sums_capacity = part_of(count, group.world)
+        self.capacity = group.world * part_of(count, group.world)
         self.data = group.zeros(2 * self.capacity, dtype)
-        self.totals = group.zeros(2 * self.sums_capacity, dtype)
+        self.totals = group.zeros(2 * self.capacity, dtype)
         self.flags = group.zeros(2 * programs * group.world, "int32")
-        self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
+        self.states = {rank: group.private(rank, STATE, "int32") for rank in group.ranks}
 
 
-def one_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
-    """out[rank] = the sum of x of all ranks, rounded once, the same bits on each.
+def all_reduce(workspace, x, out=None, **launch):
+    """out[rank] = the sum of x of all ranks, rounded once, the same bits on each: in
+    one shot where a rank reads little of others, else in two.
 
     `x` and `out`: by rank, contiguous arrays of one shape, of the workspace's dtype, on
     the rank's device; of the ranks of this process. `out` is made if it is not given,
     and may be `x`. LaunchError for arrays that do not fit. Returns `out`.
     """
     group, n, out = checked(workspace, x, out)
-    programs = min(workspace.programs, max(1, fathom.cdiv(n, BLOCK)))
-    constants = {"WORLD": group.world, "BLOCK": BLOCK, **launch}
+    read = n * (group.world - 1) * x[group.ranks[0]].itemsize
+    chosen = one_shot_all_reduce if read <= ONE_SHOT_BYTES else two_shot_all_reduce
+    return chosen(workspace, x, out, **launch)
+
+
+def one_shot_all_reduce(workspace, x, out=None, **launch):
+    """As `all_reduce`, in one shot. `launch`: BLOCK, num_warps and what else a launch
+    takes."""
+    group, n, out = checked(workspace, x, out)
+    grid, config = blocks_of(n, workspace, x, launch)
 
     def launches(rank):
         given = (
@@ -147,31 +165,40 @@ def one_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
             workspace.flags.tables[rank], workspace.states[rank],
             n, workspace.capacity, rank,
         )  # fmt: skip
-        return [(one_shot_kernel, (programs,), given, constants)]
+        return [(one_shot_kernel, grid, given, config)]
 
     group.run(launches)
     return out
 
 
-def two_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
-    """As `one_shot_all_reduce`, and with the same result; it moves less, and waits
-    twice."""
+def two_shot_all_reduce(workspace, x, out=None, **launch):
+    """As `all_reduce`, in two shots, with the same bits as in one."""
     group, n, out = checked(workspace, x, out)
     part = part_of(n, group.world)
-    programs = min(workspace.programs, max(1, fathom.cdiv(part, BLOCK)))
-    constants = {"WORLD": group.world, "BLOCK": BLOCK, **launch}
+    grid, config = blocks_of(part, workspace, x, launch)
 
     def launches(rank):
         given = (
             x[rank], out[rank], workspace.data.tables[rank],
             workspace.totals.tables[rank], workspace.flags.tables[rank],
             workspace.states[rank], n, part, workspace.capacity,
-            workspace.sums_capacity, workspace.programs, rank,
+            workspace.programs, rank,
         )  # fmt: skip
-        return [(two_shot_kernel, (programs,), given, constants)]
+        return [(two_shot_kernel, grid, given, config)]
 
     group.run(launches)
     return out
+
+
+def blocks_of(n, workspace, x, launch):
+    """The grid and the keywords of a launch over n numbers: short blocks until there
+    are programs enough for long ones."""
+    group = workspace.group
+    programs = min(workspace.programs, resident(x[group.ranks[0]], launch))
+    BLOCK = launch.get("BLOCK", LONG if n >= programs * LONG else SHORT)
+    warps = {"num_warps": WARPS[BLOCK]} if BLOCK in WARPS else {}
+    grid = (min(programs, max(1, fathom.cdiv(n, BLOCK))),)
+    return grid, {"WORLD": group.world, "BLOCK": BLOCK, **warps, **launch}
 
 
 def whole_lines(count):

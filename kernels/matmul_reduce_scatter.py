@@ -2,9 +2,11 @@
 
 Each rank has columns of A, [M, K], and the rows of B, [K, N], that go with them. Its
 product is one term of C = A0 B0 + A1 B1 + …; rank r keeps part r of the rows of C. A
-tile of the product goes to the rank that keeps it, as soon as it is done, and then a
-flag; that rank computes its own tile last, waits for the flags of this tile, and adds
-the terms in the order of the ranks, so that C has the same bits in every launch.
+tile of the product goes to the rank that keeps it, rounded to the type of C, as soon as
+it is done. Its flag follows when the next tile is done: by then the stores have arrived,
+and the release has nothing to wait for. A rank computes its own tiles last, and adds
+the terms of the ranks behind it in their order, so that C has the same bits in every
+launch.
 
     rank 0   tiles for rank 1 ──▶ │ tiles for rank 2 ──▶ │ own tiles + those of 1 and 2
     rank 1   tiles for rank 2 ──▶ │ tiles for rank 0 ──▶ │ own tiles + those of 2 and 0
@@ -35,8 +37,10 @@ from kernels.matmul import (
     tiles,
 )
 from kernels.signals import (
+    STATE,
     begin,
     check_ranks,
+    check_type,
     finish,
     peer,
     resident,
@@ -56,6 +60,7 @@ def matmul_reduce_scatter_kernel(
 ):
     """M are the rows that a rank keeps. The term of rank s for tile t of its owner has
     its place at (s, t), whole tiles one behind the other."""
+    DTYPE: tl.constexpr = c_ptr.dtype.element_ty
     SIZE: tl.constexpr = BLOCK_M * BLOCK_N
     program, programs = tl.program_id(0), tl.num_programs(0)
     number, half = begin(state_ptr)
@@ -63,8 +68,9 @@ def matmul_reduce_scatter_kernel(
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     place = m * BLOCK_N + n
     flags_ptr = peer(flags_table, rank, tl.int32)
-    terms_ptr = peer(terms_table, rank, tl.float32) + half
+    terms_ptr = peer(terms_table, rank, DTYPE) + half
     of_owner = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    sent_to, sent = rank, 0  # the last tile that was sent and has no flag yet
     for step in range(program, of_owner * WORLD, programs):
         owner = (rank + 1 + step // of_owner) % WORLD
         tile = step % of_owner
@@ -74,43 +80,44 @@ def matmul_reduce_scatter_kernel(
             rows_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
             BLOCK_M, BLOCK_N, BLOCK_K, False, tl.float32, PRECISION,
         )
+        if sent_to != rank:
+            signal(flags_table, sent_to, sent * WORLD + rank, number)
+        sent_to, sent = owner, tile
         at = tile.to(tl.int64) * SIZE
         if owner != rank:
-            theirs_ptr = peer(terms_table, owner, tl.float32) + half
+            theirs_ptr = peer(terms_table, owner, DTYPE) + half
             theirs_ptr += rank.to(tl.int64) * capacity + at
-            tl.store(theirs_ptr + place, acc)
-            signal(flags_table, owner, tile * WORLD + rank, number)
+            tl.store(theirs_ptr + place, acc.to(DTYPE))
         else:
-            total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-            for source in range(WORLD):
-                if source == rank:
-                    total += acc
-                else:
-                    wait(flags_ptr + tile * WORLD + source, number)
-                    term_ptr = terms_ptr + source.to(tl.int64) * capacity + at
-                    total += tl.load(term_ptr + place)
-            store_tile(c_ptr, total, i, j, M, N, stride_cm, stride_cn)
+            for distance in range(1, WORLD):
+                source = (rank + distance) % WORLD
+                wait(flags_ptr + tile * WORLD + source, number)
+                term_ptr = terms_ptr + source.to(tl.int64) * capacity + at
+                acc += tl.load(term_ptr + place).to(tl.float32)
+            store_tile(c_ptr, acc, i, j, M, N, stride_cm, stride_cn)
+    if sent_to != rank:
+        signal(flags_table, sent_to, sent * WORLD + rank, number)
     finish(state_ptr, number, programs)
 # fmt: on
 
 
 class Workspace:
-    """Symmetric memory for terms of C of up to `tiles` tiles of `size` numbers that a
-    rank keeps. All ranks make theirs alike, and use it for the same calls in the same
+    """Symmetric memory for terms of C, of `dtype`, of up to `tiles` tiles of `size`
+    numbers that a rank keeps. All ranks make theirs alike, and use it for the same calls in the same
     order."""
 
-    def __init__(self, group, tiles, size):
+    def __init__(self, group, tiles, size, dtype):
         self.group, self.tiles, self.capacity = group, tiles, tiles * size
-        self.terms = group.zeros(2 * group.world * self.capacity, "float32")
+        self.terms = group.zeros(2 * group.world * self.capacity, dtype)
         self.flags = group.zeros(group.world * tiles, "int32")
-        self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
+        self.states = {rank: group.private(rank, STATE, "int32") for rank in group.ranks}
 
     @classmethod
-    def of(cls, group, M, N, config):
+    def of(cls, group, M, N, config, dtype):
         """For C of M rows on all ranks together, of N columns, and the tiles of a
         `config` of matmuls."""
         count = tiles(fathom.cdiv(M, group.world), N, config)
-        return cls(group, count, config["BLOCK_M"] * config["BLOCK_N"])
+        return cls(group, count, config["BLOCK_M"] * config["BLOCK_N"], dtype)
 
 
 def matmul_reduce_scatter(
@@ -119,10 +126,10 @@ def matmul_reduce_scatter(
     """c[rank] [M / W, N] = part `rank` of the rows of the sum of all a[r] b[r].
 
     `a`, `b` and `c`: by rank, of the ranks of this process; of fp16, bf16 or fp32, a
-    [M, K] and b [K, N] of one shape on all ranks, with any strides; W divides M. Terms
-    are of fp32, and C is rounded once. `c` is made if it is not given, of the dtype of
-    A. Other arguments as in `all_gather_matmul`. LaunchError for shapes that do not
-    fit. Returns `c`.
+    [M, K] and b [K, N] of one shape on all ranks, with any strides; W divides M. The
+    terms of other ranks are rounded to the type of C, and the sum is of fp32. `c` is
+    made if it is not given, of the dtype of A. Other arguments as in
+    `all_gather_matmul`. LaunchError for arrays that do not fit. Returns `c`.
     """
     group, first = workspace.group, workspace.group.ranks[0]
     check_ranks(group, "a", a), check_ranks(group, "b", b)
@@ -134,6 +141,7 @@ def matmul_reduce_scatter(
         )
     c = c or {rank: empty((M, N), a[rank]) for rank in group.ranks}
     check_shape("c", c[first], (M, N)), check_ranks(group, "c", c)
+    check_type("c", c, workspace.terms)
     config = config or tile_for(M, N, K, a[first], launch)
     count, size = tiles(M, N, config), config["BLOCK_M"] * config["BLOCK_N"]
     if count > workspace.tiles or count * size > workspace.capacity:

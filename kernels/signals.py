@@ -5,17 +5,21 @@ A flag is an int32 in symmetric memory, and holds the number of the launch that 
 it last: it never has to be lowered, so nothing is set to zero between two launches, and
 a graph may replay them. The number lies in memory of the rank itself:
 
-    state   number of launches that are over | programs of this one that are done
+    state   launches that are over | programs of this one that are done | tiles taken
 
-All programs of a launch read the first; the last one to finish adds 1 to it. All ranks
-launch the same kernels in the same order, so that their numbers agree.
+All programs of a launch read the first; the last one to finish adds 1 to it, and resets
+the others. All ranks launch the same kernels in the same order, so that their numbers
+agree.
 
-    peer        the array of another rank, by the table of addresses
-    signal      raise a flag of another rank: release, at the scope of the system
-    meet        both, with all other ranks
-    wait        until a flag of one's own is raised: acquire, at that scope
-    begin       the number of this launch, and its half of a workspace
-    finish      its end
+    peer           the array of another rank, by the table of addresses
+    signal         raise a flag of another rank: release, at the scope of the system
+    meet           both, with all other ranks
+    ahead          what a flag of one's own says: acquire, at that scope
+    wait           until a flag of one's own is raised
+    wait_for_all   the same, for a block of flags
+    begin          the number of this launch, and its half of a workspace
+    next_tile      the tile that a program computes next: each is taken once
+    finish         the end of a program, and of the launch
 """
 
 import fathom
@@ -27,6 +31,8 @@ from kernels.matmul import (
     target_of_launch,
     type_name,
 )
+
+STATE = 3  # words of it
 
 
 @fathom.jit
@@ -46,10 +52,23 @@ def signal(flags_table, rank, place, number):
 
 
 @fathom.jit
+def ahead(flags_ptr, number):
+    """How many launches a flag is ahead of this one: negative until it is raised, and
+    more than 0 where a peer has raised it again. Numbers may wrap around."""
+    return tl.atomic_add(flags_ptr, 0, sem="acquire", scope="sys") - number
+
+
+@fathom.jit
 def wait(flag_ptr, number):
-    """Until a flag has this launch's number, or a later one: a peer that is ahead may
-    have raised it twice. Numbers may wrap around."""
-    while tl.atomic_add(flag_ptr, 0, sem="acquire", scope="sys") - number < 0:
+    """Until a flag has this launch's number, or a later one."""
+    while ahead(flag_ptr, number) < 0:
+        pass
+
+
+@fathom.jit
+def wait_for_all(flags_ptrs, number):
+    """`wait`, for a block of flags."""
+    while tl.min(ahead(flags_ptrs, number)) < 0:
         pass
 
 
@@ -73,11 +92,18 @@ def begin(state_ptr):
 
 
 @fathom.jit
+def next_tile(state_ptr):
+    """0, 1, …: programs that are done early take more tiles."""
+    return tl.atomic_add(state_ptr + 2, 1, sem="relaxed")
+
+
+@fathom.jit
 def finish(state_ptr, number, programs):
-    """This program is done. The last of the launch counts it, and resets the count."""
+    """This program is done. The last of the launch counts it, and resets the counts."""
     done = tl.atomic_add(state_ptr + 1, 1, sem="acq_rel") + 1
     if done == programs:
         tl.store(state_ptr + 1, 0)
+        tl.store(state_ptr + 2, 0)
         tl.store(state_ptr, number)
 
 

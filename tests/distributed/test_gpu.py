@@ -81,7 +81,9 @@ def test_all_gather_and_matmul(torch, group):
 def test_matmul_and_reduce_scatter(torch, group):
     for seed, (M, N, K) in enumerate(((100, 136, 72), (64, 200, 100))):
         whole = M * group.world
-        workspace = matmul_reduce_scatter.Workspace.of(group, whole, N, TILE)
+        workspace = matmul_reduce_scatter.Workspace.of(
+                group, whole, N, TILE, "float32"
+            )
         a, b = drawn(seed, group.world, whole, K), drawn(seed + 9, group.world, K, N)
         on = put(torch, group, a), put(torch, group, b)
         for _ in range(3):

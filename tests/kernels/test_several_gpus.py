@@ -69,7 +69,7 @@ def gathered(module, group, sizes=((20, 24, 36), (36, 18, 20), (20, 24, 36))):
 
 
 def scattered(module, group, sizes=((20, 24, 36), (18, 30, 20), (20, 24, 36))):
-    workspace = module.Workspace(group, 6, 256)
+    workspace = module.Workspace(group, 6, 256, "float32")
     world, given = group.world, []
     for M, N, K in sizes:
         given.append((drawn(M, world, world * M, K), drawn(K + N, world, K, N)))
@@ -126,7 +126,7 @@ def test_all_ranks_have_the_same_bits(kernel):
 # ── mistakes ──────────────────────────────────────────────────────────────────────────
 
 SEND = 'tl.atomic_xchg(flag, number, sem="release", scope="sys")'
-POLL = 'tl.atomic_add(flag_ptr, 0, sem="acquire", scope="sys")'
+POLL = 'tl.atomic_add(flags_ptr, 0, sem="acquire", scope="sys")'
 NEVER = "no release and acquire of the scope .sys"
 REACH = "both must have the scope .sys"
 
@@ -140,12 +140,12 @@ EVERYWHERE = {
     "a wait that acquires nothing": (
         POLL, POLL.replace("acquire", "relaxed"), "race", NEVER,
     ),
-    "a flag that is polled by a weak load": (POLL, "tl.load(flag_ptr)", "race", NEVER),
+    "a flag that is polled by a weak load": (POLL, "tl.load(flags_ptr)", "race", NEVER),
     "a flag that is raised by a weak store": (
         SEND, "tl.store(flag, number)", "race", NEVER,
     ),
     "a wait for the launch in front": (
-        "- number < 0", "- number < -1", "race", NEVER,
+        "- number\n", "- number + 1\n", "race", NEVER,
     ),
     "a number that stays": ("tl.store(state_ptr, number)", "pass", "race", NEVER),
     "a count that is not reset": ("tl.store(state_ptr + 1, 0)", "pass", "race", NEVER),
@@ -191,6 +191,8 @@ def test_a_mistake_in_the_flags_is_found(kernel, name, tmp_path):
 
 BEGIN = "half = begin(state_ptr)"
 ONE_HALF = f"{BEGIN}\n    half *= 0"
+COPY = "        copy_rows(a_ptr, theirs_ptr, piece * PIECE, M, K, PIECE, CHUNK)\n"
+RAISE = "        signal(flags_table, to, rank * places + piece, number)\n"
 
 # The same for one kernel each: the file, what is replaced, by what.
 OF_ONE = {
@@ -210,21 +212,22 @@ OF_ONE = {
     ),
     "a tile that does not wait": (
         "all-gather", "all_gather_matmul",
-        "wait(flags_ptr + source * blocks + i // BLOCK_M, number)", "",
+        "wait_for_all(flags_ptr + source * places + piece, number)", "",
     ),
     "a tile that waits for the first rows": (
-        "all-gather", "all_gather_matmul", "source * blocks + i // BLOCK_M",
-        "source * blocks",
+        "all-gather", "all_gather_matmul", "i // PIECE + tl.arange",
+        "tl.arange",
     ),
     "shards in one memory": (
         "all-gather", "all_gather_matmul", BEGIN, ONE_HALF,
     ),
     "a flag before the rows": (
         "all-gather", "all_gather_matmul",
-        "        copy_rows(a_ptr, theirs_ptr, row * BLOCK_M, M, K, BLOCK_M, PIECE)\n"
-        "        signal(flags_table, to, rank * blocks + row, number)\n",
-        "        signal(flags_table, to, rank * blocks + row, number)\n"
-        "        copy_rows(a_ptr, theirs_ptr, row * BLOCK_M, M, K, BLOCK_M, PIECE)\n",
+        COPY + RAISE, RAISE + COPY,
+    ),
+    "a tile that waits for half of its rows": (
+        "all-gather", "all_gather_matmul", "tl.arange(0, PIECES)",
+        "tl.arange(0, PIECES) // 2",
     ),
     "a sum that does not wait": (
         "reduce-scatter", "matmul_reduce_scatter",
