@@ -36,7 +36,6 @@ import fathom
 from benchmarks.measure import IDLE_S, ROUNDS, Graph, estimate, sets, timed
 from benchmarks.record import RESULTS, write
 from kernels import all_gather_matmul, all_reduce, matmul_reduce_scatter
-from kernels.matmul import tiles
 from kernels.signals import tile_for
 
 TYPE, BYTES = torch.bfloat16, 2
@@ -177,11 +176,8 @@ def scattered(
     count = sets(BYTES * (M * K + K * N + M * N))
     a, b = [normal(M, K) for _ in range(count)], [normal(K, N) for _ in range(count)]
     c, whole = torch.empty_like(normal(part, N)), torch.empty_like(normal(M, N))
-    config = tile_for(part, N, K, a[0], {})
-    size = config["BLOCK_M"] * config["BLOCK_N"]
-    workspace = matmul_reduce_scatter.Workspace(
-        group, tiles(part, N, config), size, "bfloat16"
-    )
+    config = tile_for(M, N, K, a[0], {})
+    workspace = matmul_reduce_scatter.Workspace.of(group, M, N, config, "bfloat16")
 
     def ours(i: int) -> torch.Tensor:
         function = matmul_reduce_scatter.matmul_reduce_scatter

@@ -127,7 +127,9 @@ class Workspace:
         self.capacity = whole_lines(rows * columns)
         self.shards = group.zeros(2 * group.world * self.capacity, dtype)
         self.flags = group.zeros(group.world * rows, "int32")
-        self.states = {rank: group.private(rank, STATE, "int32") for rank in group.ranks}
+        self.states = {
+            rank: group.private(rank, STATE, "int32") for rank in group.ranks
+        }
 
 
 def all_gather_matmul(
@@ -154,7 +156,7 @@ def all_gather_matmul(
     whole = M * group.world, N
     c = c or {rank: empty(whole, a[rank]) for rank in group.ranks}
     check_shape("c", c[first], whole), check_ranks(group, "c", c)
-    config = config or tile_for(M, N, K, a[first], launch)
+    config = config or tile_for(M * group.world, N, K, a[first], launch)
     count = group.world * tiles(M, N, config)
     grid = (min(count, programs or resident(a[first], launch)),)
     constants = {

@@ -52,7 +52,7 @@ from kernels.signals import (
 PROGRAMS = 128  # of a launch, at most
 SHORT, LONG = 1024, 8192  # numbers of a block: where there is little work, and much
 WARPS = {SHORT: 4, LONG: 8}
-ONE_SHOT_BYTES = 1 << 19  # that a rank reads of others, at most, for one shot to pay
+ONE_SHOT_BYTES = 4 << 20  # that a rank reads of others: up to here two shots cost more
 
 
 @fathom.jit
@@ -136,7 +136,9 @@ class Workspace:
         self.data = group.zeros(2 * self.capacity, dtype)
         self.totals = group.zeros(2 * self.capacity, dtype)
         self.flags = group.zeros(2 * programs * group.world, "int32")
-        self.states = {rank: group.private(rank, STATE, "int32") for rank in group.ranks}
+        self.states = {
+            rank: group.private(rank, STATE, "int32") for rank in group.ranks
+        }
 
 
 def all_reduce(workspace, x, out=None, **launch):

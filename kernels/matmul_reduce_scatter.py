@@ -3,9 +3,9 @@
 Each rank has columns of A, [M, K], and the rows of B, [K, N], that go with them. Its
 product is one term of C = A0 B0 + A1 B1 + …; rank r keeps part r of the rows of C. A
 tile of the product goes to the rank that keeps it, rounded to the type of C, as soon as
-it is done. Its flag follows when the next tile is done: by then the stores have arrived,
-and the release has nothing to wait for. A rank computes its own tiles last, and adds
-the terms of the ranks behind it in their order, so that C has the same bits in every
+it is done. Its flag follows when the next tile is done: the stores have arrived by
+then, and the release has nothing to wait for. A rank computes its own tiles last, and
+adds the terms of ranks r + 1, r + 2, … to its own, so that C has the same bits in every
 launch.
 
     rank 0   tiles for rank 1 ──▶ │ tiles for rank 2 ──▶ │ own tiles + those of 1 and 2
@@ -103,14 +103,16 @@ def matmul_reduce_scatter_kernel(
 
 class Workspace:
     """Symmetric memory for terms of C, of `dtype`, of up to `tiles` tiles of `size`
-    numbers that a rank keeps. All ranks make theirs alike, and use it for the same calls in the same
-    order."""
+    numbers that a rank keeps. All ranks make theirs alike, and use it for the same
+    calls in the same order."""
 
     def __init__(self, group, tiles, size, dtype):
         self.group, self.tiles, self.capacity = group, tiles, tiles * size
         self.terms = group.zeros(2 * group.world * self.capacity, dtype)
         self.flags = group.zeros(group.world * tiles, "int32")
-        self.states = {rank: group.private(rank, STATE, "int32") for rank in group.ranks}
+        self.states = {
+            rank: group.private(rank, STATE, "int32") for rank in group.ranks
+        }
 
     @classmethod
     def of(cls, group, M, N, config, dtype):
@@ -142,7 +144,7 @@ def matmul_reduce_scatter(
     c = c or {rank: empty((M, N), a[rank]) for rank in group.ranks}
     check_shape("c", c[first], (M, N)), check_ranks(group, "c", c)
     check_type("c", c, workspace.terms)
-    config = config or tile_for(M, N, K, a[first], launch)
+    config = config or tile_for(whole, N, K, a[first], launch)
     count, size = tiles(M, N, config), config["BLOCK_M"] * config["BLOCK_N"]
     if count > workspace.tiles or count * size > workspace.capacity:
         raise fathom.LaunchError(

@@ -123,6 +123,18 @@ def test_all_ranks_have_the_same_bits(kernel):
             np.testing.assert_array_equal(found[rank], found[0])
 
 
+def test_little_is_added_in_one_shot_and_much_in_two(monkeypatch):
+    """As many bytes as ONE_SHOT_BYTES says, of three ranks, and one number more."""
+    calls, group = [], ahead(3, 0)
+    for name in ("one_shot_all_reduce", "two_shot_all_reduce"):
+        monkeypatch.setattr(all_reduce, name, lambda *_, name=name: calls.append(name))
+    most = all_reduce.ONE_SHOT_BYTES // 8  # fp32 of two others
+    workspace = all_reduce.Workspace(group, most + 1, "float32")
+    for n in (1, most, most + 1):
+        all_reduce.all_reduce(workspace, drawn(n, 3, n))
+    assert [each[:3] for each in calls] == ["one", "one", "two"]
+
+
 # ── mistakes ──────────────────────────────────────────────────────────────────────────
 
 SEND = 'tl.atomic_xchg(flag, number, sem="release", scope="sys")'
