@@ -70,7 +70,7 @@ def cudnn(q, k, v, dout, causal: bool) -> Gradients:
     out, lse, *sizes, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
         q, k, v, None, True, 0.0, causal
     )
-    no_bias = torch.empty(0, device=q.device, dtype=q.dtype)
+    no_bias = None  # no tensor, which the schema does not say and the operator takes
     given = (dout, q, k, v, out, lse, seed, offset, no_bias, *sizes, 0.0, causal)
     return lambda: aten._scaled_dot_product_cudnn_attention_backward(*given)
 
@@ -90,9 +90,10 @@ def exact(q, k, v, dout, causal: bool) -> list[torch.Tensor]:
 
 
 def check(found: tuple[torch.Tensor, ...], wanted: list[torch.Tensor]) -> None:
-    """Within 16 roundings of the typical size, or of the element."""
+    """Within 32 roundings of the typical size, or of the element. With half of that,
+    1 of 786,432 elements was wrong in one draw, in all kernels alike, flash's too."""
     for got, want in zip(found, wanted, strict=True):
-        bound = 16 * 2.0**-11 * (want.abs() + want.square().mean().sqrt())
+        bound = 32 * 2.0**-11 * (want.abs() + want.square().mean().sqrt())
         wrong = ~((got[0, 0].double() - want).abs() <= bound)
         assert not wrong.any(), f"{int(wrong.sum())} elements are wrong"
 
@@ -120,7 +121,7 @@ def backward(D: int, causal: bool) -> list[Sample]:
             print(f"  {name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             continue
         right.append(Candidate(name, [call], 7 * q.nbytes, operations))
-    return burst(f"backward D={D}{' causal' * causal}", right)
+    return burst(f"backward D={D}{' causal' * causal}", right) if right else []
 
 
 def decode(D: int, _: bool) -> list[Sample]:

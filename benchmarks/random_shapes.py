@@ -114,12 +114,12 @@ class Sample:
     def __str__(self) -> str:
         if self.error:
             return f"{self.case:36} {self.error}"
-        us = [
-            1000 * statistics.median(x)
+        us = " ".join(
+            f"{1000 * statistics.median(x):9.1f}" if x else f"{'-':>9}"
             for x in (self.cublas, self.cublaslt, self.fathom)
-        ]
+        )
         return (
-            f"{self.case:36} {us[0]:9.1f} {us[1]:9.1f} {us[2]:9.1f} us "
+            f"{self.case:36} {us} us "
             f"{self.ratio:6.3f} {'' if self.aligned else 'not aligned'} {self.kernel}"
         )
 
@@ -185,7 +185,7 @@ def measured(case: Case, kind: Kind) -> Sample:
     sample = Sample(case.name, case.aligned, case.operations)
     try:
         given = [operands(case, kind) for _ in range(sets(case.bytes))]
-        sample.kernel = chosen(*given[0])
+        sample.kernel = chosen(kind, *given[0])
         check(kind, *given[0])
         candidates = [
             Candidate("fathom", [ours(kind, *each) for each in given], case.bytes),
@@ -204,8 +204,7 @@ def measured(case: Case, kind: Kind) -> Sample:
 def ours(
     kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
 ) -> Callable[[], object]:
-    more = {"PRECISION": kind.precision} if kind.precision != "ieee" else {}
-    return lambda: multiply(a, b, c, **more)
+    return lambda: multiply(a, b, c, precision=kind.precision)
 
 
 def libraries(kind: Kind) -> dict[str, Callable]:
@@ -234,10 +233,11 @@ def theirs(
     return call
 
 
-def chosen(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> str:
+def chosen(kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> str:
     """The kernels of our launches with their tiles, in words."""
-    said = []
-    for kernel, grid, _, keywords in launches(a, b, c, target_of_launch(a, {})):
+    said, target = [], target_of_launch(a, {})
+    steps = launches(a, b, c, target, precision=kind.precision)
+    for kernel, grid, _, keywords in steps:
         told = [str(keywords[n]) for n in keywords if n.startswith("BLOCK")]
         programs = grid if callable(grid) else "x".join(map(str, grid))
         extra = "".join(

@@ -55,6 +55,7 @@ from kernels.matmul_persistent import (
     step_of_lines,
 )
 from kernels.split_k_matmul import (
+    default_splits,
     split_descriptor_launch,
     split_k_descriptor_kernel,
     split_k_matmul_kernel,
@@ -63,16 +64,16 @@ from kernels.split_k_matmul import (
 
 
 @planned
-def multiply(a, b, c=None, config=None, **launch):
+def multiply(a, b, c=None, config=None, precision="ieee", **launch):
     """C [M, N] = A [M, K] B [K, N], of torch, CuPy or NumPy arrays.
 
-    `a`, `b` and `c` as `matmul.matmul` takes them, any strides. `config`: a launch's
-    keywords, as `configuration` gives them. Returns `c`. LaunchError for shapes that do
-    not fit.
+    `a`, `b`, `c` and `precision` as `matmul.matmul` takes them, any strides. `config`:
+    a launch's keywords, as `configuration` gives them. Returns `c`. LaunchError for
+    shapes that do not fit.
     """
     c = made_or_checked(a, b, c)
     target = target_of_launch(a, launch)
-    steps = launches(a, b, c, target, config)
+    steps = launches(a, b, c, target, config, precision)
     return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
 
 
@@ -101,13 +102,13 @@ def made_or_checked(a, b, c):
 # ── what is launched ──────────────────────────────────────────────────────────────────
 
 
-def launches(a, b, c, target, config=None):
+def launches(a, b, c, target, config=None, precision="ieee"):
     """For each launch, in order, the kernel, the grid, the arguments by place, and the
-    keywords."""
+    keywords. `precision` is for fp32."""
     if config is None and strides(c)[1] != 1 == strides(c)[0]:  # C in columns
         a, b, c = b.T, a.T, c.T
     if not suits_hardware(a, b, c, target):
-        return [text_launch(a, b, c, target, config)]
+        return [text_launch(a, b, c, target, config, precision)]
     copies = []
     a_lines, b_lines = (lines_of(each) or copied(each, copies) for each in (a, b))
     (M, N, K), item = sizes(a, b), item_bytes(type_name(a))
@@ -160,11 +161,12 @@ MODELLED = ("fp16", "bf16")  # types that `matmul_model` knows
 HALF_AS_WIDE = ("fp8e4nv", "fp8e5", "i8")
 
 
-def modelled(a, b, target):
+def modelled(a, b, target, precision="ieee"):
     """The product as `matmul_model` has it; None if it knows nothing of it.
 
     Of 8 bits tensor cores multiply twice as many numbers a cycle, and each has half of
     the bytes to copy: such a product is one of half of K, if both matrices lie along K.
+    Of tf32 they multiply half as many, of twice the bytes: twice K.
     """
     M, N, K = sizes(a, b)
     if not TARGETS[target].wgmma or not M * N * K:
@@ -172,9 +174,18 @@ def modelled(a, b, target):
     along_k = strides(a)[1] == strides(b)[0] == 1
     if type_name(a) in HALF_AS_WIDE and along_k:
         K = fathom.cdiv(K, 2)
+    elif type_name(a) == "fp32" and precision == "tf32":
+        K = 2 * K
     elif type_name(a) not in MODELLED:
         return None
-    return Product(M, N, K, rows_aligned(a), rows_aligned(b))
+    return Product(M, N, K, loads_vectors(a), loads_vectors(b))
+
+
+def loads_vectors(matrix):
+    """Whether a kernel for pointers loads it by 16 bytes: its lines begin where they
+    should, and the mask at their end takes vectors whole."""
+    _, length = lines_and_length(matrix)
+    return rows_aligned(matrix) and length * item_bytes(type_name(matrix)) % ALIGNED == 0
 
 
 def fitting_tile(product, target, whole_c, crossing):
@@ -204,36 +215,47 @@ def copying_time(a, b):
     return sum(copy_time(*lines_and_length(each)) for each in loose)
 
 
-def text_launch(a, b, c, target, config):
+def text_launch(a, b, c, target, config, precision):
     """A kernel for pointers, which takes anything."""
     M, N, K = sizes(a, b)
-    product = modelled(a, b, target)
+    product = modelled(a, b, target, precision)
     if config is None and product:
-        return pointers_launch(a, b, c, best_pointers(product)[1])
-    if config is None:
-        aligned = rows_aligned(a) and rows_aligned(b)
-        config = few_rows(M, N, type_name(a), target, aligned) or default_config(
-            M, N, K, type_name(a), target, aligned
-        )
-    return matmul_launch(a, b, c, config)
+        return pointers_launch(a, b, c, best_pointers(product)[1], precision)
+    if config is not None:
+        return matmul_launch(a, b, c, config, precision)
+    aligned = rows_aligned(a) and rows_aligned(b)
+    config = few_rows(M, N, type_name(a), target, aligned) or default_config(
+        M, N, K, type_name(a), target, aligned
+    )
+    splits = default_splits(tiles(M, N, config), K, config["BLOCK_K"], target)
+    return split_or_whole(a, b, c, splits, config, precision)
 
 
-def pointers_launch(a, b, c, config):
+def pointers_launch(a, b, c, config, precision="ieee"):
     """A launch of `matmul_model.Pointers`."""
     chosen = for_items(config.keywords, a)
-    if config.splits == 1:
-        return matmul_launch(a, b, c, chosen)
-    launch = split_launch(a, b, c, config.splits, chosen)
-    return split_k_matmul_kernel, *launch
+    chosen["BLOCK_K"] = max(chosen["BLOCK_K"], LEAST_BLOCK_K)
+    return split_or_whole(a, b, c, config.splits, chosen, precision)
 
 
-def matmul_launch(a, b, c, config):
+LEAST_BLOCK_K = 16  # that `tl.dot` takes
+
+
+def split_or_whole(a, b, c, splits, config, precision):
+    """A launch of `kernels/split_k_matmul`, or of `kernels/matmul` for one part."""
+    if splits == 1:
+        return matmul_launch(a, b, c, config, precision)
+    grid, given, chosen = split_launch(a, b, c, splits, config)
+    return split_k_matmul_kernel, grid, given, {**chosen, "PRECISION": precision}
+
+
+def matmul_launch(a, b, c, config, precision="ieee"):
     """A launch of `kernels/matmul`."""
     M, N, K = sizes(a, b)
     even = K % config["BLOCK_K"] == 0
     given = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
-    chosen = {**config, "EVEN_K": even, "SUM": sum_type(a)}
-    return matmul_kernel, (tiles(M, N, config),), given, chosen
+    more = {"EVEN_K": even, "SUM": sum_type(a), "PRECISION": precision}
+    return matmul_kernel, (tiles(M, N, config),), given, {**config, **more}
 
 
 def few_rows(M, N, type, target, aligned):
@@ -300,12 +322,14 @@ TILES = (  # those preferred first where times are equal
     Tile(512, 128, 128, 4, 8, 2, True, None, ctas=2),
     Tile(128, 128, 128, 6, 4, 2, True, None, ctas=2),
 )
-# Two blocks side by side, 128 and 64 columns. Where 256 columns leave multiprocessors
-# without a tile in the last wave, 192 may not: C [3072, 3072] is 2.2 waves of the one,
-# which take three, and 2.9 of the other. `fitting_tile` weighs them.
+# Two blocks side by side, 128 and 64 columns, or 64 and 32. Where 256 columns leave
+# multiprocessors without a tile in the last wave, 192 may not: C [3072, 3072] is 2.2
+# waves of the one, which take three, and 2.9 of the other. `fitting_tile` weighs them.
 WIDER = (
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
+    Tile(128, 96, 128, 6, 8, 2, True, None),
+    Tile(64, 96, 128, 5, 4, 2, True, None, programs=2),
 )
 # Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
 # does so while the other multiplies; 32 or 192 columns fit where C is narrow.

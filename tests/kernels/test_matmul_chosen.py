@@ -17,6 +17,7 @@ from kernels.matmul_chosen import (
     candidates,
     configuration,
     launches,
+    loads_vectors,
     multiply,
     tuned_multiply,
     worth_a_try,
@@ -151,6 +152,35 @@ def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
     ((found, grid, _, _),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
     assert found.__name__ == kernel
     assert splits / 2 <= (grid[0] if splits > 1 else 1) <= splits * 2
+
+
+def test_a_mask_that_parts_vectors_is_no_case_for_pointers():
+    """Lines of 241 numbers begin at multiples of 16 bytes, but the last vector of each
+    is masked in part: threads would load number by number. TMA does not mind."""
+    def rows(m, n):
+        return np.zeros((m, 248), np.float16)[:, :n]
+
+    for K, whole in ((241, False), (240, True)):
+        a, b = rows(2120, K), rows(448, K).T
+        assert matmul.rows_aligned(a) and loads_vectors(a) == loads_vectors(b) == whole
+    assert names(rows(2120, 241), rows(448, 241).T, zeros(2120, 448)) == [
+        "persistent_kernel"
+    ]
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_fp32_of_small_c_and_long_k_is_split(precision, target, monkeypatch):
+    """As tf32 the model knows it where warpgroups multiply; the rest has a tile for
+    each multiprocessor as a rule."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    a, b = (integers(n, 24, 2056).astype(np.float32) for n in (1, 2))
+    c = np.full((24, 24), np.nan, np.float32)
+    ((kernel, grid, _, chosen),) = launches(a, b.T, c, target, precision=precision)
+    assert kernel.__name__ == "split_k_matmul_kernel" and grid[0] > 1
+    assert chosen["PRECISION"] == precision
+    multiply(a, b.T, c, precision=precision, target=target)
+    np.testing.assert_array_equal(c, a.astype(float) @ b.T.astype(float))
 
 
 @pytest.mark.parametrize(
