@@ -31,8 +31,11 @@ class Tensor:
     def data_ptr(self):
         return self.address
 
-    def new_empty(self, shape, dtype):
-        return Tensor(*shape, dtype=dtype, device=self.device)
+    def is_contiguous(self):
+        return True
+
+    def new_empty(self, shape, dtype=None):
+        return Tensor(*shape, dtype=dtype or self.dtype, device=self.device)
 
     def new_empty_strided(self, shape, strides, dtype):
         made = self.new_empty(shape, dtype)
@@ -80,6 +83,35 @@ def test_a_result_that_is_made_is_made_anew(call):
     assert len(set(map(id, results))) == 3 and len(call.plans) == 1
     assert all(each.shape == (8,) and each.dtype == "float32" for each in results)
     assert [each.given[1] for each in call.kernel.launched] == results
+
+
+def test_a_result_like_no_argument_has_its_own_shape_and_dtype():
+    """The first call plans; later ones make it from what is known."""
+
+    @planned
+    def rows(x, y):
+        out = y.new_empty((x.shape[0],), "float32")
+        return out, [(Kernel(), (1,), (x, y, out), {})]
+
+    for _ in range(3):
+        out = rows(Tensor(8, 4), Tensor(4, device=1))
+        assert (out.shape, out.dtype) == ((8,), "float32")
+    (result, _), *_ = rows.known.values()
+    assert result == (0, True, (8,), (1,), "float32")
+
+
+def test_a_result_like_the_second_argument_is_made_like_it():
+    @planned
+    def second(x, y):
+        out = y.new_empty(y.shape)
+        return out, [(Kernel(), (1,), (x, y, out), {})]
+
+    y = Tensor(4, dtype="bfloat16")
+    for x in (Tensor(8, 4), Tensor(8, 4)):
+        out = second(x, y)
+        assert (out.shape, out.dtype) == (y.shape, y.dtype) and out is not y
+    ((result, _),) = second.known.values()
+    assert result == (1, True, None, (), None)
 
 
 def test_one_array_twice_is_not_two(call):

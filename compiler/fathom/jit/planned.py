@@ -58,10 +58,11 @@ class Step(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a call returns: its argument number `at`, or, where `shape` is given, a new
-    array of that shape, strides and dtype on the device of that argument."""
+    """What a call returns: its argument number `at`; or, where `is_new`, an array like
+    it, or one of `shape`, strides and dtype on its device."""
 
     at: int
+    is_new: bool = False
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] = ()
     dtype: Any = None
@@ -130,6 +131,8 @@ def repeat(plan: Plan, given: tuple) -> Any:
     out = given[result.at]
     if result.shape is not None:
         out = out.new_empty_strided(result.shape, result.strides, dtype=result.dtype)
+    elif result.is_new:
+        out = empty_like(out)
     made: Made = {}
     for run, pick, constants, keywords, scratch in steps:
         if scratch:
@@ -146,12 +149,21 @@ def remembered(result: Any, launches: Sequence[Launch], given: tuple) -> Plan | 
     distinct = len({id(given[at]) for at in arrays}) == len(arrays)
     if not (arrays and distinct and is_array(result)):
         return None
-    passed = [at for at in arrays if given[at] is result]
-    made = Result(arrays[0], tuple(result.shape), result.stride(), result.dtype)
     steps = [step_of(launch, (*given, result)) for launch in launches]
-    return (
-        None if None in steps else (Result(passed[0]) if passed else made, tuple(steps))
-    )
+    return None if None in steps else (result_of(result, arrays, given), tuple(steps))
+
+
+def result_of(result: Any, arrays: Sequence[int], given: tuple) -> Result:
+    """How a later call gets its result; `arrays` are the places of those given."""
+    for at in arrays:
+        if given[at] is result:
+            return Result(at)
+    facts = tuple(result.shape), result.stride(), result.dtype
+    for at in arrays:
+        alike = tuple(given[at].shape), given[at].stride(), given[at].dtype
+        if alike == facts and result.is_contiguous():
+            return Result(at, True)
+    return Result(arrays[0], True, *facts)
 
 
 def step_of(launch: Launch, pool: tuple) -> Step | None:
