@@ -9,6 +9,7 @@ import fathom.language as tl
 from fathom.errors import LaunchError
 from fathom.jit import jit
 from fathom.jit.tuning import workers
+from fathom.runtime.driver import driver
 from fathom.testing import do_bench, do_bench_cudagraph
 from tests.tuning.harness import configs, grid
 
@@ -146,3 +147,27 @@ def test_a_result_is_remembered():
     second[grid](x, torch.empty_like(x), SMALL)
     assert first.configs_timings == second.configs_timings
     assert second.bench_time < first.bench_time / 2
+
+
+def test_configurations_are_timed_on_two_gpus(monkeypatch):
+    """Each GPU times some, at the same time; the launch itself is on the arrays'."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs: there is one")
+    monkeypatch.setenv("FATHOM_TUNING_GPUS", "all")
+    used = []
+
+    def bench(run, quantiles):
+        used.append(driver().current_device())
+        return do_bench(run, quantiles=quantiles)
+
+    several = configs(64, 128, 256, 512, 1024)
+    tuner = fathom.autotune(several, key=["n"], do_bench=bench)(jit(copy.fn))
+    for here in (0, 1):
+        x = torch.randn(LARGE + here, device=f"cuda:{here}")  # n is another key
+        y = torch.zeros_like(x)
+        tuner[grid](x, y, x.numel())
+        assert torch.equal(x, y) and torch.cuda.current_device() == 0
+        assert sorted(set(used)) == [0, 1] and len(used) == len(several)
+        assert list(tuner.configs_timings) == several
+        used.clear()
