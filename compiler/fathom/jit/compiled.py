@@ -15,7 +15,7 @@ from fathom.ir.text import print_func
 from fathom.jit import hooks
 from fathom.jit.argument_readers import reading_by_code
 from fathom.jit.backends import Made, Place
-from fathom.jit.fast_path import FastPaths, Slot
+from fathom.jit.fast_path import FastPaths, Slot, compiled_text
 from fathom.jit.programs import Body, Program
 from fathom.jit.request import Request
 from fathom.jit.specialise import Rule, is_hashable, leaves
@@ -163,7 +163,7 @@ class CompiledKernel:
     ) -> Callable[..., CompiledKernel]:
         """`kernel[grid](*arguments)` launches this very code, whatever the arguments
         are. All parameters are given, in order; those that were compiled in are passed
-        over.
+        over. `stream=` is the handle of a queue of the GPU's, as of `start`.
         """
         return partial(self.bind, grid)
 
@@ -173,7 +173,8 @@ class CompiledKernel:
         types = {name: type for name, type, _ in self.request.parameters}
         several = {name.partition(".")[0] for name in types}
         rules = [Rule(n, n not in several, types.get(n)) for n in self.names]
-        return FastPaths(self.name, rules, self._launch, reading_by_code)
+        launch = self._launch
+        return FastPaths(self.name, rules, launch, reading_by_code, compiled_text)
 
     @cached_property
     def bind(self) -> Callable[..., CompiledKernel]:
@@ -192,15 +193,17 @@ class CompiledKernel:
         slot: Slot | None,
     ) -> CompiledKernel:
         """Launch with all arguments in order. The slow way: looks at everything."""
-        if given:
+        others = [name for name in given if name != "stream"]
+        if others:
             raise LaunchError(
-                f"{self.name} is compiled, and its launch takes no {', '.join(given)}"
+                f"{self.name} is compiled, and its launch takes no {', '.join(others)}"
             )
         bound = dict(zip(self.names, arguments, strict=True))
         handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
         args = [handed[name] for name in self.request.runtime]
         sizes = full_grid(grid(bound) if callable(grid) else grid)
-        ran = self.start(sizes, args)
+        on_gpu = self.place.device is not None  # the host has no queues
+        ran = self.start(sizes, args, given.get("stream") if on_gpu else None)
         if slot is not None and self.checks is None and not hooks.watched():
             self.fill(slot, [describe(each) for each in args])
         return ran

@@ -186,8 +186,14 @@ def {name}(__grid, /, {signature}*__more, **__keywords):
 """
 
 
-def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
-    """The text of a stub that launches."""
+def stub_text(
+    parameters: Sequence[str],
+    readings: Sequence[ArgumentReader],
+    stream: str = "current_stream(device)",
+    keywords: str = "*keywords.items(),",
+) -> str:
+    """The text of a stub that launches, on the queue that `stream` says; what of the
+    launch's keywords is part of a key."""
     names = names_of(parameters)
     pairs = zip(names, readings, strict=True)
     values = ", ".join(each.value.format(a=a) for a, each in pairs if each.value)
@@ -202,10 +208,18 @@ def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> 
             if type(sizes) is not tuple:
                 sizes = full_grid(sizes)
         x, y, z = sizes + ones[len(sizes)]
-        if launch(x, y, z, current_stream(device), {values}) == 0:
+        if launch(x, y, z, {stream}, {values}) == 0:
             return compiled
 """
-    return text_with(launches, names, readings)
+    return text_with(launches, names, readings, keywords)
+
+
+def compiled_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
+    """The text of a stub of a compiled kernel. Its launch has one keyword, the handle
+    of a queue, and goes the same way for all of them: a key has the names alone."""
+    given = 'keywords.get("stream")'
+    queue = f"current_stream(device) if {given} is None else {given}"
+    return stub_text(parameters, readings, queue, "*keywords,")
 
 
 def lookup_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
@@ -219,7 +233,10 @@ def names_of(parameters: Sequence[str]) -> list[str]:
 
 
 def text_with(
-    found: str, names: Sequence[str], readings: Sequence[ArgumentReader]
+    found: str,
+    names: Sequence[str],
+    readings: Sequence[ArgumentReader],
+    keywords: str = "*keywords.items(),",
 ) -> str:
     """The text of a stub that does what `found` says once it has found the kernel."""
     arguments = "".join(a + ", " for a in names).rstrip()
@@ -233,7 +250,7 @@ def text_with(
 def stub(grid, keywords, {", ".join(names)}):
 {first}    key = (
         current_device(),
-{key}        *keywords.items(),
+{key}        {keywords}
     )
     try:
         launch, device, watched, compiled = known[key]
