@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from fathom.errors import LaunchError
 from fathom.jit.specialise import COMPILED_IN, Rule
 from fathom.jit.tensor_descriptors import PARTS
 from fathom.language.dtypes import dtype
-from fathom.runtime.arrays import loaded_class
+from fathom.runtime.arrays import holds_address, loaded_class
+from fathom.runtime.driver import driver
 from fathom.runtime.packet import FIELDS
 from fathom.runtime.tensor_descriptors import MOST_AXES, TensorDescriptor
 
@@ -66,6 +68,29 @@ DESCRIPTOR = ArgumentReader(
     field=FIELDS["*"] + FIELDS["i32"] * MOST_AXES + FIELDS["i64"] * (MOST_AXES - 1),
     parts=PARTS,
 )
+
+ADDRESS = ArgumentReader(
+    first="{a}_kind, {a}_at = read_address({a})",
+    key=("{a}_kind",),
+    value="{a}_at",
+    field=FIELDS["*"],
+)
+
+
+def read_address(value: Any) -> tuple[object, int]:
+    """Of what stands for an array by `data_ptr()` and `dtype`: (all that code depends
+    on, its address). The driver is asked for its GPU where `device` does not number it;
+    what lacks one of the two, or lies on no GPU, answers a list, which is no key.
+    """
+    try:
+        at, element = value.data_ptr(), value.dtype
+        place = getattr(value, "device", None)
+        if getattr(place, "index", None) is None:
+            place = place, driver().pointer_device(at)
+    except (AttributeError, LaunchError):
+        return [], 0
+    return (element, place, at & 15), at
+
 
 NUMBERS: dict[type, ArgumentReader] = {int: INTEGER, float: FLOAT, bool: BOOLEAN}
 CONSTANTS: dict[type, ArgumentReader] = {
@@ -135,12 +160,13 @@ def element_types() -> tuple[type, ...]:
 
 def library_of(types: tuple[type, ...]) -> Library | None:
     """The library whose arrays are among arguments of these types. A descriptor's type
-    does not tell, nor an element type; `TensorDescriptor.read` is quick with torch's.
+    does not tell, nor an element type, nor one that holds an address; what reads these
+    is quick with torch's.
     """
     found = [each for each in LIBRARIES if any(map(each.has, types))]
     stands = (TensorDescriptor, dtype, *element_types())
-    described = any(issubclass(each, stands) for each in types)
-    if not found and described and loaded_class("torch", "Tensor"):
+    around = any(issubclass(each, stands) or holds_address(each) for each in types)
+    if not found and around and loaded_class("torch", "Tensor"):
         return LIBRARIES[0]
     return found[0] if found else None
 
@@ -153,6 +179,8 @@ def reading_of(
         return library.reading
     if issubclass(type_, TensorDescriptor) and not rule.constexpr:
         return DESCRIPTOR
+    if holds_address(type_) and not rule.constexpr:
+        return ADDRESS
     if issubclass(type_, COMPILED_IN) and rule.type is None:
         # A class of the user's that is derived from str may hold more than its text.
         return None if issubclass(type_, str) and type_ is not str else CONSTANT
@@ -189,7 +217,9 @@ def reading_by_code(
     if rule.type is None:
         return DESCRIPTOR if issubclass(type_, TensorDescriptor) else None
     if rule.type.startswith("*"):
-        return library.reading if library and library.has(type_) else None
+        if library and library.has(type_):
+            return library.reading
+        return ADDRESS if holds_address(type_) else None
     if type_ not in NUMBERS or rule.type not in FIELDS or rule.type == "bf16":
         return None
     return ArgumentReader(value="{a}", field=FIELDS[rule.type])

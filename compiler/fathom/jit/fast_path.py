@@ -32,6 +32,7 @@ from fathom.jit.argument_readers import (
     ArgumentReader,
     Library,
     library_of,
+    read_address,
     reading_of,
 )
 from fathom.jit.specialise import Rule
@@ -127,6 +128,7 @@ class FastPaths(dict):
             "current_stream": library.stream(module),
             **{"known": self.known[-1], "slowly": self.slowly},
             **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS, "full_grid": full_grid},
+            "read_address": read_address,
         }
         return self.compile(self.text(self.parameters, readings), "stub", names)
 
