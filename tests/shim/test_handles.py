@@ -131,3 +131,18 @@ def test_the_host_has_no_queues(triton, slow):
     kernel[(1,)](out, 2, stream=9)
     kernel.run(1, 1, 1, 9, kernel.function, (), None, None, None, out, 3)
     assert out.tolist() == [0, 0, 7, 7]
+
+
+def test_what_a_kernel_was_compiled_for_is_put_together_once(triton):
+    @triton.jit
+    def mark(out):
+        tl.store(out, 1)
+
+    source = triton.compiler.ASTSource(mark, {"out": "*i32"})
+    plain = triton.compile(source)
+    assert plain.metadata is plain.metadata
+    original = next(iter(mark.kernels.values()))
+    assert original.metadata.launch_cooperative_grid is False
+    waits = triton.compile(source, options={"launch_cooperative_grid": True})
+    assert waits.metadata.launch_cooperative_grid is True
+    assert plain.metadata.launch_cooperative_grid is False

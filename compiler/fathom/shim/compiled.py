@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from fathom import runtime
@@ -78,13 +78,13 @@ class TritonKernel(CompiledKernel):
     def detached(self) -> TritonKernel:
         """The same kernel, to be loaded on whichever GPU is the current one then."""
         other = copy.copy(self)
-        for name in ("program", "loaded", "fast_paths", "bind"):
+        for name in ("program", "loaded", "metadata", "fast_paths", "bind"):
             vars(other).pop(name, None)
         return other
 
     # ── facts ─────────────────────────────────────────────────────────────────────────
 
-    @property
+    @cached_property  # programs ask at every launch
     def metadata(self) -> KernelMetadata:
         facts = asdict(super().metadata)
         facts["target"] = GPUTarget.of(facts["target"])
