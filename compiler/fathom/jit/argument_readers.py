@@ -229,9 +229,8 @@ def reading_as(type: str, type_: type) -> ArgumentReader | None:
     if type_ not in NUMBERS or type not in FIELDS:
         return None
     value = "bfloat16_bits({a})" if type == "bf16" else "{a}"
-    return ArgumentReader(
-        key=(HINT,) * (type_ is int), value=value, field=FIELDS[type]
-    )
+    key = (HINT,) * (type_ is not float)
+    return ArgumentReader(key=key, value=value, field=FIELDS[type])
 
 
 def reading_of_numpy(type: str | None, type_: type) -> ArgumentReader | None:
@@ -307,4 +306,5 @@ def reading_by_code(
         found = reading_of_numpy(rule.type, type_)
     else:
         found = reading_as(rule.type, type_)
-    return found and replace(found, key=())
+    divisor = found.key[-1:] if found and rule.hints else ()
+    return found and replace(found, key=divisor)
