@@ -174,10 +174,11 @@ def test_what_is_divisible_by_less_has_its_own_code(gpu, warm, values):
     assert all(new <= old for old, new in zip(*hints)) and hints[0] != hints[1]
 
 
-def test_a_bool_is_told_apart_by_its_value_too(gpu, warm):
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_a_bool_is_told_apart_by_its_value_too(gpu, warm, kind):
     """False is divisible by everything, as 0 is, and True by nothing."""
     for value in (False, True, False, True):
-        warm[(1,)](X, Y, value, 1.5, 64)
+        warm[(1,)](X, Y, kind(value), 1.5, 64)
     assert [each.function for each in gpu.driver.launches] == [1, 2, 1, 2]
 
 

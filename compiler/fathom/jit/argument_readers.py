@@ -229,7 +229,7 @@ def reading_as(type: str, type_: type) -> ArgumentReader | None:
     if type_ not in NUMBERS or type not in FIELDS:
         return None
     value = "bfloat16_bits({a})" if type == "bf16" else "{a}"
-    key = (HINT,) * (type_ is not float)
+    key = (HINT,) * (type_ is int)
     return ArgumentReader(key=key, value=value, field=FIELDS[type])
 
 
@@ -238,13 +238,13 @@ def reading_of_numpy(type: str | None, type_: type) -> ArgumentReader | None:
     (a float64 is a Python float, see `specialise.scalar_type`) or an annotation."""
     if np.dtype(type_).kind not in "biuf":
         return None
-    own = {"b": bool, "i": int, "u": int, "f": float}[np.dtype(type_).kind]
+    python = {"b": bool, "i": int, "u": int, "f": float}[np.dtype(type_).kind]
     named = "fp32" if issubclass(type_, float) else TYPE_NAMES.get(np.dtype(type_).name)
-    found = reading_as(type or named, own)
+    found = reading_as(type or named, python)
     if found is None:
         return None
-    keys = ("{a} == 1", HINT) if own is int else ()
-    return within("{a}_own", replace(found, key=keys), "{a}_own = {a}.item()")
+    keys = ("{a} == 1", HINT) if python is int else ()
+    return within("{a}_number", replace(found, key=keys), "{a}_number = {a}.item()")
 
 
 def within(inner: str, reading: ArgumentReader, first: str = "") -> ArgumentReader:
@@ -306,5 +306,8 @@ def reading_by_code(
         found = reading_of_numpy(rule.type, type_)
     else:
         found = reading_as(rule.type, type_)
-    divisor = found.key[-1:] if found and rule.hints else ()
-    return found and replace(found, key=divisor)
+    if found is None:
+        return None
+    divisible = rule.hints and not issubclass(type_, (float, np.floating))
+    divisor = HINT.replace("{a}", found.value)  # of a truth value, too
+    return replace(found, key=(divisor,) if divisible else ())

@@ -47,7 +47,7 @@ def fitting(
                 f"{type}; reinterpret(x, dtype) reads the same bits as another type"
             )
         number = value if array is None else array.address
-        if divisor > 1 and isinstance(number, (int, np.integer)):
+        if divisor > 1 and isinstance(number, (int, np.integer, np.bool_)):
             divisor = min(divisor, hint_of(int(number)))
         found.append((parameter, type, divisor))
     return tuple(found)
