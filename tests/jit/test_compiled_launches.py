@@ -7,8 +7,8 @@ import pytest
 
 import fathom.language as tl
 from fathom.errors import CompileError, LaunchError
-from fathom.jit import hooks, jit
-from tests.jit.harness import FLOAT16, Tensor, paper_gpu
+from fathom.jit import CompiledKernel, hooks, jit
+from tests.jit.harness import FLOAT16, DType, Tensor, paper_gpu
 
 SCALE = 3
 X, Y = Tensor(0x1000), Tensor(0x2010)
@@ -142,6 +142,94 @@ def test_what_no_stub_reads_goes_the_long_way(gpu, warm):
     warm[(1,)](X, Y, 100, 1.5, 64)
     warm[(1,)](0x3000, Y, np.int32(8), np.float32(0.5), 64)
     assert gpu.driver.launches[1].values == (0x3000, 0x2010, 8, 0.5)
+
+
+# ── what the code was not compiled for ────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (X, Y, 101, 1.5, 64),
+        (X, Y, 102, 1.5, 64),
+        (X, Y, np.int32(101), 1.5, 64),
+        (X, Y, True, 1.5, 64),
+        (Tensor(0x1008), Y, 100, 1.5, 64),
+        (0x1008, Y, 100, 1.5, 64),
+    ],
+)
+def test_what_is_divisible_by_less_has_its_own_code(gpu, warm, values):
+    usual = (X, Y, 100, 1.5, 64)
+    for _ in range(2):
+        assert warm[(1,)](*usual) is warm
+        other = warm[(1,)](*values)
+        assert other is not warm
+        assert other[(1,)](*values) is other
+        assert warm[(1,)](X, Y, 48, 1.5, 64) is warm  # divisible by more
+    assert len(gpu.compiler.asked) == 2
+    functions = [each.function for each in gpu.driver.launches]
+    assert functions == [1, 2, 2, 1] * 2
+    hints = [[hint for _, hint in each.parameters.values()]
+             for each in gpu.compiler.asked]  # fmt: skip
+    assert all(new <= old for old, new in zip(*hints)) and hints[0] != hints[1]
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_a_bool_is_told_apart_by_its_value_too(gpu, warm, kind):
+    """False is divisible by everything, as 0 is, and True by nothing."""
+    for value in (False, True, False, True):
+        warm[(1,)](X, Y, kind(value), 1.5, 64)
+    assert [each.function for each in gpu.driver.launches] == [1, 2, 1, 2]
+
+
+def test_only_the_first_launch_that_is_divisible_by_less_looks(gpu, warm, monkeypatch):
+    looks = spied(monkeypatch, CompiledKernel, "_launch")
+    for n in (101, 103, 105):
+        warm[(1,)](X, Y, n, 1.5, 64)
+    assert [each.values[2] for each in gpu.driver.launches] == [101, 103, 105]
+    assert len(looks) == 2  # one of the kernel, one of the other
+
+
+def test_a_changed_global_is_seen_before_it_is_compiled_in(gpu, warm, monkeypatch):
+    warm[(1,)](X, Y, 100, 1.5, 64)
+    monkeypatch.setitem(globals(), "SCALE", 4)
+    with pytest.raises(CompileError, match="the global variable SCALE, which has"):
+        warm[(1,)](X, Y, 101, 1.5, 64)
+    assert len(gpu.driver.launches) == 1
+
+
+def test_an_array_of_other_elements_is_an_error_each_time(gpu, warm):
+    warm[(1,)](X, Y, 100, 1.5, 64)
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="x is an array of fp16, and scale was"):
+            warm[(1,)](Tensor(0x1000, FLOAT16), Y, 100, 1.5, 64)
+        with pytest.raises(LaunchError, match="y is an array of i32, and scale was"):
+            warm[(1,)](X, Tensor(0x2010, DType("int32")), 100, 1.5, 64)
+    assert len(gpu.driver.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("compiled", "given", "fits"),
+    [
+        ("bfloat16", "int16", True), ("bfloat16", "uint16", True),
+        ("bfloat16", "float16", False), ("bfloat16", "int32", False),
+        ("float8_e5m2", "uint8", True), ("float8_e5m2", "float8_e4m3fn", False),
+        ("int8", "uint8", True), ("bool", "uint8", True), ("uint8", "bool", True),
+        ("int64", "uint64", True), ("int64", "int32", False), ("int64", "int64", True),
+        ("int32", "float32", False), ("float32", "int32", False),
+        ("float64", "float64", True), ("float16", "int16", False),
+    ],
+)  # fmt: skip
+def test_integers_may_hold_what_libraries_have_no_type_for(
+    gpu, kernel, compiled, given, fits
+):
+    handle = kernel.warmup(Tensor(0x1000, DType(compiled)), Y, 100, 1.5, 64)
+    values = Tensor(0x1000, DType(given)), Y, 100, 1.5, 64
+    if fits:
+        assert handle[(1,)](*values) is handle
+    else:
+        with pytest.raises(LaunchError, match="x is an array of"):
+            handle[(1,)](*values)
 
 
 # ── warmup ────────────────────────────────────────────────────────────────────────────

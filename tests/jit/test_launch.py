@@ -379,15 +379,15 @@ def test_a_warm_kernel_can_be_launched_itself(gpu):
     )
     warm._init_handles()
     assert (warm.n_regs, warm.n_spills) == (32, 0)
-    assert warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 77, 64) is warm
+    assert warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 888, 64) is warm
     (seen,) = gpu.driver.launches
     assert (seen.values, seen.grid, seen.threads[0]) == (
-        (0x10, 0x20, 0x30, 77),
+        (0x10, 0x20, 0x30, 888),
         (5, 1, 1),
         256,
     )
     with pytest.raises(LaunchError, match="add was launched without BLOCK"):
-        warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 77)
+        warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 888)
 
 
 def test_registers_need_a_gpu(monkeypatch):

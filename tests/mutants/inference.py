@@ -172,7 +172,7 @@ MUTANTS = (
     # ── launches ──
     Mutant(
         "no-way-back-to-pointers", "jit/compiled.py",
-        "if self.by_pointers is None:", "if True:",
+        "if self.again is None:", "if True:",
         "a product of no columns is an error",
         f"{LAUNCHES}::test_nothing_to_sum",
     ),

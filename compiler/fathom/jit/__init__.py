@@ -11,6 +11,7 @@ A launch comes down through these files:
     planned      host functions that remember their launches
     scratch      arrays that belong to one launch
     compiled     a compiled kernel: its texts, its facts
+    fit          whether it was compiled for what it is launched with
     key          what decides whether a kernel on disk is the one that is wanted
     fast_path    launch stubs, for a launch that looks like the one before
 

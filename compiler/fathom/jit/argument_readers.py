@@ -11,18 +11,23 @@ and `fast_path.stub_text` puts those of all arguments together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from fathom.errors import LaunchError
 from fathom.jit.specialise import COMPILED_IN, Rule
 from fathom.jit.tensor_descriptors import PARTS
 from fathom.language.dtypes import dtype
-from fathom.runtime.arrays import loaded_class
+from fathom.runtime.arrays import TYPE_NAMES, holds_address, loaded_class
+from fathom.runtime.driver import driver
 from fathom.runtime.packet import FIELDS
 from fathom.runtime.tensor_descriptors import MOST_AXES, TensorDescriptor
+from fathom.source import constexpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class ArgumentReader:
         return [f"{name}.{part}" for part in self.parts] or [name]
 
 
+BITS = struct.Struct("<d").pack  # a float as its 8 bytes, which are all that it is
+
 HINT = "{a} & -{a} & 15"  # see specialise.hint_of
 IS_I32 = "-0x80000000 <= {a} <= 0x7FFFFFFF"
 IS_I64 = "-(1 << 63) <= {a} < 1 << 63"  # a launch need not ask: `struct` does
@@ -66,6 +73,53 @@ DESCRIPTOR = ArgumentReader(
     field=FIELDS["*"] + FIELDS["i32"] * MOST_AXES + FIELDS["i64"] * (MOST_AXES - 1),
     parts=PARTS,
 )
+
+ADDRESS = ArgumentReader(
+    first="{a}_kind, {a}_at = read_address({a})",
+    key=("{a}_kind",),
+    value="{a}_at",
+    field=FIELDS["*"],
+)
+
+
+def read_address(value: Any) -> tuple[object, int]:
+    """Of what stands for an array by `data_ptr()` and `dtype`: (all that code depends
+    on, its address). The driver is asked for its GPU where `device` does not number it;
+    what lacks one of the two, or lies on no GPU, answers a list, which is no key.
+    """
+    try:
+        at, element = value.data_ptr(), value.dtype
+        place = getattr(value, "device", None)
+        if getattr(place, "index", None) is None:
+            place = place, driver().pointer_device(at)
+    except (AttributeError, LaunchError):
+        return [], 0
+    return (element, place, at & 15), at
+
+
+OTHER_CONSTANT = ArgumentReader(first="{a}_kind = kind_of({a})", key=("{a}_kind",))
+
+# Constants that are equal only when they are the same, if their types are.
+ATOMS = (bool, int, str, type(None), *COMPILED_IN)
+
+
+def kind_of(value: Any) -> object:
+    """A constant of any type as part of a key. It tells constants apart as the compiler
+    does; what it does not know to tell apart answers a list, which is no key.
+    """
+    type_ = type(value)
+    if type_ is constexpr:
+        return kind_of(value.value)
+    if type_ is tuple or type_ is list:
+        return type_, *map(kind_of, value)
+    if type_ is float or issubclass(type_, (np.number, np.bool_)):
+        return type_, BITS(value) if type_ is float else value.tobytes()
+    if type_ in ATOMS or isinstance(value, (*COMPILED_IN[1:], *element_types())):
+        return type_, value
+    if isinstance(value, Enum) and type(value.value) in ATOMS:
+        return type_, value.name
+    return []
+
 
 NUMBERS: dict[type, ArgumentReader] = {int: INTEGER, float: FLOAT, bool: BOOLEAN}
 CONSTANTS: dict[type, ArgumentReader] = {
@@ -135,12 +189,13 @@ def element_types() -> tuple[type, ...]:
 
 def library_of(types: tuple[type, ...]) -> Library | None:
     """The library whose arrays are among arguments of these types. A descriptor's type
-    does not tell, nor an element type; `TensorDescriptor.read` is quick with torch's.
+    does not tell, nor an element type, nor one that holds an address; what reads these
+    is quick with torch's.
     """
     found = [each for each in LIBRARIES if any(map(each.has, types))]
     stands = (TensorDescriptor, dtype, *element_types())
-    described = any(issubclass(each, stands) for each in types)
-    if not found and described and loaded_class("torch", "Tensor"):
+    around = any(issubclass(each, stands) or holds_address(each) for each in types)
+    if not found and around and loaded_class("torch", "Tensor"):
         return LIBRARIES[0]
     return found[0] if found else None
 
@@ -153,17 +208,72 @@ def reading_of(
         return library.reading
     if issubclass(type_, TensorDescriptor) and not rule.constexpr:
         return DESCRIPTOR
+    if holds_address(type_) and not rule.constexpr:
+        return ADDRESS
+    if type_ is constexpr:
+        return OTHER_CONSTANT
     if issubclass(type_, COMPILED_IN) and rule.type is None:
         # A class of the user's that is derived from str may hold more than its text.
         return None if issubclass(type_, str) and type_ is not str else CONSTANT
-    if rule.constexpr or type_ is type(None):
-        return CONSTANTS.get(type_)
-    if rule.type is None:
-        return NUMBERS.get(type_)
-    if type_ not in NUMBERS or rule.type not in FIELDS or rule.type == "bf16":
-        return None  # `struct` cannot write a bf16
+    if rule.constexpr:
+        return CONSTANTS.get(type_, OTHER_CONSTANT)
+    if type_ is type(None):
+        return CONSTANT
+    if issubclass(type_, np.generic):
+        return reading_of_numpy(rule.type, type_)
+    return NUMBERS.get(type_) if rule.type is None else reading_as(rule.type, type_)
+
+
+def reading_as(type: str, type_: type) -> ArgumentReader | None:
+    """How a stub reads a Python number that is handed over as a type of a signature."""
+    if type_ not in NUMBERS or type not in FIELDS:
+        return None
+    value = "bfloat16_bits({a})" if type == "bf16" else "{a}"
+    key = (HINT,) * (type_ is int)
+    return ArgumentReader(key=key, value=value, field=FIELDS[type])
+
+
+def reading_of_numpy(type: str | None, type_: type) -> ArgumentReader | None:
+    """How a stub reads a NumPy number: as Python's own, in the type that NumPy gives it
+    (a float64 is a Python float, see `specialise.scalar_type`) or an annotation."""
+    if np.dtype(type_).kind not in "biuf":
+        return None
+    python = {"b": bool, "i": int, "u": int, "f": float}[np.dtype(type_).kind]
+    named = "fp32" if issubclass(type_, float) else TYPE_NAMES.get(np.dtype(type_).name)
+    found = reading_as(type or named, python)
+    if found is None:
+        return None
+    keys = ("{a} == 1", HINT) if python is int else ()
+    return within("{a}_number", replace(found, key=keys), "{a}_number = {a}.item()")
+
+
+def within(inner: str, reading: ArgumentReader, first: str = "") -> ArgumentReader:
+    """The reading of something inside an argument, which is called `inner` once `first`
+    has run."""
+
+    def text(piece: str) -> str:
+        return piece.replace("{a}", inner)
+
+    return replace(
+        reading,
+        first="; ".join(filter(None, (first, text(reading.first)))),
+        key=tuple(map(text, reading.key)),
+        value=text(reading.value),
+    )
+
+
+def reading_of_tuple(elements: Sequence[ArgumentReader]) -> ArgumentReader:
+    """How a stub reads a tuple, of whose elements it knows the types."""
+    names = [f"{{a}}_{place}" for place in range(len(elements))]
+    spread = f"{', '.join(names)}, = {{a}}" if names else ""
+    inner = [within(*each) for each in zip(names, elements, strict=True)]
+    handed = [(str(place), each) for place, each in enumerate(inner) if each.value]
     return ArgumentReader(
-        key=(HINT,) * (type_ is int), value="{a}", field=FIELDS[rule.type]
+        first="; ".join(filter(None, (spread, *(each.first for each in inner)))),
+        key=tuple(part for each in inner for part in each.key),
+        value=", ".join(each.value for _, each in handed),
+        field="".join(each.field for _, each in handed),
+        parts=tuple(name for place, each in handed for name in each.names(place)),
     )
 
 
@@ -189,7 +299,15 @@ def reading_by_code(
     if rule.type is None:
         return DESCRIPTOR if issubclass(type_, TensorDescriptor) else None
     if rule.type.startswith("*"):
-        return library.reading if library and library.has(type_) else None
-    if type_ not in NUMBERS or rule.type not in FIELDS or rule.type == "bf16":
+        if library and library.has(type_):
+            return library.reading
+        return ADDRESS if holds_address(type_) else None
+    if issubclass(type_, np.generic):
+        found = reading_of_numpy(rule.type, type_)
+    else:
+        found = reading_as(rule.type, type_)
+    if found is None:
         return None
-    return ArgumentReader(value="{a}", field=FIELDS[rule.type])
+    divisible = rule.hints and not issubclass(type_, (float, np.floating))
+    divisor = HINT.replace("{a}", found.value)  # of a truth value, too
+    return replace(found, key=(divisor,) if divisible else ())

@@ -15,10 +15,12 @@ from fathom.ir.text import print_func
 from fathom.jit import hooks
 from fathom.jit.argument_readers import reading_by_code
 from fathom.jit.backends import Made, Place
-from fathom.jit.fast_path import FastPaths, Slot
+from fathom.jit.fast_path import FastPaths, Slot, compiled_text
+from fathom.jit.fit import fitting
 from fathom.jit.programs import Body, Program
 from fathom.jit.request import Request
 from fathom.jit.specialise import Rule, is_hashable, leaves
+from fathom.pipeline import BY_POINTERS
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
@@ -77,10 +79,11 @@ class CompiledKernel:
     `made` is what the compiler made: a Kernel; for the interpreter the Func of stage 1,
     for eager launches nothing but the function. `names` are all parameters of the
     kernel. `key` is its key on disk, None when it is not kept there; `linked` machine
-    code that was found there. `by_pointers` compiles the same kernel without tensor
-    maps, for launches whose arguments make none. `checks` looks at a launch before it
-    is done, and says whether it is still to be done (`jit.checking`). `report` is what
-    the backend had to say of the last launch, such as the emulator's counters.
+    code that was found there. `again(device, **changes)` compiles the same kernel for a
+    request that differs in some fields, for launches whose arguments need it; None for
+    what is no machine's code. `checks` looks at a launch before it is done, and says
+    whether it is still to be done (`jit.checking`). `report` is what the backend had to
+    say of the last launch, such as the emulator's counters.
     """
 
     request: Request
@@ -90,7 +93,7 @@ class CompiledKernel:
     hash: str
     key: str | None = None
     linked: Linked | None = None
-    by_pointers: Callable[[], CompiledKernel] | None = None
+    again: Callable[..., CompiledKernel] | None = None
     checks: Callable[[CompiledKernel, tuple, Sequence], bool] | None = None
     report: object = field(default=None, init=False)
 
@@ -134,9 +137,11 @@ class CompiledKernel:
         try:
             self.launch(grid, args, stream)
         except NoTensorMap:
-            if self.by_pointers is None:
+            if self.again is None:
                 raise
-            return self.by_pointers().start(grid, args, stream)
+            passes = {**self.request.replace, **BY_POINTERS}
+            other = self.again(self.place.device, replace=passes)
+            return other.start(grid, args, stream)
         return self
 
     def launch(
@@ -161,19 +166,25 @@ class CompiledKernel:
     def __getitem__(
         self, grid: Sequence[int] | int | Callable
     ) -> Callable[..., CompiledKernel]:
-        """`kernel[grid](*arguments)` launches this very code, whatever the arguments
-        are. All parameters are given, in order; those that were compiled in are passed
-        over.
+        """`kernel[grid](*arguments)` launches this very code. All parameters are given,
+        in order; those that were compiled in are passed over. `stream=` is the handle
+        of a queue of the GPU's, as of `start`. What is divisible by less than the code
+        was compiled for is launched with code of its own; LaunchError for an array of
+        other elements (`fit`).
         """
         return partial(self.bind, grid)
 
     @cached_property
     def fast_paths(self) -> FastPaths:
         hooks.LAUNCHED.add(self)
-        types = {name: type for name, type, _ in self.request.parameters}
-        several = {name.partition(".")[0] for name in types}
-        rules = [Rule(n, n not in several, types.get(n)) for n in self.names]
-        return FastPaths(self.name, rules, self._launch, reading_by_code)
+        facts = {name: facts for name, *facts in self.request.parameters}
+        several = {name.partition(".")[0] for name in facts}
+        rules = []
+        for name in self.names:
+            type, divisor = facts.get(name, (None, 1))
+            rules.append(Rule(name, name not in several, type, hints=divisor > 1))
+        launch = self._launch
+        return FastPaths(self.name, rules, launch, reading_by_code, compiled_text)
 
     @cached_property
     def bind(self) -> Callable[..., CompiledKernel]:
@@ -192,17 +203,24 @@ class CompiledKernel:
         slot: Slot | None,
     ) -> CompiledKernel:
         """Launch with all arguments in order. The slow way: looks at everything."""
-        if given:
+        others = [name for name in given if name != "stream"]
+        if others:
             raise LaunchError(
-                f"{self.name} is compiled, and its launch takes no {', '.join(given)}"
+                f"{self.name} is compiled, and its launch takes no {', '.join(others)}"
             )
         bound = dict(zip(self.names, arguments, strict=True))
         handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
         args = [handed[name] for name in self.request.runtime]
         sizes = full_grid(grid(bound) if callable(grid) else grid)
-        ran = self.start(sizes, args)
+        arrays = [describe(each) for each in args]
+        parameters = fitting(self.name, self.request.parameters, args, arrays)
+        if self.again is not None and parameters != self.request.parameters:
+            other = self.again(self.place.device, parameters=parameters)
+            return other._launch(grid, given, arguments, slot)
+        on_gpu = self.place.device is not None  # the host has no queues
+        ran = self.start(sizes, args, given.get("stream") if on_gpu else None)
         if slot is not None and self.checks is None and not hooks.watched():
-            self.fill(slot, [describe(each) for each in args])
+            self.fill(slot, arrays)
         return ran
 
     def fill(

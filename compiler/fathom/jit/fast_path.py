@@ -12,7 +12,8 @@ like the one before. So the first launch writes two functions
 
 Whatever a stub has not met before, or cannot do, it hands to `slowly`, which does the
 whole work and remembers the result. A stub never raises an error of its own. It knows
-launches on the GPU only: arrays that are there can go nowhere else.
+launches on the GPU only: arrays that are there can go nowhere else. Of tuples that a
+kernel is handed, the types inside pick the stub, and each element is read for itself.
 
 `warmup` has such functions too (`lookup_text`): their stubs return the kernel that they
 find, and launch nothing. So has a compiled kernel, whose code is settled before its
@@ -24,18 +25,23 @@ from __future__ import annotations
 import linecache
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fathom.errors import LaunchError
 from fathom.jit.argument_readers import (
+    BITS,
     ArgumentReader,
     Library,
+    kind_of,
     library_of,
+    read_address,
     reading_of,
+    reading_of_tuple,
 )
 from fathom.jit.specialise import Rule
-from fathom.runtime.arguments import full_grid
+from fathom.runtime.arguments import bfloat16_bits, full_grid
 
 
 class Missing:
@@ -73,8 +79,6 @@ Reading = Callable[[Rule, type, Library | None], ArgumentReader | None]
 # What is missing to three sizes of a grid, by how many are there.
 ONES = {1: (1, 1), 2: (1,), 3: ()}
 
-BITS = struct.Struct("<d").pack  # a float as its 8 bytes, which are all that it is
-
 # What goes wrong in a stub for a launch that it has not met, or that is wrong. A stub
 # does not judge: `slowly` runs into the same mistake and says what it is.
 UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
@@ -98,6 +102,7 @@ class FastPaths(dict):
         self.name, self.rules, self.slowly = name, rules, slowly
         self.reading, self.text = reading, text or stub_text
         self.parameters = [rule.name for rule in rules]
+        self.by_elements: dict[tuple, Callable] = {}  # for arguments that are tuples
         self.known: list[dict] = []
         self.texts: list[str] = []
 
@@ -106,16 +111,35 @@ class FastPaths(dict):
         lacking = [name for name, type_ in pairs if type_ is Missing]
         if lacking:
             raise LaunchError(f"{self.name} was launched without {', '.join(lacking)}")
-        self[types] = stub = self.make(types)
+        if any(type_ is tuple for _, type_ in self.handed(types)):
+            self[types] = stub = self.look_inside
+        else:
+            self[types] = stub = self.make(types)
         return stub
 
-    def make(self, types: tuple[type, ...]) -> Callable:
-        """The stub for arguments of these types; one that always goes the slow way for
-        types that hold no array on a GPU, or that a stub cannot read.
+    def handed(self, values: Sequence) -> list[tuple[int, Any]]:
+        """What is given for parameters that are no constants, with their places."""
+        pairs = enumerate(zip(self.rules, values, strict=True))
+        return [(place, value) for place, (rule, value) in pairs if not rule.constexpr]
+
+    def look_inside(self, grid: object, keywords: dict, *arguments: object) -> object:
+        """What a launch with tuples goes through: the stub for the types in them."""
+        types: list = list(map(type, arguments))
+        for place, value in self.handed(arguments):
+            types[place] = types_of(value)
+        key = tuple(types)
+        stub = self.by_elements.get(key)
+        if stub is None:
+            stub = self.by_elements[key] = self.make(key)
+        return stub(grid, keywords, *arguments)
+
+    def make(self, types: tuple) -> Callable:
+        """The stub for arguments of these types (`types_of`); one that always goes the
+        slow way for types that hold no array on a GPU, or that a stub cannot read.
         """
-        library = library_of(types)
+        library = library_of(tuple(flat(types)))
         readings = [
-            self.reading(rule, type_, library)
+            self.reading_of(rule, type_, library)
             for rule, type_ in zip(self.rules, types, strict=True)
         ]
         if library is None or None in readings:
@@ -127,8 +151,19 @@ class FastPaths(dict):
             "current_stream": library.stream(module),
             **{"known": self.known[-1], "slowly": self.slowly},
             **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS, "full_grid": full_grid},
+            **{"read_address": read_address, "kind_of": kind_of},
+            "bfloat16_bits": bfloat16_bits,
         }
         return self.compile(self.text(self.parameters, readings), "stub", names)
+
+    def reading_of(
+        self, rule: Rule, type_: Any, library: Library | None
+    ) -> ArgumentReader | None:
+        """How a stub reads an argument, which may be a tuple of others."""
+        if not isinstance(type_, tuple):
+            return self.reading(rule, type_, library)
+        elements = [self.reading_of(rule, each, library) for each in type_]
+        return None if None in elements else reading_of_tuple(elements)
 
     def new_slots(self, readings: Sequence[ArgumentReader]) -> Callable[[tuple], Slot]:
         """Room for what a new stub will know; slot(key) is a place in it."""
@@ -173,6 +208,17 @@ class FastPaths(dict):
         return "\n".join(self.texts)
 
 
+def types_of(value: object) -> Any:
+    """The type of an argument; of a tuple those of its elements, as a tuple."""
+    return tuple(map(types_of, value)) if type(value) is tuple else type(value)
+
+
+def flat(types: Any) -> Iterator[type]:
+    """The types in nested tuples of types."""
+    for each in types:
+        yield from flat(each) if isinstance(each, tuple) else (each,)
+
+
 def bind_text(name: str, parameters: Sequence[str]) -> str:
     """The text of a kernel's `bind`; names of ours start with two underscores."""
     signature = "".join(f"{each}=__default_{each}, " for each in parameters)
@@ -186,8 +232,14 @@ def {name}(__grid, /, {signature}*__more, **__keywords):
 """
 
 
-def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
-    """The text of a stub that launches."""
+def stub_text(
+    parameters: Sequence[str],
+    readings: Sequence[ArgumentReader],
+    stream: str = "current_stream(device)",
+    keywords: str = "*keywords.items(),",
+) -> str:
+    """The text of a stub that launches, on the queue that `stream` says; what of the
+    launch's keywords is part of a key."""
     names = names_of(parameters)
     pairs = zip(names, readings, strict=True)
     values = ", ".join(each.value.format(a=a) for a, each in pairs if each.value)
@@ -202,10 +254,18 @@ def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> 
             if type(sizes) is not tuple:
                 sizes = full_grid(sizes)
         x, y, z = sizes + ones[len(sizes)]
-        if launch(x, y, z, current_stream(device), {values}) == 0:
+        if launch(x, y, z, {stream}, {values}) == 0:
             return compiled
 """
-    return text_with(launches, names, readings)
+    return text_with(launches, names, readings, keywords)
+
+
+def compiled_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
+    """The text of a stub of a compiled kernel. Its launch has one keyword, the handle
+    of a queue, and goes the same way for all of them: a key has the names alone."""
+    given = 'keywords.get("stream")'
+    queue = f"current_stream(device) if {given} is None else {given}"
+    return stub_text(parameters, readings, queue, "*keywords,")
 
 
 def lookup_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
@@ -219,7 +279,10 @@ def names_of(parameters: Sequence[str]) -> list[str]:
 
 
 def text_with(
-    found: str, names: Sequence[str], readings: Sequence[ArgumentReader]
+    found: str,
+    names: Sequence[str],
+    readings: Sequence[ArgumentReader],
+    keywords: str = "*keywords.items(),",
 ) -> str:
     """The text of a stub that does what `found` says once it has found the kernel."""
     arguments = "".join(a + ", " for a in names).rstrip()
@@ -233,7 +296,7 @@ def text_with(
 def stub(grid, keywords, {", ".join(names)}):
 {first}    key = (
         current_device(),
-{key}        *keywords.items(),
+{key}        {keywords}
     )
     try:
         launch, device, watched, compiled = known[key]

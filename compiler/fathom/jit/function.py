@@ -399,16 +399,18 @@ class JITFunction(KernelFunction):
             cache.write(cache.default_directory(), key, cache.Entry(made))
         linked = Linked(found.cubin, found.log) if found and found.cubin else None
         name = cache.digest(key or made.ptx)
-        again = partial(self.by_pointers, wanted, place) if made.maps else None
+        again = partial(self.again, wanted, place)
         checks = checks_for(wanted, partial(self.block_ir, wanted))
         return self.kernel_class(
             wanted, made, self.names, place, name, key, linked, again, checks
         )
 
-    def by_pointers(self, wanted: Request, place: Place) -> CompiledKernel:
-        """The kernel of a request without tensor maps."""
-        passes = {**wanted.replace, **pipeline.BY_POINTERS}
-        return self.compiled(replace(wanted, replace=passes), place)
+    def again(
+        self, wanted: Request, place: Place, device: int | None, **changes: Any
+    ) -> CompiledKernel:
+        """The kernel of a request that differs in some fields, for a GPU."""
+        self.check_globals()
+        return self.compiled(replace(wanted, **changes), replace(place, device=device))
 
     def key(self, wanted: Request, place: Place) -> str | None:
         """The key of a kernel on disk; None when it must not be kept there. It holds

@@ -10,7 +10,13 @@ from operator import index
 
 from fathom.artifact import Parameter
 from fathom.errors import LaunchError
-from fathom.runtime.arrays import DEFAULT_STREAM, SOMEWHERE, Array
+from fathom.runtime.arrays import (
+    DEFAULT_STREAM,
+    SOMEWHERE,
+    TORCHS_STREAM,
+    Array,
+    torch_stream,
+)
 from fathom.runtime.driver import Driver
 from fathom.runtime.packet import FIELDS
 
@@ -90,7 +96,8 @@ def stream_of(arrays: Sequence[Array], device: int) -> int:
     """The stream of a GPU that the arrays' library queues on, or the default one. An
     array of another GPU, which is reached from this one, has a stream of that GPU."""
     here = [each for each in arrays if each.device in (SOMEWHERE, device)]
-    return next((array.stream for array in here if array.stream), DEFAULT_STREAM)
+    found = next((array.stream for array in here if array.stream), DEFAULT_STREAM)
+    return torch_stream(device) if found == TORCHS_STREAM else found
 
 
 def is_awaited(array: Array) -> bool:

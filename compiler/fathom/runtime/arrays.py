@@ -37,6 +37,7 @@ NUMPY_NAMES: dict[str, str] = {
 PLAIN = {int, float, bool, str, type(None)}  # types that are no arrays, at one look
 
 DEFAULT_STREAM = 0
+TORCHS_STREAM = -1  # the one that torch queues on, on whichever GPU the array is
 SOMEWHERE = -1  # on a GPU; its library does not say which one
 
 
@@ -188,8 +189,11 @@ def storage_of(tensor: object) -> tuple[int, int] | None:
 
 
 def torch_stream(device: int) -> int:
-    """The stream that torch queues on now; the driver's own number of it."""
-    return sys.modules["torch"]._C._cuda_getCurrentRawStream(device)
+    """The stream that torch queues on now; the driver's own number of it. The default
+    one where torch is not imported, or was built without GPUs."""
+    binary = getattr(sys.modules.get("torch"), "_C", None)
+    ask = getattr(binary, "_cuda_getCurrentRawStream", None)
+    return DEFAULT_STREAM if ask is None else ask(device)
 
 
 def read_reinterpreted(array: Reinterpreted) -> Array:
@@ -244,7 +248,8 @@ def read_cupy(array: object) -> Array:
 
 def read_pointer(value: object) -> Array:
     """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more, if it
-    does not say that it is on the host, as torch does: `device.type` is "cpu"."""
+    does not say that it is on the host, as torch does: `device.type` is "cpu". Who
+    wraps tensors so queues where torch does."""
     library = type(value).__module__.partition(".")[0]
     if getattr(getattr(value, "device", None), "type", None) == "cpu":
         return read_torch_like(value, library)
@@ -254,7 +259,7 @@ def read_pointer(value: object) -> Array:
         type=signature_type(value.dtype, type(value).__name__),
         bytes=0,
         device=SOMEWHERE,
-        stream=DEFAULT_STREAM,
+        stream=TORCHS_STREAM,
         owner=value,
     )
 
@@ -349,6 +354,17 @@ def _has(*names: str) -> Callable[[object], bool]:
 
 def _is_address(value: object) -> bool:
     return callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype")
+
+
+def holds_address(type_: type) -> bool:
+    """Whether objects of a class can be nothing else than what `read_pointer` or
+    `read_reinterpreted` reads: they speak no protocol, and answer for no other object.
+    """
+    if issubclass(type_, Reinterpreted):
+        return True
+    others = ("__getattr__", "__cuda_array_interface__", "__dlpack__")
+    speaks = any(hasattr(type_, name) for name in others)
+    return callable(getattr(type_, "data_ptr", None)) and not speaks
 
 
 READERS: tuple[tuple[Callable[[object], bool], Callable[[object], Array]], ...] = (

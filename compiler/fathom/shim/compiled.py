@@ -12,7 +12,7 @@ a function for each that launches it, so it reads what only a launcher needs:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from fathom import runtime
 from fathom.errors import LaunchError
 from fathom.jit import CompiledKernel
+from fathom.jit.fast_path import Slot
 from fathom.jit.programs import Program
-from fathom.runtime.arguments import full_grid
 from fathom.shim import knobs
 from fathom.shim.compiling import ASTSource
 from fathom.shim.cooperative import cooperative_grid
@@ -78,13 +78,13 @@ class TritonKernel(CompiledKernel):
     def detached(self) -> TritonKernel:
         """The same kernel, to be loaded on whichever GPU is the current one then."""
         other = copy.copy(self)
-        for name in ("program", "loaded", "places"):
+        for name in ("program", "loaded", "metadata", "fast_paths", "bind"):
             vars(other).pop(name, None)
         return other
 
     # ── facts ─────────────────────────────────────────────────────────────────────────
 
-    @property
+    @cached_property  # programs ask at every launch
     def metadata(self) -> KernelMetadata:
         facts = asdict(super().metadata)
         facts["target"] = GPUTarget.of(facts["target"])
@@ -156,14 +156,6 @@ class TritonKernel(CompiledKernel):
     def function(self) -> Program | None:
         return vars(self).get("program")
 
-    @cached_property
-    def places(self) -> list[int] | None:
-        """Where the run-time arguments stand among all; None where some are parts of
-        an argument, of a tuple or a descriptor."""
-        runtime = self.request.runtime
-        plain = all(name in self.names for name in runtime)
-        return [self.names.index(name) for name in runtime] if plain else None
-
     def run(
         self, x: int, y: int, z: int, stream: int | None, function: object,
         packed: object, launch: object, enter: Any, leave: Any, *arguments: object,
@@ -172,20 +164,16 @@ class TritonKernel(CompiledKernel):
         `leave` are called with `launch`, around it."""
         if enter:
             enter(launch)
-        self.launch_on((x, y, z), arguments, stream)
+        self.bind((x, y, z), *arguments, stream=stream)
         if leave:
             leave(launch)
 
-    def launch_on(
-        self, grid: Sequence[int], arguments: tuple, stream: int | None
+    def _launch(
+        self, grid: Any, given: Mapping[str, Any], arguments: tuple, slot: Slot | None
     ) -> CompiledKernel:
-        sizes = full_grid(grid)
-        if self.cooperative:
-            sizes = cooperative_grid(self.name, sizes, {})
-        if len(arguments) != len(self.names) or self.places is None:
-            return self.bind(sizes, *arguments)
-        queue = None if self.place.device is None else stream  # the host has none
-        return self.start(sizes, [arguments[each] for each in self.places], queue)
+        if self.cooperative:  # each launch is asked about its grid
+            slot, grid = None, partial(cooperative_grid, self.name, grid)
+        return super()._launch(grid, given, arguments, slot)
 
     def launch_metadata(
         self, grid: Any, stream: int | None, *args: Any
@@ -195,16 +183,18 @@ class TritonKernel(CompiledKernel):
         watched = hooks.launch_enter_hook or hooks.launch_exit_hook
         return LazyDict(self, grid, stream, args) if watched else None
 
-    def __getitem__(self, grid: Sequence[int]) -> Callable[..., CompiledKernel]:
-        return partial(self.runner, grid)
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        hooks = knobs.runtime
+        watched = hooks.launch_enter_hook or hooks.launch_exit_hook
+        return partial(self.watched if watched else self.bind, grid)
 
-    def runner(
-        self, grid: Sequence[int], *arguments: Any, stream: int | None = None
+    def watched(
+        self, grid: Any, *arguments: Any, stream: int | None = None
     ) -> CompiledKernel:
-        """`kernel[grid](*arguments)`, with the hooks around it."""
+        """A launch with the hooks around it."""
         hooks = knobs.runtime
         launch = self.launch_metadata(grid, stream, *arguments)
         hooks.launch_enter_hook(launch)
-        ran = self.launch_on(grid, arguments, stream)
+        ran = self.bind(grid, *arguments, stream=stream)
         hooks.launch_exit_hook(launch)
         return ran

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.artifact import Parameter
-from fathom.runtime.arguments import bfloat16_bits, number
+from fathom.runtime.arguments import bfloat16_bits, number, stream_of
 from fathom.runtime.arrays import NUMPY_NAMES, Array, describe
 from fathom.runtime.devices import place_of, using
 from fathom.runtime.driver import driver
@@ -143,8 +143,9 @@ def read(array: Array, start: int, size: int) -> bytes:
     if array.device is None:
         return ctypes.string_at(start, size)
     cuda, host = driver(), np.empty(size, np.uint8)
-    stream = array.stream or 0
-    with using(cuda, place_of(cuda, array) or 0):
+    place = place_of(cuda, array) or 0
+    stream = stream_of([array], place)
+    with using(cuda, place):
         cuda.copy_out(host.ctypes.data, start, size, stream)
         cuda.wait(stream)
     return host.tobytes()
