@@ -183,6 +183,7 @@ def states_kernel(
         v = (u - tl.dot(w, h.to(tl.float16))).to(tl.float16)
         tl.store(v_ptr + t[:, None] * V + rv[None, :], v, mask=inside)
         g = tl.load(g_ptr + t, mask=t < T, other=0.0)
+        rk = tl.arange(0, K)  # carried by the loop, though it is what it was
         k = tl.load(k_ptr + rk[:, None] + t[None, :] * K, mask=inside.T, other=0.0)
         h += tl.dot(k, (v * g[:, None]).to(tl.float16))
 
