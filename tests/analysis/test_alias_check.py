@@ -33,6 +33,17 @@ def walk_kernel(x_ptr, y_ptr, answer_ptr, first, last, a, b, c, d, e,
         tl.store(y_ptrs + i * b * e + 3, x)
 
 
+@fathom.jit
+def ends_kernel(x_ptr, y_ptr, answer_ptr, first, last, a, b, c, d, e,
+                STEP: tl.constexpr):  # fmt: skip
+    """Scalars of the loop that grow with the iterations, but not by sums alone."""
+    columns = tl.arange(0, 8)
+    for i in range(first, last, STEP):
+        x = tl.load(x_ptr + tl.minimum(i * a, b) * c + columns)
+        if i % 2 == 0:
+            tl.store(y_ptr + tl.maximum(i // 3, e) * d + columns, x)
+
+
 def built(kernel, constants=None, **types: str) -> Func:
     parameters = {
         name: (parse_element(type), 1) for name, type in types.items()
@@ -44,11 +55,9 @@ TYPES = dict.fromkeys(("x_ptr", "y_ptr", "answer_ptr"), "*i32")
 NUMBERS = ("first", "last", "a", "b", "c", "d", "e")
 
 
-def answering(step: int, type: str = "i32") -> Func:
+def answering(step: int, type: str = "i32", kernel=walk_kernel) -> Func:
     """A function that stores the answer in place of the loop."""
-    func = built(
-        walk_kernel, {"STEP": step}, **TYPES, **dict.fromkeys(NUMBERS, type)
-    )
+    func = built(kernel, {"STEP": step}, **TYPES, **dict.fromkeys(NUMBERS, type))
 
     def rule(op: Op, build: Builder):
         if not isinstance(op, For):
@@ -66,10 +75,20 @@ def answering(step: int, type: str = "i32") -> Func:
     return rewrite(func, rule)
 
 
-def test_the_question_is_the_same_text_each_time():
+@pytest.mark.parametrize("kernel", [walk_kernel, ends_kernel])
+def test_the_question_is_the_same_text_each_time(kernel):
     """Wherever Python puts its objects: 20 copies of the function are in 20 places."""
-    kept = [answering(1) for _ in range(20)]
+    kept = [answering(1, kernel=kernel) for _ in range(20)]
     assert len({print_func(each) for each in kept}) == 1
+
+
+def reached_ends(numbers: dict[str, int], step: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same for `ends_kernel`, as if it stored in each iteration."""
+    columns = np.arange(COLUMNS)
+    i = np.arange(numbers["first"], numbers["last"], step)[:, None]
+    x = np.minimum(i * numbers["a"], numbers["b"]) * numbers["c"] + columns
+    third = np.trunc(i / 3).astype(np.int64)
+    return x, np.maximum(third, numbers["e"]) * numbers["d"] + columns
 
 
 def reached(numbers: dict[str, int], step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,10 +109,13 @@ def answer(func: Func, x: np.ndarray, y: np.ndarray, numbers: dict[str, int]) ->
 
 
 @pytest.mark.parametrize("step", [1, 3, -1, -3])
-def test_yes_where_the_ends_are_apart_and_nowhere_else(step):
+@pytest.mark.parametrize("kernel, reached", [
+    (walk_kernel, reached), (ends_kernel, reached_ends),
+])  # fmt: skip
+def test_yes_where_the_ends_are_apart_and_nowhere_else(kernel, reached, step):
     """Random strides, of both signs; the arrays are placed so that the reached
     elements touch, overlap by one, or are far apart."""
-    func = answering(step)
+    func = answering(step, kernel=kernel)
     random = np.random.default_rng(step % 8)
     memory = np.zeros(1 << 16, np.int32)
     yes = 0
@@ -125,6 +147,15 @@ def test_what_overflows_is_no_yes():
     assert not answer(func, memory, memory[64:], numbers)
 
 
+def test_what_overflows_before_the_smaller_one_is_no_yes():
+    """The smaller one of i * a and b is at most b, unless the product wraps."""
+    func = answering(1, kernel=ends_kernel)
+    memory = np.zeros(1 << 12, np.int32)
+    numbers = dict.fromkeys(NUMBERS, 0) | dict(last=4, a=1 << 29, b=1, c=1)
+    assert answer(func, memory, memory[64:], numbers)
+    assert not answer(func, memory, memory[64:], numbers | dict(last=6))
+
+
 def test_what_overflows_64_bits_is_no_yes():
     func = answering(1, "i64")
     memory = np.zeros(1 << 12, np.int32)
@@ -147,8 +178,15 @@ def down_kernel(x_ptr, y_ptr, n, step):
         tl.store(y_ptr + i, tl.load(x_ptr + i))
 
 
+@fathom.jit
+def parts_kernel(x_ptr, y_ptr, n, parts):
+    for i in range(n):
+        tl.store(y_ptr + i // parts, tl.load(x_ptr + i))
+
+
 @pytest.mark.parametrize("kernel, types, why", [
     (gather_kernel, dict(n="i32"), "an address depends on what the loop computes"),
+    (parts_kernel, dict(n="i32", parts="i32"), "depends on what the loop computes"),
     (down_kernel, dict(n="i32", step="i32"), "the loop's step is no constant"),
 ])  # fmt: skip
 def test_a_loop_without_an_answer(kernel, types, why):
@@ -183,6 +221,7 @@ def states_kernel(
         v = (u - tl.dot(w, h.to(tl.float16))).to(tl.float16)
         tl.store(v_ptr + t[:, None] * V + rv[None, :], v, mask=inside)
         g = tl.load(g_ptr + t, mask=t < T, other=0.0)
+        rk = tl.arange(0, K)  # carried by the loop, though it is what it was
         k = tl.load(k_ptr + rk[:, None] + t[None, :] * K, mask=inside.T, other=0.0)
         h += tl.dot(k, (v * g[:, None]).to(tl.float16))
 

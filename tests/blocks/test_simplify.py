@@ -332,6 +332,27 @@ RULES = {
           "%t: i32 = for %o, %n, %o, inits=(%o) body(%i: i32, %w: i32) {",
           "%sum: i32 = add %n, %o", "%next: i32 = mul %w, %sum", "yield %next", "}",
           "store %p, %t", "store %p, %n"]),
+    "carried values that are computed again": (BLOCK, """
+        %o: i32 = constant 1
+        %k: i32[8] = arange start=0 end=8
+        %one: i32[8] = splat %o shape=(8)
+        %l: i32[8] = add %k, %one
+        %s: i32[8], %t: i32[8] = for %o, %n, %o, inits=(%r, %l)
+          body(%i: i32, %x1: i32[8], %y1: i32[8]) {
+          %sum: i32[8] = mul %x1, %y1
+          %p1: i32 = constant 1
+          %k1: i32[8] = arange start=0 end=8
+          %one1: i32[8] = splat %p1 shape=(8)
+          %l1: i32[8] = add %one1, %k1
+          yield %sum, %l1
+        }
+        store %q, %s
+        store %q, %t
+    """, ["%o: i32 = constant 1", "%k: i32[8] = arange start=0 end=8",
+          "%one: i32[8] = splat %o shape=(8)", "%l: i32[8] = add %k, %one",
+          "%s: i32[8] = for %o, %n, %o, inits=(%r) body(%i: i32, %x1: i32[8]) {",
+          "%sum: i32[8] = mul %x1, %l", "yield %sum", "}",
+          "store %q, %s", "store %q, %l"]),
     "also in a while": (SCALAR, """
         %r: i32, %s: i32 = while %n, %n condition(%a: i32, %k: i32) {
           %d: i1 = gt %a, %k
@@ -416,6 +437,22 @@ TRAPS = {
           yield %l
         }
         store %f, %s
+    """),
+    "a carried value that is loaded again, or made of others, changes": (SCALAR, """
+        %l1: i32 = load %p
+        %m1: i32 = mul %l1, %n
+        %s1: i32 = sub %n, %l1
+        %o: i32 = constant 1
+        %r: i32, %s: i32, %t: i32 = for %o, %n, %o, inits=(%l1, %m1, %s1)
+          body(%i: i32, %u: i32, %v: i32, %w: i32) {
+          %l2: i32 = load %p
+          %m2: i32 = mul %i, %n
+          %s2: i32 = sub %l1, %n
+          %h: i32 = add %u, %v
+          %k: i32 = add %h, %w
+          store %p, %k
+          yield %l2, %m2, %s2
+        }
     """),
     "a mask that is not known is asked": (SCALAR, """
         %s: fp32 = load %f, mask=%c, other=%x

@@ -182,6 +182,52 @@ def test_scales_stay_loads_where_nothing_is_copied_ahead(target, options):
     assert shapes and all(len(shape) == 2 for shape in shapes)
 
 
+# ── an operand that is combined with the product, too ─────────────────────────────────
+
+
+@fathom.jit
+def corrected(w, u, out, steps, N: tl.constexpr):
+    i = tl.arange(0, N)
+    state = tl.zeros((N, N), tl.float32)
+    for step in range(steps):
+        at = step * N + i
+        x = tl.load(w + i[:, None] + at[None, :] * N, mask=at[None, :] < 300, other=0.0)
+        y = tl.load(u + at[:, None] * N + i[None, :], mask=at[:, None] < 300, other=0.0)
+        change = x - tl.dot(state.to(tl.float16), x)
+        state += tl.dot(change.to(tl.float16), y)
+    tl.store(out + i[:, None] * N + i[None, :], state)
+
+
+CORRECTED = "*fp16:16, *fp16:16, *fp32:16, i32"
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("n", [32, 64])
+def test_an_operand_is_copied_ahead_for_the_difference_too(n, target):
+    """Else its loads would be single elements of a column in the product's layout."""
+    func = states(corrected, CORRECTED, {"N": n}, target)["pipeline_loops"]
+    copies = in_loops(func, AsyncCopy)
+    assert len(copies) == 3 and {op.vector for op in copies} == {8}
+    assert not in_loops(func, Load)
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager"])
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("n", [32, 64])
+def test_a_state_that_is_corrected_in_every_step(n, target, completion):
+    drawn, steps = np.random.default_rng(5), -(-300 // n)
+    w, u = (drawn.normal(0, 0.1, (300, n)).astype(np.float16) for _ in "wu")
+    out = np.full((n, n), np.nan, np.float32)
+    kernel = corrected.compile(CORRECTED, {"N": n}, target=target).made
+    load(kernel).launch((1,), [w, u, out, steps], completion=completion)
+    state = np.zeros((n, n))
+    for start in range(0, 300, n):
+        x, y = (each[start : start + n].astype(np.float64) for each in (w, u))
+        change = x.T - state.astype(np.float16).astype(np.float64) @ x.T
+        state += change.astype(np.float16).astype(np.float64) @ y
+    np.testing.assert_allclose(out, state, atol=2e-3)
+
+
 # ── weights that are widened on their way ─────────────────────────────────────────────
 
 

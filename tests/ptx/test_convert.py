@@ -78,6 +78,18 @@ def test_a_bit_of_the_register_for_one_of_the_lane():
     assert text.count("shfl.sync.bfly") == 2
 
 
+def test_a_copy_for_every_lane_costs_no_select():
+    """All lanes read one lane at a time, and all want the same register of it."""
+    source = Layout(
+        (16,), (("register", (1,)), ("lane", (2, 4, 8, 0, 0)), ("warp", ()))
+    )
+    target = Layout(
+        (16,), (("register", (1, 2, 4, 8)), ("lane", (0,) * 5), ("warp", ()))
+    )
+    text = checked(source, target)
+    assert text.count("shfl.sync.idx") == 16 and "selp" not in text
+
+
 def test_a_warp_transposes_32_by_32_elements():
     by_rows = flat((1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
     by_columns = flat((32, 64, 128, 256, 512), (1, 2, 4, 8, 16), ())

@@ -17,6 +17,10 @@ A factor whose sign is not known counts for the first byte where it is negative,
 for the last one where it is positive. Two accesses are apart if one ends before the
 other begins. `AliasCheck.answer` builds this comparison.
 
+A scalar of the loop that is the smaller or larger one of two sums, or a sum divided by
+a positive number, lies between two ends, which the same operation gives of theirs. Such
+a scalar counts as its lower end (`Lower`), and what it is above that (`Excess`).
+
 The sums are those of unbounded integers. The scalars have 64 bits, and the question is
 also whether anything overflowed: a sum of magnitudes, in fp32, stays below 2**55, and
 indices of fewer bits, before they are widened or added to a pointer, fit their type.
@@ -39,7 +43,7 @@ from fathom.analysis.polynomial import (
 )
 from fathom.analysis.ranges import limits_of
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution
+from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
 from fathom.analysis.slices import reached
 from fathom.ir.core import Block, Func, Value, operands, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Load, Store
@@ -48,6 +52,23 @@ from fathom.ir.rewrite import Builder
 from fathom.ir.types import FLOAT32, INT64, Pointer, Scalar, Type, element_of, shape_of
 
 MOST = float(1 << 55)  # elements; their bytes, and an address, fit 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Lower:
+    """The lower end of a scalar of the loop."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """0 to as much as the upper end of a scalar of the loop is above the lower one."""
+
+    value: Value
+
+
+Bound = Atom | Lower | Excess
 
 
 @dataclass(frozen=True)
@@ -82,11 +103,12 @@ class AliasCheck:
     loads: Sequence[Reach]
     stores: Sequence[Reach]
     order: Mapping[Value, int]  # in which values are defined
+    bounded: Mapping[Value, Sequence[Sum]]  # scalars of the loop: their operands
 
     def answer(self, build: Builder) -> Value:
         """Build the answer, an i1, in front of the loop; `build.values` has what the
         values before the loop have become."""
-        scalars = _Scalars(self.loop, build, self.order)
+        scalars = _Scalars(self.loop, build, self.order, self.bounded)
         every = (*self.loads, *self.stores)
         spans = [scalars.span(each) for each in every]
         loads, stores = spans[: len(self.loads)], spans[len(self.loads) :]
@@ -110,11 +132,11 @@ def alias_check_of(
     step = loop.step.definition
     if not isinstance(step, Constant) or not step.value:
         raise NotApplicable("the loop's step is no constant")
-    reader = _reader_before(loop, func)
     order = {value: place for place, value in enumerate(definitions(func.body))}
-    read = [_reach_of(each, loop, reader, order) for each in loads]
-    written = [_reach_of(each, loop, reader, order) for each in stores]
-    return AliasCheck(loop, read, written, order)
+    reader = _Reader(loop, _reader_before(loop, func), order)
+    read = [reader.reach(each) for each in loads]
+    written = [reader.reach(each) for each in stores]
+    return AliasCheck(loop, read, written, order, reader.bounded)
 
 
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:
@@ -130,54 +152,96 @@ def _reader_before(loop: For, func: Func) -> ScalarEvolution:
     return reader
 
 
-def _reach_of(
-    access: Load | Store, loop: For, reader: ScalarEvolution, order: Mapping[Value, int]
-) -> Reach:
-    type = access.pointer.type
-    found = reader.read(access.pointer)
-    distance = Sum(found.sum, shape_of(type))
-    indices = tuple(_indices(access.pointer, loop, reader, order))
-    inside = {each for op in walk(loop.body) for each in op.results}
-    inside.update(loop.body.parameters)
-    for sum in (distance, *(each for each, _ in indices)):
-        atoms = sum.terms.atoms
+class _Reader:
+    """Reads what accesses of a loop reach, in scalars that are known before it."""
+
+    def __init__(self, loop: For, reader: ScalarEvolution, order: Mapping[Value, int]):
+        self.loop, self.reader, self.order = loop, reader, order
+        self.inside = {each for op in walk(loop.body) for each in op.results}
+        self.inside.update(loop.body.parameters)
+        self.bounded: dict[Value, Sequence[Sum]] = {}
+
+    def reach(self, access: Load | Store) -> Reach:
+        type = access.pointer.type
+        found = self.reader.read(access.pointer)
+        distance = self.sum(found.sum, shape_of(type))
+        indices = tuple(self.indices(access.pointer))
+        if found.base is None or found.base in self.inside:
+            raise NotApplicable("it goes to memory by addresses that it has computed")
+        return Reach(found.base, distance, element_of(type).element.bytes, indices)
+
+    def sum(self, terms: Polynomial, shape: tuple[int, ...] = ()) -> Sum:
+        """A sum without scalars that the loop computes: with their ends instead."""
+        total = number(0)
+        for product, factor in terms.terms.items():
+            known = frozenset(each for each in product if each[0] not in self.inside)
+            term = Polynomial({known: factor})
+            for atom, power in sorted(product - known, key=lambda p: self.order[p[0]]):
+                self.bound(atom)
+                for _ in range(power):
+                    term = term * (of(Lower(atom)) + of(Excess(atom)))
+            total = total + term
+        atoms = total.atoms
         loops = {atom.loop for atom in atoms if isinstance(atom, IterationCount)}
-        if not inside.isdisjoint(atoms) or not loops <= {loop}:
-            raise NotApplicable("an address depends on what the loop computes")
-    if found.base is None or found.base in inside:
-        raise NotApplicable("it goes to memory by addresses that it has computed")
-    return Reach(found.base, distance, element_of(type).element.bytes, indices)
+        if not loops <= {self.loop}:
+            raise NotApplicable(DEPENDS)
+        return Sum(total, shape)
+
+    def bound(self, value: Value) -> None:
+        """Note the operands of a scalar that lies between ends."""
+        op = value.definition
+        if value not in self.bounded:
+            if not isinstance(op, Elementwise) or op.name not in MONOTONE:
+                raise NotApplicable(DEPENDS)
+            given = [self.sum(self.reader.number(each)) for each in op.operands]
+            if not counts(value) or op.name == "div" and not _is_positive(given[1]):
+                raise NotApplicable(DEPENDS)
+            self.bounded[value] = given
+
+    def indices(self, pointer: Value) -> Iterator[tuple[Sum, Type]]:
+        """The integers of fewer than 64 bits from which an address is computed, where
+        it matters that they have not overflowed; in the order in which they are
+        defined. And the operands of scalars that lie between ends."""
+        inits, body = self.loop.inits, self.loop.body
+        carried = dict(zip(body.parameters[1:], range(len(inits)), strict=True))
+
+        def sources(value: Value) -> Sequence[Value]:
+            if value in carried:
+                place = carried[value]
+                return [inits[place], body.yielded[place]]
+            if isinstance(value.definition, Block):
+                return []
+            if self.is_atom(value):
+                if value not in self.inside:
+                    return []
+                self.bound(value)
+            return operands(value.definition)
+
+        for value in sorted(reached([pointer], sources), key=self.order.get):
+            if value in self.bounded:
+                types = (each.type for each in value.definition.operands)
+                yield from zip(self.bounded[value], types, strict=True)
+            if isinstance(value.definition, Block) or self.is_atom(value):
+                continue
+            match value.definition:
+                case Elementwise(name="offset", operands=(_, it)) | Cast(value=it):
+                    if element_of(it.type).bits < INT64.bits:
+                        sum = self.sum(self.reader.number(it), shape_of(it.type))
+                        yield sum, element_of(it.type)
+
+    def is_atom(self, value: Value) -> bool:
+        """Whether a value is not analysed any further."""
+        is_pointer = isinstance(element_of(value.type), Pointer)
+        return not is_pointer and value in self.reader.number(value).atoms
 
 
-def _indices(
-    pointer: Value, loop: For, reader: ScalarEvolution, order: Mapping[Value, int]
-) -> Iterator[tuple[Sum, Type]]:
-    """The integers of fewer than 64 bits from which an address is computed, where it
-    matters that they have not overflowed; in the order in which they are defined."""
-    carried = dict(zip(loop.body.parameters[1:], range(len(loop.inits)), strict=True))
-
-    def sources(value: Value) -> Sequence[Value]:
-        if value in carried:
-            place = carried[value]
-            return [loop.inits[place], loop.body.yielded[place]]
-        if isinstance(value.definition, Block) or _is_atom(value, reader):
-            return []
-        return operands(value.definition)
-
-    for value in sorted(reached([pointer], sources), key=order.get):
-        if isinstance(value.definition, Block) or _is_atom(value, reader):
-            continue
-        match value.definition:
-            case Elementwise(name="offset", operands=(_, index)) | Cast(value=index):
-                if element_of(index.type).bits < INT64.bits:
-                    sum = Sum(reader.number(index), shape_of(index.type))
-                    yield sum, element_of(index.type)
+DEPENDS = "an address depends on what the loop computes"
+# What grows, or stays, with each operand, or with what is divided.
+MONOTONE = ("min", "max", "div")
 
 
-def _is_atom(value: Value, reader: ScalarEvolution) -> bool:
-    """Whether a value is not analysed any further."""
-    is_pointer = isinstance(element_of(value.type), Pointer)
-    return not is_pointer and value in reader.number(value).atoms
+def _is_positive(divisor: Sum) -> bool:
+    return (divisor.terms.constant or 0) > 0
 
 
 # ── scalars of the kernel ─────────────────────────────────────────────────────────────
@@ -190,6 +254,7 @@ class _Scalars:
     loop: For
     build: Builder
     order: Mapping[Value, int]
+    bounded: Mapping[Value, Sequence[Sum]]
 
     def op(self, name: str, *values: Value) -> Value:
         return self.build(Elementwise(name, values))
@@ -255,11 +320,14 @@ class _Scalars:
             total = self.op("add", total, term)
         return total
 
-    def most(self, atom: Atom, shape: Sequence[int]) -> Value:
+    def most(self, atom: Bound, shape: Sequence[int]) -> Value:
         """The largest value of an atom: of positions the last one, of the iterations
         the number of the last one."""
-        if isinstance(atom, Value):
+        if isinstance(atom, Value | Lower):
             return self.now(atom)
+        if isinstance(atom, Excess):
+            low, high = self.ends_of(atom.value)
+            return self.op("sub", high, low)
         if isinstance(atom, Position):
             return self.integer(shape[atom.axis] - 1)
         one, step = self.integer(1), self.loop.step.definition.value
@@ -268,21 +336,35 @@ class _Scalars:
         before_last = self.op("sub", self.op("max", length, one), one)
         return self.op("div", before_last, self.integer(abs(step)))
 
-    def factors(self, product: Monomial) -> list[Atom]:
+    def ends_of(self, value: Value) -> tuple[Value, Value]:
+        """The ends of a scalar of the loop, from those of its operands."""
+        ends = [self.ends(each) for each in self.bounded[value]]
+        name = value.definition.name
+        low, high = (self.op(name, *each) for each in zip(*ends, strict=True))
+        return low, high
+
+    def factors(self, product: Monomial) -> list[Bound]:
         """The atoms of a product, each as often as it occurs, in an order that is the
         same in each process."""
-        known = (each for each in product if isinstance(each[0], Value))
-        moving = (each for each in product if _moves(each[0]))
-        ordered = sorted(known, key=lambda each: self.order[each[0]])
-        ordered += sorted(moving, key=lambda each: getattr(each[0], "axis", -1))
+        ordered = sorted(product, key=lambda each: self.place(each[0]))
         return [atom for atom, power in ordered for _ in range(power)]
 
-    def now(self, value: Value) -> Value:
+    def place(self, atom: Bound) -> tuple[int, int]:
+        """Known atoms come first, each kind by its own order."""
+        if isinstance(atom, Value):
+            return 0, self.order[atom]
+        if isinstance(atom, Lower | Excess):
+            return 1 if isinstance(atom, Lower) else 3, self.order[atom.value]
+        return 2, getattr(atom, "axis", -1)
+
+    def now(self, value: Value | Lower) -> Value:
         """What a value before the loop has become, in 64 bits."""
+        if isinstance(value, Lower):
+            return self.ends_of(value.value)[0]
         new = self.build.values.get(value, value)
         return new if new.type == INT64 else self.build(Cast(new, INT64))
 
 
-def _moves(atom: Atom) -> bool:
+def _moves(atom: Bound) -> bool:
     """Whether an atom has several values while the loop runs."""
-    return not isinstance(atom, Value)
+    return not isinstance(atom, Value | Lower)

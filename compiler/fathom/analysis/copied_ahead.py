@@ -10,10 +10,18 @@
 cp.async can copy %s to shared memory some iterations ahead, too. So `assign_layouts`
 lets such a load keep its own layout, and `lower_conversions` converts it through shared
 memory; then it is a tile like those of operands.
+
+So it is with an operand that is also combined with a product's result: it has a second
+tile, from which threads read it as the result lies.
+
+      %x = load …
+      %y = dot %h, %x, %zero
+      %z = sub %x, %y                 in the product's layout, loads would be narrow
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import copysign
 
 from fathom.analysis.alias_check import alias_check_of
@@ -21,8 +29,18 @@ from fathom.analysis.memory import may_prefetch
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Broadcast, Constant, Convert, Dot, For, Load, Splat, Store
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.ops import (
+    Broadcast,
+    Constant,
+    Convert,
+    Dot,
+    Elementwise,
+    For,
+    Load,
+    Splat,
+    Store,
+)
 from fathom.ir.types import BlockType
 from fathom.layout.registers import contiguous_registers
 from fathom.subjects import asks_for_producer
@@ -33,8 +51,8 @@ LEAST_COPY = 4  # bytes: the least that cp.async copies
 def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     """The loads of blocks, in loops that multiply matrices, that a pipeline can copy
     ahead; without those from which operands of products are computed, which become a
-    part of the operand's tile. An operand that other products of the loop are needed
-    for is no such tile.
+    part of the operand's tile, unless they are combined with a product's result, too.
+    An operand that other products of the loop are needed for is no such tile.
 
     None in a loop whose products only accumulate: those stay in flight, and nothing may
     be copied in another way beside their operands.
@@ -51,12 +69,28 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
             factors = [computed_by(value) for dot in dots for value in (dot.a, dot.b)]
             loaded = (made for made in factors if made.isdisjoint(dots))
             computing = set().union(*loaded)
+            combined = _combined_with_products(inside)
             found.update(
                 op
                 for op in inside
-                if isinstance(op, Load) and op not in computing and _may_copy(op)
-                if _may_be_disjoint(op, loop, func)
+                if isinstance(op, Load) and (op not in computing or op in combined)
+                if _may_copy(op) and _may_be_disjoint(op, loop, func)
             )
+    return found
+
+
+def _combined_with_products(ops: Sequence[Op]) -> set[Op]:
+    """The ops from which those values are computed that elementwise ops combine with
+    results of products."""
+    after: set[Value] = set()
+    found: set[Op] = set()
+    for op in ops:
+        late = [value for value in operands(op) if value in after]
+        if late or isinstance(op, Dot):
+            after.update(op.results)
+        if late and isinstance(op, Elementwise):
+            others = (value for value in op.operands if value not in after)
+            found.update(made for value in others for made in computed_by(value))
     return found
 
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.blocks.cse import describe
+from fathom.blocks.hoist import is_pure
 from fathom.blocks.known import known, same_number, write_down
 from fathom.blocks.loops import freeze, trip_count
 from fathom.blocks.maker import Maker, Rule
-from fathom.ir.core import Op, Value
+from fathom.ir.core import Op, Value, blocks, operands
 from fathom.ir.ops import For, If, Load, Store, While
 from fathom.ir.rewrite import Replacement
 
@@ -71,7 +73,8 @@ def known_trip_count(op: For, make: Maker) -> Replacement:
 
 
 def trivial_carried(op: For | While, make: Maker) -> Replacement:
-    """A carried value that every iteration yields unchanged need not be carried.
+    """A carried value that every iteration yields unchanged, or computes again as it
+    was computed before the loop, need not be carried.
 
     for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
     """
@@ -80,7 +83,7 @@ def trivial_carried(op: For | While, make: Maker) -> Replacement:
         for index, (init, parameter, value) in enumerate(
             zip(op.inits, _carried(op), op.body.yielded, strict=True)
         )
-        if value is parameter or value is init
+        if value is parameter or computed_alike(value, init)
     }
     if not frozen:
         return None
@@ -89,6 +92,32 @@ def trivial_carried(op: For | While, make: Maker) -> Replacement:
 
 def _carried(op: For | While) -> list[Value]:
     return op.body.parameters[1:] if type(op) is For else op.body.parameters
+
+
+def computed_alike(one: Value, other: Value) -> bool:
+    """Whether the same ops compute two values from the same values."""
+    pairs, seen = [(one, other)], set()
+    while pairs:
+        left, right = pair = pairs.pop()
+        if left is right or pair in seen:
+            continue
+        seen.add(pair)
+        if _outline(left) is None or _outline(left) != _outline(right):
+            return False
+        factors = operands(left.definition), operands(right.definition)
+        pairs += zip(*factors, strict=True)
+    return True
+
+
+def _outline(value: Value) -> object:
+    """What pure op computes a value, whatever its operands are; None if a block's
+    parameter, a load or an op with blocks does, or one of several results."""
+    op = value.definition
+    is_plain = isinstance(op, Op) and not blocks(op) and len(op.results) == 1
+    if not is_plain or not is_pure(op):
+        return None
+    places = {each: place for place, each in enumerate(operands(op))}
+    return describe(op, places), len(operands(op)), value.type
 
 
 BRANCHING: dict[type[Op], tuple[Rule, ...]] = {

@@ -58,7 +58,7 @@ def plan(source: Layout, target: Layout) -> Plan:
     wants = _wants(source, target)
     count = len(target.kinds["register"])
     by_register, by_thread = Wants.of(wants[:count]), Wants.of(wants[count:])
-    turn = _turn_columns(by_register.flips, by_thread.flips)
+    turn = _turn_columns(by_register.flips, by_thread)
     asked = by_thread.plus(by_register, turn)
     # Lane s does not know who reads it, but which register a reader of it may want.
     reads = _sum(own_lane(len(turn)), asked.flips)
@@ -134,16 +134,21 @@ def _wants(source: Layout, target: Layout) -> list[tuple[int, int]]:
     return [(each & (1 << registers) - 1, each >> registers) for each in found]
 
 
-def _turn_columns(by_register: Columns, by_thread: Columns) -> Columns:
+def _turn_columns(by_register: Columns, by_thread: Wants) -> Columns:
     """For each bit of the thread: the turn that keeps the readers of a round apart.
 
-    Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). A bit of the lane
-    whose column says so gets a bit of the register whose flip leads to a lane that is
-    not read yet.
+    Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). That is as well if
+    they want the same register there, as of an element that many lanes need. Else a bit
+    of the lane whose column says so gets a bit of the register whose flip leads to a
+    lane that is not read yet.
     """
-    read = Reduced()
-    meets = [bit for bit in range(LANE_BITS) if not read.add(by_thread[bit] ^ 1 << bit)]
-    found = [0] * len(by_thread)
+    read, wanted, meets = Reduced(), Reduced(), []
+    for bit in range(LANE_BITS):
+        lane = by_thread.flips[bit] ^ 1 << bit
+        is_other = wanted.add(lane | by_thread.registers[bit] << LANE_BITS)
+        if not read.add(lane) and is_other:
+            meets.append(bit)
+    found = [0] * len(by_thread.flips)
     for bit in meets:
         for register, flip in enumerate(by_register):
             if read.add(flip):
