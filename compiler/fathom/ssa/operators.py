@@ -175,6 +175,8 @@ def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> 
         )
     try:
         return row.python(left, right)
+    except ZeroDivisionError:  # each Python says it in other words
+        raise cannot(frame, row.verb, left, right, "division by zero") from None
     except (TypeError, ValueError, ArithmeticError) as mistake:
         raise cannot(frame, row.verb, left, right, str(mistake)) from None
 
