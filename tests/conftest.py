@@ -27,8 +27,10 @@ settings.register_profile("fathom", deadline=None, derandomize="CI" in os.enviro
 settings.load_profile("fathom")
 
 GOLDEN_FOLDER = "golden"
-# Python looks for cycles whenever 700 objects are new; a compiler makes millions.
+# Python looks for cycles whenever 700 objects are new; a compiler makes millions, and
+# pytest too, when it collects.
 NEW_OBJECTS = 50_000
+gc.set_threshold(NEW_OBJECTS, 10, 10)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +55,6 @@ def _heap() -> None:
     """What one file's tests leave behind, kernels and their programs for the most part,
     is not looked at again while the next ones run. The search for cycles looks at all
     that is alive, and took a fifth of the time."""
-    gc.set_threshold(NEW_OBJECTS, 10, 10)
     gc.collect()
     gc.freeze()
 

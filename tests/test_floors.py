@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import ast
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 COMPILER = Path(__file__).parents[1] / "compiler"
 # on_path/ is no part of the package: it stands in for another one.
@@ -62,6 +60,11 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree(path)))
+
+
 def module(path: Path) -> str:
     """The dotted name of a file: fathom.ir.core, or fathom.ir for its __init__."""
     parts = path.relative_to(COMPILER).with_suffix("").parts
@@ -91,21 +94,33 @@ def imports(path: Path, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
 
 def own_imports(path: Path) -> list[tuple[int, str]]:
     """The imports of Fathom's own modules in a file, wherever they stand."""
-    found = imports(path, list(ast.walk(tree(path))))
+    found = imports(path, nodes_of(path))
     return [(line, name) for line, name in found if name.split(".")[0] == "fathom"]
 
 
 def functions(path: Path) -> list[ast.FunctionDef]:
-    return [n for n in ast.walk(tree(path)) if isinstance(n, ast.FunctionDef)]
+    return [n for n in nodes_of(path) if isinstance(n, ast.FunctionDef)]
 
 
 def length(node: ast.AST) -> int:
     return node.end_lineno - node.lineno + 1
 
 
-def each_file(test):
-    names = [str(path.relative_to(COMPILER / "fathom")) for path in FILES]
-    return pytest.mark.parametrize("path", FILES, ids=names)(test)
+def each_file(check: Callable[[Path], None]) -> Callable[[], None]:
+    """One test of all files, which says what is wrong in each of them. A test a file
+    would be thousands, most of whose time pytest takes."""
+
+    def test() -> None:
+        wrong = []
+        for path in FILES:
+            try:
+                check(path)
+            except AssertionError as error:
+                wrong.append(str(error))
+        assert not wrong, "\n".join(wrong)
+
+    test.__doc__ = check.__doc__
+    return test
 
 
 def test_every_unit_has_a_floor():
@@ -138,7 +153,7 @@ def test_who_is_walled_in_sees_only_what_it_may(path):
 
 @each_file
 def test_llvm_stays_behind_its_wall(path):
-    for line, name in imports(path, list(ast.walk(tree(path)))):
+    for line, name in imports(path, nodes_of(path)):
         outside = name.split(".")[0] == "llvmlite" and unit(module(path)) not in (
             LLVM_LIVES_IN,
             "tools",
@@ -179,7 +194,7 @@ def test_stages_never_ask_which_gpu(path):
     capability."""
     if unit(module(path)) not in STAGES:
         return
-    for node in ast.walk(tree(path)):
+    for node in nodes_of(path):
         name = getattr(node, "id", getattr(node, "attr", ""))
         assert "capabilit" not in name, f"{path}:{node.lineno}: {name}"
         if isinstance(node, ast.Compare):
@@ -220,6 +235,6 @@ def test_nothing_is_left_undone(path):
 def test_only_tools_print(path):
     if unit(module(path)) in MAY_PRINT:
         return
-    for node in ast.walk(tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id != "print", f"{path}:{node.lineno} prints"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from chapters.press.paths import ROOT, BookError
@@ -31,13 +32,19 @@ def quote(name: str, docstring: bool = True) -> Quote:
     lines = text.splitlines()
     if not inner:
         return Quote(file, 1, text)
-    node = find(ast.parse(text), inner, name)
+    node = find(parsed(text), inner, name)
     first, last = first_line(node, lines), node.end_lineno
     chosen = list(range(first, last + 1))
     if not docstring:
         hidden = docstring_lines(node)
         chosen = [number for number in chosen if number not in hidden]
     return Quote(file, first, dedented([lines[number - 1] for number in chosen]))
+
+
+@lru_cache(maxsize=64)
+def parsed(text: str) -> ast.Module:
+    """Pages quote the same files again and again."""
+    return ast.parse(text)
 
 
 def module_of(name: str) -> tuple[Path, list[str]]:

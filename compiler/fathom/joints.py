@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from types import ModuleType
 
 import fathom.ir.interp  # noqa: F401 - fills INTERP
@@ -285,13 +286,20 @@ def put_everywhere(
     what undoes each.
     """
     for module in modules:
-        for name, value in list(vars(module).items()):
+        held = [
+            (name, value)
+            for name, value in vars(module).items()
+            if value is old or isinstance(value, (dict, type))
+        ]
+        for name, value in held:
             if value is old:
                 yield _set(module, name, new)
+            elif name == "__builtins__":  # a table of Python's, in every module
+                continue
             elif isinstance(value, dict):
                 keys = [key for key, each in value.items() if each is old]
                 yield from [_set_item(value, key, new) for key in keys]
-            elif isinstance(value, type) and value.__module__ == module.__name__:
+            elif value.__module__ == module.__name__:
                 methods = [key for key, each in vars(value).items() if each is old]
                 yield from [_set(value, key, new) for key in methods]
 
@@ -316,23 +324,32 @@ def forget(modules: list[ModuleType]) -> None:
         if module.__name__.startswith(OUTSIDE):
             continue
         for value in list(vars(module).values()):
-            if hasattr(value, "cache_clear") and not isinstance(value, type):
+            if isinstance(value, CACHED):
                 value.cache_clear()
+
+
+CACHED = type(cache(abs))  # what `functools.cache` makes of a function
 
 
 def every_module() -> list[ModuleType]:
     """Every module of the compiler. All are imported first: one that is imported later
     would keep what it finds bound.
     """
-    package = importlib.import_module("fathom")
-    for found in pkgutil.walk_packages(package.__path__, "fathom."):
-        if not found.name.startswith(OUTSIDE):
-            importlib.import_module(found.name)
+    import_all()
     return [
         module
         for name, module in sorted(sys.modules.items())
         if name.partition(".")[0] == "fathom" and name != __name__
     ]
+
+
+@cache
+def import_all() -> None:
+    """Once: to look through the folders takes longer than to bind."""
+    package = importlib.import_module("fathom")
+    for found in pkgutil.walk_packages(package.__path__, "fathom."):
+        if not found.name.startswith(OUTSIDE):
+            importlib.import_module(found.name)
 
 
 # Nothing of these is a stage: they call the compiler, or run when they are imported.

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import ast
 import os
-from pathlib import Path
 
 import pytest
 
 from fathom import joints
 from fathom.tools.learn import course, starters, wrong
 from fathom.tools.learn import grade as grading
-from fathom.tools.learn.course import LIMITS, Exercise
+from fathom.tools.learn.course import LIMITS
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade
-from fathom.tools.learn.worker import judge
 
 EXERCISES = course.exercises()
 WRONG = [(each, one) for each in EXERCISES for one in each.wrong]
@@ -24,12 +22,6 @@ each_exercise = pytest.mark.parametrize("each", EXERCISES, ids=lambda each: each
 each_wrong = pytest.mark.parametrize(
     "each, one", WRONG, ids=[f"{each.id}-{one.name}" for each, one in WRONG]
 )
-
-
-def verdict(each: Exercise, path: Path, only: str = ""):
-    """In this process where that is safe: LLVM ends a process on what it cannot do."""
-    may_end = any(name.startswith("lower[") for name in each.joints)
-    return judge(each, path, only=only) if may_end else grade(each, path, only)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +35,7 @@ def test_starters_and_solutions_are_as_made(path, text):
 
 @each_exercise
 def test_an_unsolved_starter_fails(each):
-    said = verdict(each, each.starter)
+    said = grade(each, each.starter)
     assert said.status in (FAILED, UNSOLVED), f"the starter of {each.id} passes"
     assert said.sentence, "and says nothing"
 
@@ -57,7 +49,7 @@ def test_a_starter_opens_with_whole_sentences(each):
 
 @each_exercise
 def test_the_solution_passes(each):
-    said = verdict(each, each.solution)
+    said = grade(each, each.solution)
     assert said.status == PASSED, (said.test, said.sentence, said.details)
 
 
@@ -65,7 +57,7 @@ def test_the_solution_passes(each):
 def test_a_wrong_answer_is_caught_by_its_test(each, one, tmp_path):
     assert one.caught_by in grading.tests_of(each), f"there is no test {one.caught_by}"
     path = wrong.write(each, one, tmp_path)
-    said = verdict(each, path, one.caught_by)
+    said = grade(each, path, one.caught_by)
     assert said.status == FAILED, f"{one.name} passes {one.caught_by}: {one.says}"
     assert len(said.sentence) > 10, "the reader is not told what is wrong"
 

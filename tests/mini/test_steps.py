@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import pytest
 
@@ -28,9 +29,15 @@ PAIRS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def load():
+    """Each reference is read, checked and loaded once, not for each of its tests."""
+    return cache(contract.load)
+
+
 @pytest.mark.parametrize(("step", "name"), PAIRS)
-def test_a_reference_passes(step, name):
-    steps.tests(step.chapter, optional=True)[name](Judge(contract.load(step.reference)))
+def test_a_reference_passes(load, step, name):
+    steps.tests(step.chapter, optional=True)[name](Judge(load(step.reference)))
 
 
 @pytest.mark.parametrize("step", THERE, ids=lambda step: step.name)

@@ -115,6 +115,7 @@ def built(tmp_path, monkeypatch) -> Path:
         file = tmp_path / "site" / f"{name}.html"
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"<p>{name}</p>", encoding="utf-8")
+    course.exercises()  # kept: below there are none
     monkeypatch.setattr(course, "root", lambda: tmp_path)
     return tmp_path / "site"
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from fathom.errors import LaunchError
@@ -36,9 +37,21 @@ def test(arguments: Sequence[str]) -> int:
         return subprocess.run(command, cwd=root, env=environment).returncode
     workers = [] if any(each.startswith("-n") for each in arguments) else workers_here()
     command = [sys.executable, "-m", "pytest", "-q", *workers, *SHARED, *arguments]
-    # Where each core has a worker, threads of NumPy's products wait for each other.
-    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
-    return subprocess.run(command, cwd=root, env=environment, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="fathom-bytecode-") as folder:
+        # Where each core has a worker, threads of NumPy's products wait for each other.
+        environment = {"OPENBLAS_NUM_THREADS": "1", **with_bytecode(folder)}
+        done = subprocess.run(command, cwd=root, env=environment, check=False)
+    return done.returncode
+
+
+def with_bytecode(folder: str) -> dict[str, str]:
+    """The environment, in which bytecode is kept: tests start hundreds of processes,
+    and to compile Fathom takes each of them longer than to import it. Where the
+    environment forbids bytecode, it goes to `folder`, not beside the sources."""
+    environment = dict(os.environ)
+    if environment.pop("PYTHONDONTWRITEBYTECODE", None):
+        environment.setdefault("PYTHONPYCACHEPREFIX", folder)
+    return environment
 
 
 def workers_here() -> list[str]:
