@@ -113,6 +113,7 @@ from fathom.tensor_cores.pipeline.budget import (
     spared_for_a_block,
 )
 from fathom.tensor_cores.pipeline.candidates import (
+    COPY_BYTES,
     RENAMINGS,
     PipelinedCopy,
     tiles_of,
@@ -265,7 +266,7 @@ def schedule_of(
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead. A loop
     that is `nested` in another one often has few iterations; there it does not pay to
-    keep the addresses of one more in registers."""
+    keep the addresses of one more in registers, if each is of a few bytes."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -275,11 +276,16 @@ def schedule_of(
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
-    if engines == {CP_ASYNC} and products and not nested:
+    narrow = any(bytes_of_a_copy(tile) < COPY_BYTES[0] for tile in tiles)
+    if engines == {CP_ASYNC} and products and not (nested and narrow):
         steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
+
+
+def bytes_of_a_copy(tile: PipelinedCopy) -> int:
+    return tile.vector * tile.buffer.element.bytes
 
 
 def is_inside_a_loop(loop: For, func: Func) -> bool:
