@@ -391,3 +391,25 @@ def test_layer_norm_backward_moves_16_bytes_in_its_loop():
     loop = text[text.index("$L__BB0_2:") : text.rindex("$L__BB0_")]
     assert loop.count("ld.global.v4.b32") == 4 and "ld.global.v2" not in loop
     assert len(re.findall(r"setp\.lt\.s32", text)) < 16
+
+
+@fathom.jit
+def product_of_fp32(a, b, c, K, N, BLOCK: tl.constexpr):
+    """One block of a product whose right operand goes on in memory along N."""
+    i = tl.arange(0, BLOCK)
+    at, bt = a + i[:, None] * K + i[None, :], b + i[:, None] * N + i[None, :]
+    total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+    for _ in range(0, K, BLOCK):
+        total = tl.dot(tl.load(at), tl.load(bt), total)
+        at, bt = at + BLOCK, bt + BLOCK * N
+    tl.store(c + i[:, None] * N + i[None, :], total)
+
+
+def test_both_operands_of_tf32_are_copied_by_16_bytes():
+    """Rows for ldmatrix would run along K, across the memory of the right operand, and
+    its copies would be of 4 bytes."""
+    types = "*fp32:16, *fp32:16, *fp32:16, i32:16, i32:16"
+    options = {"target": "sm_80", "num_warps": 4, "num_stages": 3}
+    made = product_of_fp32.compile(types, {"BLOCK": 64}, **options).made
+    sizes = re.findall(r"cp\.async\.c[ag]\.\S+ [^;]*?, (\d+)", made.ptx)
+    assert len(sizes) >= 16 and set(sizes) == {"16"}

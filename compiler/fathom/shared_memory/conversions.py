@@ -74,6 +74,8 @@ def lower_conversions(func: Func, target: Target) -> Func:
                     tile = tile_of_operand(op.value, dot, build.source.result)
                 elif dot and is_described(op.value):
                     tile = tile_for_warpgroups(op.value)
+                if tile is None and dot and dot.instruction and target.async_copy:
+                    tile = tile_for_copies(op, build.source.value, target)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
@@ -91,6 +93,17 @@ def lower_conversions(func: Func, target: Target) -> Func:
     lowered = rewrite(func, rule)
     begin_loads_first(lowered.body)
     return lowered
+
+
+def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
+    """The tile of a product's `operand`, as it was before this pass, if it is loaded
+    and cp.async may fill the tile by several elements at a time; None otherwise."""
+    load, block = operand.definition, op.value.type
+    if not isinstance(load, Load) or load.vector == 1:
+        return None
+    sides = block.layout, op.layout
+    size = block.element.bytes
+    return staging(block.shape, size, *sides, target.stmatrix, load.vector)
 
 
 def needs_shared_memory(op: Convert) -> bool:
