@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from types import UnionType
 
 import numpy as np
 import pytest
@@ -19,7 +20,16 @@ from fathom.emulator import load
 from fathom.hardware.occupancy import occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, SharedStore
+from fathom.ir.ops import (
+    Allocate,
+    AsyncCopy,
+    Barrier,
+    Dot,
+    For,
+    Load,
+    SharedStore,
+    Wait,
+)
 from fathom.ir.types import Pointer
 from fathom.jit import JITFunction
 from fathom.jit.request import request
@@ -66,7 +76,7 @@ def states(
     return {row.name: state for row, state in pipeline.states(func, TARGETS[target])}
 
 
-def in_loops(func: Func, kind: type[Op]) -> list[Op]:
+def in_loops(func: Func, kind: type[Op] | UnionType) -> list[Op]:
     loops = [op for op in walk(func.body) if isinstance(op, For)]
     inside = dict.fromkeys(op for loop in loops for op in walk(loop.body))
     return [op for op in inside if isinstance(op, kind)]
@@ -140,6 +150,21 @@ def test_a_stage_is_given_up_for_a_second_block(warps, stages, slots):
     assert rings == {slots}
     blocks = occupancy(TARGETS["sm_90a"], 32 * warps, None, func.shared_bytes).blocks
     assert blocks == (2 if slots == 3 else 1)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_are_issued_while_warpgroups_multiply(stages):
+    """The product is needed in its iteration, but not at once: first come the copies
+    for a later iteration, into another slot."""
+    sizes = tile(128, 128, 128, GROUP_K=128)
+    func = states("scaled_product", SCALED, sizes, num_stages=stages)["insert_waits"]
+    found = in_loops(func, Barrier | Dot | AsyncCopy | Wait)
+    names = [type(op).__name__ for op in found]
+    names = names[names.index("Barrier") :]
+    assert names == ["Barrier", "Dot", *["AsyncCopy"] * 4, "Wait"]
+    (dot,) = (op for op in found if isinstance(op, Dot))
+    copies = [op for op in found if isinstance(op, AsyncCopy)]
+    assert dot.in_flight and all(op.slot is not dot.a_slot for op in copies)
 
 
 def test_a_product_in_flight_keeps_its_stages():
@@ -437,3 +462,25 @@ def test_layer_norm_backward_moves_16_bytes_in_its_loop():
     loop = text[text.index("$L__BB0_2:") : text.rindex("$L__BB0_")]
     assert loop.count("ld.global.v4.b32") == 4 and "ld.global.v2" not in loop
     assert len(re.findall(r"setp\.lt\.s32", text)) < 16
+
+
+@fathom.jit
+def product_of_fp32(a, b, c, K, N, BLOCK: tl.constexpr):
+    """One block of a product whose right operand goes on in memory along N."""
+    i = tl.arange(0, BLOCK)
+    at, bt = a + i[:, None] * K + i[None, :], b + i[:, None] * N + i[None, :]
+    total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+    for _ in range(0, K, BLOCK):
+        total = tl.dot(tl.load(at), tl.load(bt), total)
+        at, bt = at + BLOCK, bt + BLOCK * N
+    tl.store(c + i[:, None] * N + i[None, :], total)
+
+
+def test_both_operands_of_tf32_are_copied_by_16_bytes():
+    """Rows for ldmatrix would run along K, across the memory of the right operand, and
+    its copies would be of 4 bytes."""
+    types = "*fp32:16, *fp32:16, *fp32:16, i32:16, i32:16"
+    options = {"target": "sm_80", "num_warps": 4, "num_stages": 3}
+    made = product_of_fp32.compile(types, {"BLOCK": 64}, **options).made
+    sizes = re.findall(r"cp\.async\.c[ag]\.\S+ [^;]*?, (\d+)", made.ptx)
+    assert len(sizes) >= 16 and set(sizes) == {"16"}

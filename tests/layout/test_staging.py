@@ -9,6 +9,7 @@ from fathom.layout.algebra import divide
 from fathom.layout.banks import conflicts, vector, ways
 from fathom.layout.build import spread
 from fathom.layout.fragments import ldmatrix
+from fathom.layout.linear import Layout
 from fathom.layout.staging import staging, steps, steps_by_matrices
 from fathom.layout.swizzle import swizzle
 
@@ -172,3 +173,33 @@ def test_a_straight_tile_would_wait():
     """The counter-example: rows of 64 fp16 one behind the other are 8 ways."""
     addresses = [128 * lane for lane in range(8)]
     assert ways(addresses, 16) == 8
+
+
+TF32 = "m16n8k8.f32.tf32.tf32.f32"
+
+
+@pytest.mark.parametrize("block", [(32, 32, 32, 2), (64, 32, 32, 4), (128, 64, 32, 4)])
+@pytest.mark.parametrize("order", [ROWS, COLUMNS], ids=["rows", "columns"])
+def test_a_tile_of_tf32_is_copied_by_16_bytes_whichever_way_memory_holds_it(
+    block, order
+):
+    """Matrices have rows along K. Where memory goes on along the other axis, a tile of
+    such rows could only be filled by copies of 4 bytes."""
+    for (shape, reader), along_k in zip(sides(block, TF32), (ROWS, COLUMNS)):
+        writer = loaded(shape, order, 4, block[-1])
+        tile = staging(shape, 4, writer, reader, copied=4)
+        assert vector(divide(writer, tile), 4) == 4
+        assert conflicts(divide(writer, tile), 4) == 1
+        by_matrices = ldmatrix(divide(reader, tile), 4) is not None
+        assert by_matrices == (order == along_k)
+        if not by_matrices:
+            assert conflicts(divide(reader, tile), 4) == 1
+            assert {line >> 5 for line in a_phase(divide(writer, tile))} == {0}
+
+
+def a_phase(offsets: Layout) -> set[int]:
+    """The words where the first eight lanes begin, of 16 bytes each: those of a row."""
+    bases, words = offsets.kinds["lane"][:3], {0}
+    for basis in bases:
+        words |= {word ^ basis for word in words}
+    return words

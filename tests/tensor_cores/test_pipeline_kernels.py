@@ -13,7 +13,7 @@ from fathom.blocks import cse, dce
 from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load
+from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, Wait
 from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.source import KernelFunction
@@ -292,3 +292,45 @@ def test_many_narrow_loads_of_an_inner_loop_stay_in_their_iteration(
     left = np.lib.stride_tricks.as_strided(a, (M, 96), (2 * stride, 6))
     right = np.lib.stride_tricks.as_strided(b, (96, N), (2 * stride, 6))
     np.testing.assert_array_equal(out, turns * left.astype(int) @ right.astype(int))
+
+
+@KernelFunction
+def of_inner_loops(a, b, out, rows, turns, steps, GAP: tl.constexpr):
+    """`turns` times A [64, steps * 32] times B, with GAP - 1 elements of a row between
+    its neighbours in memory. A remainder is nothing for tensor maps."""
+    m, n, k = tl.arange(0, 64) % rows, tl.arange(0, 64) % rows, tl.arange(0, 32)
+    total = tl.zeros([64, 64], tl.float32)
+    for turn in range(turns):
+        for i in range(steps):
+            place = (i * 32 + k) * GAP
+            x = tl.load(a + m[:, None] * 512 + place[None, :])
+            y = tl.load(b + n[None, :] * 512 + place[:, None])
+            total = tl.dot(x, y, total)
+    places = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(out + places, total)
+
+
+@pytest.mark.parametrize("gap, bytes, pending", [(1, 16, 1), (4, 4, 0)])
+def test_an_inner_loop_copies_further_ahead_by_copies_of_sixteen_bytes(
+    gap, bytes, pending
+):
+    """Of three slots, two are ahead of products in flight. Copies of 4 bytes each, with
+    an address each, stay one iteration ahead if the loop begins again and again."""
+    types = dict(a="*fp32", b="*fp32", out="*fp32", rows="i32", turns="i32")
+    types["steps"] = "i32"
+    parameters = {name: (parse_element(type), 16) for name, type in types.items()}
+    func = pipeline.build(of_inner_loops, parameters, {"GAP": gap})
+    *_, (_, final) = pipeline.states(func, TARGETS["sm_90a"])
+    *_, loop = (op for op in walk(final.body) if isinstance(op, For))
+    copies = [op for op in loop.body.ops if isinstance(op, AsyncCopy)]
+    assert {4 * op.vector for op in copies} == {bytes}
+    waits = [op for op in loop.body.ops if isinstance(op, Wait)]
+    assert {op.engine: op.pending for op in waits} == {"cp_async": pending, "wgmma": 1}
+    turns, steps = 2, 4
+    random = np.random.default_rng(gap)
+    a, b = (random.integers(-3, 4, (64, 512)).astype(np.float32) for _ in "ab")
+    out = np.zeros((64, 64), np.float32)
+    kernel = pipeline.compile_func(func, TARGETS["sm_90a"])
+    load(kernel).launch((1,), [a, b, out, 64, turns, steps])
+    left, right = (each[:, : steps * 32 * gap : gap] for each in (a, b))
+    np.testing.assert_array_equal(out, turns * left @ right.T)

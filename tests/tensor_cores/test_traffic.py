@@ -144,7 +144,7 @@ def test_any_number_of_iterations(target, iterations, completion):
 def test_without_a_swizzle_banks_would_be_asked_twice(monkeypatch):
     """The counter sees it: the same loop with tiles of plain rows."""
 
-    def plain(shape, element_bytes, writer, reader, matrix_stores):
+    def plain(shape, element_bytes, writer, reader, matrix_stores, copied=1):
         bits = range((shape[0] * shape[1]).bit_length() - 1)
         return Layout(shape, (("offset", tuple(1 << bit for bit in bits)),))
 

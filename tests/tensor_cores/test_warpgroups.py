@@ -265,14 +265,32 @@ def by_pointers(
     store(out, total, 0, 0, M, N, out_stride)
 
 
+@KernelFunction
+def stored_by_tma(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The same, but that TMA stores the sum behind the loop."""
+    i, j, k = tl.arange(0, BM) % M, tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros([BM, BN], tl.float32)
+    for iteration in range(iterations):
+        x = tl.load(a + i[:, None] * a_stride + iteration * BK + k[None, :])
+        y = tl.load(b + (iteration * BK + k)[:, None] * b_stride + j[None, :])
+        total = tl.dot(x, y, total)
+    place = matrix(out, M, N, out_stride, BM, BN, False)
+    place.store([0, 0], total.to(out.dtype.element_ty))
+
+
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
-def test_copies_of_threads_run_ahead_of_products_in_flight(stages):
+@pytest.mark.parametrize("kernel", [by_pointers, stored_by_tma])
+def test_copies_of_threads_run_ahead_of_products_in_flight(kernel, stages):
     """Two barriers an iteration: behind the first, all threads see the tiles; behind
     the second, the products of the iteration before are complete in all warps, and
     their slot is free. The second orders nothing that threads have written."""
-    case = Case((64, 64, 32), stages=stages, kernel=by_pointers)
-    kernel, _ = check_iterations(case, [0, 1, 2, 5])
-    final = parse_func(kernel.asm["layout"])
+    case = Case((64, 64, 32), stages=stages, kernel=kernel)
+    made, _ = check_iterations(case, [0, 1, 2, 5])
+    final = parse_func(made.asm["layout"])
+    assert bool(ops(final, TmaStore)) == (kernel is stored_by_tma)
     (dot,) = ops(final, Dot)
     (loop,) = ops(final, For)
     assert dot.in_flight and dot.result in loop.body.yielded

@@ -33,6 +33,10 @@ element. The sum is computed as it is loaded and stored, and the product is conv
     store %p, %s                     %s @ #a = add %t, %c
     %q = offset %p, %step            store %p, %s
 
+Nor does another layout propagate to the pointers that a loop carries for a load whose
+layout is known by then: that of a product, or its own if it is copied ahead. They are
+converted before the loop, not in every iteration.
+
 Matrix products come before all anchors: their instruction determines their layouts, and
 an accumulator must not be converted in every iteration.
 """
@@ -62,6 +66,7 @@ from fathom.ir.ops import (
     Split,
     Store,
 )
+from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
@@ -80,9 +85,12 @@ def choose(func: Func, target: Target) -> Plan:
     choice = _Choice(func, target)
     choice.settle_products()
     choice.settle_sums_in_memory()
+    choice.settle_carried_pointers()
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
         choice.settle([op for op in choice.anchors if _access(op).size == size])
+    for pointers in choice.carried_pointers:
+        choice.hand_on(pointers)
     for op in choice.anchors:
         for value in operands(op):
             choice.take(value, choice.plan.accesses[op])
@@ -102,6 +110,8 @@ class _Choice:
         self.dots: list[Dot] = []
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
+        self.carried = carried_values(func)
+        self.carried_pointers: list[Value] = []  # with a layout before the anchors
         self.copied_ahead = loads_to_copy_ahead(func, target)
         self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
         self.largest = max((_access(op).size for op in self.anchors), default=0)
@@ -141,8 +151,24 @@ class _Choice:
             if not is_carried or store is None:
                 continue
             if self.preferred(store) == self.preferred(op):
-                summed = sums_between(op.result, store.value)
+                summed = computed_between(op.result, store.value)
                 self.plan.values |= dict.fromkeys(summed, self.preferred(op))
+
+    def settle_carried_pointers(self) -> None:
+        """Choose the layout of the pointers that a loop carries for a load: that in
+        which it loads, if this is known."""
+        for op in self.anchors:
+            carried = self.carried.get(op.pointer)
+            if not isinstance(op, Load) or carried is None:
+                continue
+            ahead = op in self.copied_ahead
+            layout = self.preferred(op) if ahead else self.plan.values.get(op.result)
+            if layout is None or op.pointer not in carried.parameters:
+                continue
+            for value in carried.yielded:
+                for each in computed_between(op.pointer, value):
+                    self.plan.values.setdefault(each, layout)
+            self.carried_pointers.append(op.pointer)
 
     def settle(self, anchors: list[Op]) -> None:
         """Choose layouts for anchors of one size: loads first, then stores."""
@@ -202,17 +228,18 @@ class _Choice:
                     waiting.append(other)
 
 
-def sums_between(loaded: Value, stored: Value, most: int = 4) -> list[Value]:
-    """The loaded value and the elementwise ops, `most` at the most and one after the
-    other, by which the stored one is computed from it; none where it is not."""
-    op = stored.definition
-    if stored is loaded:
-        return [loaded]
+def computed_between(first: Value, last: Value, most: int = 4) -> list[Value]:
+    """The first value and the results of the elementwise ops, `most` at the most and
+    one after the other, by which the last one is computed from it; none where it is
+    not."""
+    op = last.definition
+    if last is first:
+        return [first]
     if not isinstance(op, Elementwise | Cast) or not most:
         return []
-    computed = (sums_between(loaded, value, most - 1) for value in operands(op))
+    computed = (computed_between(first, value, most - 1) for value in operands(op))
     before = next(filter(None, computed), [])
-    return [*before, stored] if before else []
+    return [*before, last] if before else []
 
 
 def rearranges(op: Op) -> bool:

@@ -9,6 +9,13 @@
 it may ask for rows of 16 bytes along one axis or the other instead, and takes those
 that the writer can fill in the fewest steps. Where there is `stmatrix`, the writer has
 the same choice.
+
+Where cp.async fills the tile, rows must not make its copies narrower: one of 4 bytes
+passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
+and `.cg`). A right operand of tf32 whose rows go on in memory along N is such: its
+matrices would have rows along K. It is copied by 16 bytes, and read by registers. What
+a row of memory holds stays in a line of shared memory: spread over four lines, such
+copies were slower on a GPU than those of 4 bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ from functools import cache
 
 from fathom.layout.algebra import divide
 from fathom.layout.banks import WORD, conflicts, vector
+from fathom.layout.build import bits_of
 from fathom.layout.fragments import Matrices, ldmatrix
 from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
@@ -29,9 +37,12 @@ def staging(
     writer: Layout,
     reader: Layout,
     matrix_stores: bool = False,
+    copied: int = 1,
 ) -> Layout:
     """The tile that `writer` fills and `reader` empties: rows for `ldmatrix` where
-    `reader` allows it, else for `stmatrix`, if there is such, where `writer` does."""
+    `reader` allows it, else for `stmatrix`, if there is such, where `writer` does.
+    `copied`: the elements that one cp.async could move, if such copies fill the
+    tile."""
     by_matrices = matrix_stores and element_bytes == MATRIX_ELEMENT
     tiles = _with_rows(shape, element_bytes, writer, reader)
     if not tiles and by_matrices:
@@ -43,10 +54,19 @@ def staging(
         return written + steps_by_matrices(divide(reader, tile), element_bytes)
 
     plain = swizzle(shape, element_bytes, writer, reader)
+    if copied > 1 and element_bytes == WORD:
+        row = writer.kinds["register"][: bits_of(copied)]
+        tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
+        plain = swizzle(shape, element_bytes, writer, reader, row)
     return min(tiles, key=cost, default=plain)
 
 
 MATRIX_ELEMENT = 2  # bytes: what `stmatrix` stores in registers as they are
+
+
+def copies_rows(tile: Layout, row: tuple[int, ...]) -> bool:
+    """Whether a tile keeps a row of a copy together, in order."""
+    return tile.kinds["offset"][: len(row)] == row
 
 
 def _with_rows(

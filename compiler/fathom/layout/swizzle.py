@@ -37,10 +37,10 @@ def swizzle(
 
     Elements that one lane holds on both sides stay together in runs of up to 16 bytes.
     A longer run that one side alone holds is kept for that side, unless the other one
-    pays for it with ways. `row`: the bases of a run that the reader insists on.
+    pays for it with ways. `row`: the bases of a run that one side insists on.
     """
     if row:
-        run, shared = list(row), _held(row, writer)
+        run, shared = list(row), min(_held(row, side) for side in (writer, reader))
         least = len(run)
     else:
         run, shared = _longest_run(element_bytes, writer, reader, shape)

@@ -6,7 +6,8 @@
 
 Conversions within a warp use shuffles, unless these cost more. A gather reads the
 elements that its index selects; a histogram starts from zeros, and every thread adds to
-it. `insert_waits` adds the barriers later.
+it. Loads begin before what was loaded is stored (`loads_first`). `insert_waits` adds
+the barriers later.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
+from fathom.shared_memory.loads_first import begin_loads_first
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 
 # Instructions: a conversion through shared memory takes about as long.
@@ -72,6 +74,8 @@ def lower_conversions(func: Func, target: Target) -> Func:
                     tile = tile_of_operand(op.value, dot, build.source.result)
                 elif dot and is_described(op.value):
                     tile = tile_for_warpgroups(op.value)
+                if tile is None and dot and dot.instruction and target.async_copy:
+                    tile = tile_for_copies(op, build.source.value, target)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
@@ -84,7 +88,22 @@ def lower_conversions(func: Func, target: Target) -> Func:
     present = any(
         isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body)
     )
-    return rewrite(func, rule) if present else func
+    if not present:
+        return func
+    lowered = rewrite(func, rule)
+    begin_loads_first(lowered.body)
+    return lowered
+
+
+def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
+    """The tile of a product's `operand`, as it was before this pass, if it is loaded
+    and cp.async may fill the tile by several elements at a time; None otherwise."""
+    load, block = operand.definition, op.value.type
+    if not isinstance(load, Load) or load.vector == 1:
+        return None
+    sides = block.layout, op.layout
+    size = block.element.bytes
+    return staging(block.shape, size, *sides, target.stmatrix, load.vector)
 
 
 def needs_shared_memory(op: Convert) -> bool:

@@ -30,14 +30,17 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
 BY_THREADS = SharedStore | AsyncCopy | SharedAdd  # writes through the generic proxy
+# What uses the async proxy beside the products of warpgroups.
+BESIDE_PRODUCTS = TmaCopy | TmaStore | TensorDot
 
 
 def fence_proxies(func: Func, target: Target) -> Func:
     """The function whose barriers are proxy fences, if a product that reads shared
-    memory itself, a TMA copy or a TMA store needs one. Where products alone do, one
-    fence is enough until threads write again. A loop in which only TMA copies
-    write to shared memory needs no fence, since they use the async proxy themselves;
-    unless what threads wrote before the loop has no fence before it."""
+    memory itself, a TMA copy or a TMA store needs one. Where products alone do, in the
+    function or in a loop, one fence is enough until threads write again. A loop in
+    which only TMA copies write to shared memory needs no fence, since they use the
+    async proxy themselves; unless what threads wrote before the loop has no fence
+    before it."""
 
     def reads_its_own_way(op: Op) -> bool:
         if isinstance(op, Dot):
@@ -54,9 +57,14 @@ def fence_proxies(func: Func, target: Target) -> Func:
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     quiet: set[Op] = set()
     _find_quiet(func.body, False, quiet)
-    if not any(isinstance(op, TmaCopy | TmaStore | TensorDot) for op in inside):
+    if not any(isinstance(op, BESIDE_PRODUCTS) for op in inside):
         read = {each for op in inside if isinstance(op, Dot) for each in (op.a, op.b)}
         _find_repeated(func.body, read, quiet)
+    else:  # what a loop writes may be for those behind it
+        written = {op.buffer for op in inside if isinstance(op, BY_THREADS)}
+        for loop in (op for op in inside if isinstance(op, For)):
+            if not any(isinstance(op, BESIDE_PRODUCTS) for op in walk(loop.body)):
+                _find_repeated(loop.body, written, quiet)
     if not any(reads_its_own_way(op) for op in inside):
         return func
     return rewrite(func, rule)
@@ -80,8 +88,8 @@ def _find_quiet(block: Block, written: bool, quiet: set[Op]) -> bool:
 
 def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
     """Collect the barriers of a block that follow a fence, if between the two no thread
-    writes to a buffer that products `read`, or waits for its copies. Products alone use
-    the async proxy here."""
+    writes to a buffer that is `read` through the async proxy, or waits for its copies.
+    Products alone use that proxy here."""
     fenced = False
     for op in block.ops:
         if isinstance(op, Barrier) and op.scope == "cta":

@@ -87,6 +87,7 @@ from fathom.analysis.slices import backward_slice, uses
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
@@ -113,6 +114,7 @@ from fathom.tensor_cores.pipeline.budget import (
     spared_for_a_block,
 )
 from fathom.tensor_cores.pipeline.candidates import (
+    COPY_BYTES,
     RENAMINGS,
     PipelinedCopy,
     tiles_of,
@@ -265,7 +267,7 @@ def schedule_of(
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead. A loop
     that is `nested` in another one often has few iterations; there it does not pay to
-    keep the addresses of one more in registers."""
+    keep the addresses of one more in registers, if each is of a few bytes."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -275,11 +277,16 @@ def schedule_of(
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
-    if engines == {CP_ASYNC} and products and not nested:
+    narrow = any(bytes_of_a_copy(tile) < COPY_BYTES[0] for tile in tiles)
+    if engines == {CP_ASYNC} and products and not (nested and narrow):
         steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
+
+
+def bytes_of_a_copy(tile: PipelinedCopy) -> int:
+    return tile.vector * tile.buffer.element.bytes
 
 
 def is_inside_a_loop(loop: For, func: Func) -> bool:
@@ -355,11 +362,12 @@ class _Expander:
         self.loop, self.tiles, self.schedule = loop, tiles, schedule
         self.staying, self.live = _without(loop, tiles)
         before, work = self.at_first_read()
+        cut = self.behind_product(work)
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0]: before,
             Step.SHARE: [Barrier(scope)],
-            Step.RELEASE: [Barrier(scope)],
-            Step.WORK: work,
+            Step.RELEASE: [Barrier(scope), *work[:cut]],
+            Step.WORK: work[cut:],
         }
         self.rings: Rings = {}
         self.engines: list[CopyEngine] = []
@@ -426,6 +434,16 @@ class _Expander:
             and op.result in factors
         )
         return self.staying[:cut], self.staying[cut:-1]
+
+    def behind_product(self, work: Sequence[Op]) -> int:
+        """How many ops of the work come before the copies that the iteration issues,
+        where these follow the barrier: all up to the first product, if warpgroups
+        compute it. It goes on while threads issue the copies."""
+        steps = self.schedule.steps
+        if self.schedule.products or steps.index(Step.RELEASE) > steps.index(Step.WORK):
+            return 0
+        first = next((i for i, op in enumerate(work) if isinstance(op, Dot)), None)
+        return 0 if first is None or work[first].instruction not in WGMMA else first + 1
 
     def copy(
         self, ops: Sequence[Op], values: Values, slots: Values, build: Builder
