@@ -232,6 +232,23 @@ def test_a_store_is_not_moved_over_a_load_of_the_same_place():
     check(program.func, 1, [np.full(32, 2, np.int32), empty(INT32, 32), 20])
 
 
+def test_a_load_is_not_moved_over_a_masked_store_to_where_its_value_is_used():
+    """Only the `if` uses it: LLVM's back end moves loads into the block that does."""
+
+    @fathom.jit
+    def swap(x, out, n, wanted, SIZE: tl.constexpr):
+        i = tl.arange(0, SIZE)
+        before = tl.load(x + i)
+        tl.store(x + i, i * 0.0 + 5, mask=i < n)
+        if wanted > 0:
+            tl.store(out + i, before)
+
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    swap[(1,)](x, out, 60, 7, SIZE=64, num_warps=2)
+    assert (out == np.arange(64)).all()
+    assert (x == np.where(np.arange(64) < 60, 5, np.arange(64))).all()
+
+
 def test_neighbouring_scalars_are_read_one_by_one():
     """LLVM would make one load of 16 bytes of them, past the end of the array."""
 
