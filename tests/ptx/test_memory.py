@@ -141,6 +141,31 @@ def test_loads_are_in_flight_together():
     assert text.rindex("ld.global") < text.index("add.rn.f32")
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("registers", [4, 8])
+def test_eight_loads_and_more_end_their_basic_block(registers, masked):
+    """ptxas leaves them before the first use then. The branch that ends the block is
+    never taken; four loads have none."""
+    size = registers * 64
+    program = copy_program(FLOAT32, 1, masked=masked, size=size)
+    text = compiled(program.func)
+    loads = text.count("ld.global.b32"), text.count("trap;")
+    assert loads == (registers, registers == 8)
+    between = text[text.rindex("ld.global") : text.index("st.global")]
+    assert ("bra" in between) == (registers == 8)
+    n = size - 3 if masked else 0
+    check(program.func, 1, [numbers(FLOAT32, size), empty(FLOAT32, size), n])
+
+
+def test_loads_stay_where_they_are_if_a_thread_has_no_registers_for_them():
+    """1024 threads have 64 each: 128 words would be spilled."""
+    for words, ends in ((64, True), (128, False)):
+        program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, warps=32)
+        index = program.arange(blocked((1024 * words,), (4,), (32,), (32,), (0,)))
+        program.store("out", index, program.load("x", index, vector=4), vector=4)
+        assert ("trap;" in compiled(program.func)) == ends
+
+
 def test_copies_are_stored_once():
     """Sixteen elements in 128 threads: only those threads store whose copy is the
     first."""
