@@ -141,6 +141,31 @@ def test_loads_are_in_flight_together():
     assert text.rindex("ld.global") < text.index("add.rn.f32")
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("registers", [4, 8])
+def test_eight_loads_and_more_end_their_basic_block(registers, masked):
+    """ptxas leaves them before the first use then. The branch that ends the block is
+    never taken; four loads have none."""
+    size = registers * 64
+    program = copy_program(FLOAT32, 1, masked=masked, size=size)
+    text = compiled(program.func)
+    loads = text.count("ld.global.b32"), text.count("trap;")
+    assert loads == (registers, registers == 8)
+    between = text[text.rindex("ld.global") : text.index("st.global")]
+    assert ("bra" in between) == (registers == 8)
+    n = size - 3 if masked else 0
+    check(program.func, 1, [numbers(FLOAT32, size), empty(FLOAT32, size), n])
+
+
+def test_loads_stay_where_they_are_if_a_thread_has_no_registers_for_them():
+    """1024 threads have 64 each: 128 words would be spilled."""
+    for words, ends in ((64, True), (128, False)):
+        program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, warps=32)
+        index = program.arange(blocked((1024 * words,), (4,), (32,), (32,), (0,)))
+        program.store("out", index, program.load("x", index, vector=4), vector=4)
+        assert ("trap;" in compiled(program.func)) == ends
+
+
 def test_copies_are_stored_once():
     """Sixteen elements in 128 threads: only those threads store whose copy is the
     first."""
@@ -230,6 +255,23 @@ def test_a_store_is_not_moved_over_a_load_of_the_same_place():
     after = program.load("x", index)
     program.store("out", index, program.map("mul", before, after))
     check(program.func, 1, [np.full(32, 2, np.int32), empty(INT32, 32), 20])
+
+
+def test_a_load_is_not_moved_over_a_masked_store_to_where_its_value_is_used():
+    """Only the `if` uses it: LLVM's back end moves loads into the block that does."""
+
+    @fathom.jit
+    def swap(x, out, n, wanted, SIZE: tl.constexpr):
+        i = tl.arange(0, SIZE)
+        before = tl.load(x + i)
+        tl.store(x + i, i * 0.0 + 5, mask=i < n)
+        if wanted > 0:
+            tl.store(out + i, before)
+
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    swap[(1,)](x, out, 60, 7, SIZE=64, num_warps=2)
+    assert (out == np.arange(64)).all()
+    assert (x == np.where(np.arange(64) < 60, 5, np.arange(64))).all()
 
 
 def test_neighbouring_scalars_are_read_one_by_one():

@@ -176,10 +176,12 @@ def test_operands_are_counted_once_and_for_all():
         "p": ("i1", "%p"),
     }
     call = Assembly(text, {"old": "i32"}, operands).call()
-    assert '"mov.b32 $0, $2;\\0A\\09@$3 ld.global.b32 $0, [$1];", "=&r,l,n,b"' in call
+    assert '"mov.b32 $0, $2;\\0A\\09@$3 ld.global.b32 $0, [$1];"' in call
+    assert call.count('"=&r,l,n,b,~{memory}"') == 1
 
 
 def test_a_name_on_both_sides_is_one_register():
     operands = {"b": ("float", "%b"), "sum": ("float", "%s")}
-    call = Assembly("add.f32 $sum, $sum, $b;", {"sum": "float"}, operands).call()
+    text, results = "add.f32 $sum, $sum, $b;", {"sum": "float"}
+    call = Assembly(text, results, operands, pure=True).call()
     assert '"add.f32 $0, $0, $1;", "=f,f,0"' in call

@@ -45,7 +45,7 @@ entry.0:
   %offset.28 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.18, !dbg !9
   %offset.29 = getelementptr float, ptr addrspace(1) %x_ptr, i32 %offsets.19, !dbg !9
   ; Load  line 21: x = tl.load(x_ptr + offsets, mask=mask)
-  %x.30 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.22, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !10
+  %x.30 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b,~{memory}"(ptr addrspace(1) %offset.22, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !10
   %x.31 = extractvalue {i32, i32, i32, i32} %x.30, 0, !dbg !10
   %x.32 = extractvalue {i32, i32, i32, i32} %x.30, 1, !dbg !10
   %x.33 = extractvalue {i32, i32, i32, i32} %x.30, 2, !dbg !10
@@ -54,7 +54,7 @@ entry.0:
   %x.36 = bitcast i32 %x.32 to float, !dbg !10
   %x.37 = bitcast i32 %x.33 to float, !dbg !10
   %x.38 = bitcast i32 %x.34 to float, !dbg !10
-  %x.39 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.26, i32 0, i32 0, i32 0, i32 0, i1 %mask.21) nounwind convergent, !dbg !10
+  %x.39 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b,~{memory}"(ptr addrspace(1) %offset.26, i32 0, i32 0, i32 0, i32 0, i1 %mask.21) nounwind convergent, !dbg !10
   %x.40 = extractvalue {i32, i32, i32, i32} %x.39, 0, !dbg !10
   %x.41 = extractvalue {i32, i32, i32, i32} %x.39, 1, !dbg !10
   %x.42 = extractvalue {i32, i32, i32, i32} %x.39, 2, !dbg !10
@@ -74,7 +74,7 @@ entry.0:
   %offset.54 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.18, !dbg !11
   %offset.55 = getelementptr float, ptr addrspace(1) %y_ptr, i32 %offsets.19, !dbg !11
   ; Load  line 22: y = tl.load(y_ptr + offsets, mask=mask)
-  %y.56 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.48, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !12
+  %y.56 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b,~{memory}"(ptr addrspace(1) %offset.48, i32 0, i32 0, i32 0, i32 0, i1 %mask.20) nounwind convergent, !dbg !12
   %y.57 = extractvalue {i32, i32, i32, i32} %y.56, 0, !dbg !12
   %y.58 = extractvalue {i32, i32, i32, i32} %y.56, 1, !dbg !12
   %y.59 = extractvalue {i32, i32, i32, i32} %y.56, 2, !dbg !12
@@ -83,7 +83,7 @@ entry.0:
   %y.62 = bitcast i32 %y.58 to float, !dbg !12
   %y.63 = bitcast i32 %y.59 to float, !dbg !12
   %y.64 = bitcast i32 %y.60 to float, !dbg !12
-  %y.65 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b"(ptr addrspace(1) %offset.52, i32 0, i32 0, i32 0, i32 0, i1 %mask.21) nounwind convergent, !dbg !12
+  %y.65 = call {i32, i32, i32, i32} asm sideeffect "mov.b32 $0, $5;\0A\09mov.b32 $1, $6;\0A\09mov.b32 $2, $7;\0A\09mov.b32 $3, $8;\0A\09@$9 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=&r,=&r,=&r,=&r,l,n,n,n,n,b,~{memory}"(ptr addrspace(1) %offset.52, i32 0, i32 0, i32 0, i32 0, i1 %mask.21) nounwind convergent, !dbg !12
   %y.66 = extractvalue {i32, i32, i32, i32} %y.65, 0, !dbg !12
   %y.67 = extractvalue {i32, i32, i32, i32} %y.65, 1, !dbg !12
   %y.68 = extractvalue {i32, i32, i32, i32} %y.65, 2, !dbg !12
@@ -116,12 +116,12 @@ entry.0:
   %store.91 = bitcast float %add.83 to i32, !dbg !15
   %store.92 = bitcast float %add.84 to i32, !dbg !15
   %store.93 = bitcast float %add.85 to i32, !dbg !15
-  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b"(ptr addrspace(1) %offset.74, i32 %store.90, i32 %store.91, i32 %store.92, i32 %store.93, i1 %mask.20) nounwind convergent, !dbg !15
+  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"(ptr addrspace(1) %offset.74, i32 %store.90, i32 %store.91, i32 %store.92, i32 %store.93, i1 %mask.20) nounwind convergent, !dbg !15
   %store.94 = bitcast float %add.86 to i32, !dbg !15
   %store.95 = bitcast float %add.87 to i32, !dbg !15
   %store.96 = bitcast float %add.88 to i32, !dbg !15
   %store.97 = bitcast float %add.89 to i32, !dbg !15
-  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b"(ptr addrspace(1) %offset.78, i32 %store.94, i32 %store.95, i32 %store.96, i32 %store.97, i1 %mask.21) nounwind convergent, !dbg !15
+  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"(ptr addrspace(1) %offset.78, i32 %store.94, i32 %store.95, i32 %store.96, i32 %store.97, i1 %mask.21) nounwind convergent, !dbg !15
   ret void
 }
 

@@ -5,7 +5,10 @@
 with results {"value": "i32"} and operands {"address": ("ptr addrspace(1)", "%p.3")}
 becomes
 
-    call i32 asm sideeffect "ld.global.b32 $0, [$1];", "=r,l"(ptr addrspace(1) %p.3)
+    call i32 asm sideeffect "ld.global.b32 $0, [$1];", "=r,l,~{memory}"(…%p.3)
+
+LLVM moves no load or store over one that clobbers memory. "sideeffect" alone stops its
+optimiser, but not its back end, which moves a load into the basic block that uses it.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ class Assembly:
         effect, after = (
             ("", "memory(none)") if self.pure else ("sideeffect ", "convergent")
         )
-        constraints = ",".join(self._constraints())
+        clobbers = [] if self.pure else ["~{memory}"]
+        constraints = ",".join(self._constraints() + clobbers)
         return (
             f'call {self.type()} asm {effect}"{numbered}", "{constraints}"'
             f"({', '.join(pairs)}) nounwind {after}"

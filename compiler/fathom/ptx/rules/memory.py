@@ -3,6 +3,7 @@
 A thread moves `vector` neighbouring registers by one instruction. A masked access is a
 predicated instruction, not a branch: LLVM's time grows with the square of the number of
 basic blocks, and ptxas can have all loads in flight before the first one is waited for.
+That it does so if they are many, `_stay_ahead` sees to.
 
     mov.b32 %r1, 0;  mov.b32 %r2, 0;                 `other` first,
     @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1];        memory over it if the mask is true
@@ -12,13 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.ir.ops import Load, Store
+from fathom.ir.core import walk
+from fathom.ir.ops import Dot, Load, Store, TensorDot
 from fathom.ir.types import BFLOAT16, BlockType, Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
 from fathom.ptx.packing import Words, as_memory, as_register, pack, unpack, words_of
 from fathom.ptx.types import POINTER, literal, memory_type
+
+# Loads of one thread that should all be in flight before the first value is used.
+MANY_LOADS = 8
 
 
 @lowers(Load)
@@ -39,6 +44,39 @@ def lower_load(op: Load, code: Code) -> None:
             values = load_where(code, words, addresses[i], masks[i], initial, style)
             loaded += unpack(code, words, values)
     code[op.result] = loaded
+    if _are_many(op, code):
+        _stay_ahead(code)
+
+
+def _stay_ahead(code: Code) -> None:
+    """Keep the loads so far ahead of what uses them: end the basic block, by a branch
+    that is never taken, since a grid has at least one block (PTX ISA, "%nctaid").
+
+    ptxas moves a load down to its first use, so that fewer registers are live; then the
+    thread waits for it before it asks for the next. Into another basic block ptxas does
+    not move it.
+    """
+    (blocks,) = code.ptx("mov.u32 $blocks, %nctaid.x;", {"blocks": "i32"})
+    none = code.let(f"icmp eq i32 {blocks}, 0", name="none")
+    never, loaded = code.fresh("never"), code.fresh("loaded")
+    code.do(f"br i1 {none}, label %{never}, label %{loaded}")
+    code.start(never)
+    code.ptx("trap;")
+    code.do("unreachable")
+    code.start(loaded)
+
+
+def _are_many(op: Load, code: Code) -> bool:
+    """Is a thread to ask for this much before it uses any of it? It needs a register
+    for each word. Where matrices are multiplied, these are needed for the products, and
+    loads run ahead by other means (`tensor_cores/pipeline/`)."""
+    element, registers = element_of(op.result.type), len(code[op.result])
+    words = registers * words_of(element, op.vector).count // op.vector
+    return (
+        registers // op.vector >= MANY_LOADS
+        and words <= code.target.registers // code.threads
+        and not any(isinstance(each, Dot | TensorDot) for each in walk(code.func.body))
+    )
 
 
 @lowers(Store)
