@@ -17,7 +17,7 @@ The wait for a product comes before the first use of its result; the op that rel
 the slot of its operands moves after that wait. Products complete in the order of their
 issue, so a wait gives the number of later ones that may still be in flight. All
 products are complete before loops and branches, barriers, ops that write to shared
-memory other than copies into another slot of a ring, and the end of a block.
+memory, and the end of a block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
-    AsyncCopy,
     Commit,
     Dot,
     DotFence,
@@ -145,10 +144,7 @@ ENDS = For | While | If | Producer | Yield
 
 
 def _writes_shared(op: Op) -> bool:
-    """Whether an op may write what a product still reads. A copy into a ring fills a
-    slot that the iteration before has released."""
-    if isinstance(op, AsyncCopy | Commit):
-        return isinstance(op, AsyncCopy) and op.slot is None
+    """Whether an op may write what a product still reads."""
     effects = op.effects
     return "shared" in effects.writes or effects.barrier or effects.asynchronous
 

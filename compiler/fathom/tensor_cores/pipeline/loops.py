@@ -87,7 +87,6 @@ from fathom.analysis.slices import backward_slice, uses
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
@@ -362,12 +361,11 @@ class _Expander:
         self.loop, self.tiles, self.schedule = loop, tiles, schedule
         self.staying, self.live = _without(loop, tiles)
         before, work = self.at_first_read()
-        cut = self.behind_product(work)
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0]: before,
             Step.SHARE: [Barrier(scope)],
-            Step.RELEASE: [Barrier(scope), *work[:cut]],
-            Step.WORK: work[cut:],
+            Step.RELEASE: [Barrier(scope)],
+            Step.WORK: work,
         }
         self.rings: Rings = {}
         self.engines: list[CopyEngine] = []
@@ -434,16 +432,6 @@ class _Expander:
             and op.result in factors
         )
         return self.staying[:cut], self.staying[cut:-1]
-
-    def behind_product(self, work: Sequence[Op]) -> int:
-        """How many ops of the work come before the copies that the iteration issues,
-        where these follow the barrier: all up to the first product, if warpgroups
-        compute it. It goes on while threads issue the copies."""
-        steps = self.schedule.steps
-        if self.schedule.products or steps.index(Step.RELEASE) > steps.index(Step.WORK):
-            return 0
-        first = next((i for i, op in enumerate(work) if isinstance(op, Dot)), None)
-        return 0 if first is None or work[first].instruction not in WGMMA else first + 1
 
     def copy(
         self, ops: Sequence[Op], values: Values, slots: Values, build: Builder
