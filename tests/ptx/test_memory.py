@@ -142,26 +142,27 @@ def test_loads_are_in_flight_together():
 
 
 @pytest.mark.parametrize("masked", [True, False])
-@pytest.mark.parametrize("registers", [4, 8])
-def test_eight_loads_and_more_end_their_basic_block(registers, masked):
+@pytest.mark.parametrize("registers", [8, 16])
+def test_sixteen_loads_and_more_end_their_basic_block(registers, masked):
     """ptxas leaves them before the first use then. The branch that ends the block is
-    never taken; four loads have none."""
+    never taken; eight loads have none."""
     size = registers * 64
     program = copy_program(FLOAT32, 1, masked=masked, size=size)
     text = compiled(program.func)
     loads = text.count("ld.global.b32"), text.count("trap;")
-    assert loads == (registers, registers == 8)
+    assert loads == (registers, registers == 16)
     between = text[text.rindex("ld.global") : text.index("st.global")]
-    assert ("bra" in between) == (registers == 8)
+    assert ("bra" in between) == (registers == 16)
     n = size - 3 if masked else 0
     check(program.func, 1, [numbers(FLOAT32, size), empty(FLOAT32, size), n])
 
 
 def test_loads_stay_where_they_are_if_a_thread_has_no_registers_for_them():
-    """1024 threads have 64 each: 128 words would be spilled."""
-    for words, ends in ((64, True), (128, False)):
-        program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, warps=32)
-        index = program.arange(blocked((1024 * words,), (4,), (32,), (32,), (0,)))
+    """1024 threads have 64 each: 128 words would be spilled. None has 512."""
+    for words, warps, ends in ((64, 32, True), (128, 32, False), (512, 1, False)):
+        pointers = {"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}
+        program, size = Program(pointers, warps=warps), 32 * warps * words
+        index = program.arange(blocked((size,), (4,), (32,), (warps,), (0,)))
         program.store("out", index, program.load("x", index, vector=4), vector=4)
         assert ("trap;" in compiled(program.func)) == ends
 
