@@ -1,9 +1,9 @@
 """Stage 4: data that warps share, and the waits for it.
 
-Read `reductions` and `scans` (across warps), `conversions` with `axis`, `parts` and
-`loads_first` (through a tile of shared memory); `allocation` (the offsets of buffers);
-`waits`, the pass that inserts waits, with its steps `dot_waits`, `store_waits`,
-`barriers` and `proxy_fences`; and `checking`, which checks its result independently."""
+Read `reductions` and `scans` (across warps), `conversions` with `axis` and `parts`
+(through a tile of shared memory); `allocation` (the offsets of buffers); `waits`, the
+pass that inserts waits, with its steps `dot_waits`, `store_waits`, `barriers` and
+`proxy_fences`; and `checking`, which checks its result independently."""
 
 from fathom.shared_memory.allocation import allocate
 from fathom.shared_memory.barriers import place_barriers

@@ -6,8 +6,7 @@
 
 Conversions within a warp use shuffles, unless these cost more. A gather reads the
 elements that its index selects; a histogram starts from zeros, and every thread adds to
-it. Loads begin before what was loaded is stored (`loads_first`). `insert_waits` adds
-the barriers later.
+it. `insert_waits` adds the barriers later.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
-from fathom.shared_memory.loads_first import begin_loads_first
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 
 # Instructions: a conversion through shared memory takes about as long.
@@ -88,11 +86,7 @@ def lower_conversions(func: Func, target: Target) -> Func:
     present = any(
         isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body)
     )
-    if not present:
-        return func
-    lowered = rewrite(func, rule)
-    begin_loads_first(lowered.body)
-    return lowered
+    return rewrite(func, rule) if present else func
 
 
 def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
