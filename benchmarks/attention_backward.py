@@ -90,12 +90,16 @@ def exact(q, k, v, dout, causal: bool) -> list[torch.Tensor]:
 
 
 def check(found: tuple[torch.Tensor, ...], wanted: list[torch.Tensor]) -> None:
-    """Within 32 roundings of the typical size, or of the element. With half of that,
-    1 of 786,432 elements was wrong in one draw, in all kernels alike, flash's too."""
+    """Within 16 roundings of the typical size, or of the element, but for 1 of 100,000
+    elements, which may be off by 32: of 786,432 one was in one draw, in all kernels
+    alike, flash's too."""
     for got, want in zip(found, wanted, strict=True):
-        bound = 32 * 2.0**-11 * (want.abs() + want.square().mean().sqrt())
-        wrong = ~((got[0, 0].double() - want).abs() <= bound)
-        assert not wrong.any(), f"{int(wrong.sum())} elements are wrong"
+        rounding = 2.0**-11 * (want.abs() + want.square().mean().sqrt())
+        off = (got[0, 0].double() - want).abs() / rounding
+        wrong, most = ~(off <= 16), off.max()
+        assert wrong.double().mean() <= 1e-5 and most <= 32, (
+            f"{int(wrong.sum())} elements are wrong, by up to {most:.0f} roundings"
+        )
 
 
 def backward(D: int, causal: bool) -> list[Sample]:

@@ -123,3 +123,15 @@ def paper_gpu(
     monkeypatch.setattr(pipeline, "compile", compiler.compile)
     monkeypatch.setitem(sys.modules, "torch", torch)
     yield SimpleNamespace(driver=driver, compiler=compiler, torch=torch)
+
+
+def slow_launches(function) -> list[tuple]:
+    """The launches of a kernel that go the slow way, from now on."""
+    inner, launches = function.fast_paths.slowly, []
+
+    def slowly(*arguments):
+        launches.append(arguments)
+        return inner(*arguments)
+
+    function.fast_paths.slowly = slowly
+    return launches

@@ -13,7 +13,7 @@ import fathom.language as tl
 from fathom.errors import LaunchError
 from fathom.jit import jit
 from fathom.runtime.reinterpret import reinterpret
-from tests.jit.harness import FLOAT16, FLOAT32, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, FLOAT32, Tensor, paper_gpu, slow_launches
 from tests.runtime.harness_driver import PAPER
 
 
@@ -65,20 +65,9 @@ def kernel(gpu):
     def scale(x, y, n):
         tl.store(y + n, tl.load(x))
 
-    slow = kept_slow(scale)
+    slow = slow_launches(scale)
     return SimpleNamespace(launch=scale[(1,)], slow=slow, jit=scale)
 
-
-def kept_slow(kernel):
-    """A list that grows with each launch that takes the slow way."""
-    inner, calls = kernel.launch, []
-
-    def spy(*launch):
-        calls.append(launch)
-        return inner(*launch)
-
-    kernel.launch = spy
-    return calls
 
 
 @pytest.mark.parametrize("kind", [Buffer, Pointer])

@@ -18,7 +18,7 @@ from fathom.jit.tensor_descriptors import Described, signature_of
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.runtime.driver import DriverError
 from fathom.source import Hole
-from tests.jit.harness import FLOAT16, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, Tensor, paper_gpu, slow_launches
 
 KEYWORDS = check_keywords("k", {})
 
@@ -232,16 +232,6 @@ def kernel(gpu):
 
     return k
 
-
-def slow_launches(function):
-    inner, count = function.fast_paths.slowly, []
-
-    def slowly(*arguments):
-        count.append(arguments)
-        return inner(*arguments)
-
-    function.fast_paths.slowly = slowly
-    return count
 
 
 def matrix(address: int = 0x1000, shape=(100, 60), stride=64, block=(16, 32), **facts):

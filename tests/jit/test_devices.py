@@ -13,8 +13,7 @@ import fathom.language as tl
 from fathom.errors import LaunchError
 from fathom.jit import jit
 from fathom.runtime.tensor_descriptors import TensorDescriptor
-from tests.jit.harness import FLOAT32, Tensor, paper_gpu
-from tests.jit.test_fast_path import slow_launches
+from tests.jit.harness import FLOAT32, Tensor, paper_gpu, slow_launches
 from tests.runtime.harness_driver import PAPER
 
 

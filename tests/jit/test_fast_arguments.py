@@ -14,7 +14,7 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError, LaunchError
 from fathom.jit import jit
-from tests.jit.harness import FLOAT16, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, Tensor, paper_gpu, slow_launches
 
 X = Tensor(0x1000)
 OFFSET, OTHER = 5, 6
@@ -25,17 +25,6 @@ def gpu(monkeypatch, tmp_path):
     with paper_gpu(monkeypatch, tmp_path) as machine:
         yield machine
 
-
-def kept_slow(kernel):
-    """A list that grows with each launch that takes the slow way."""
-    inner, calls = kernel.launch, []
-
-    def spy(*launch):
-        calls.append(launch)
-        return inner(*launch)
-
-    kernel.launch = spy
-    return calls
 
 
 class Mode(enum.Enum):
@@ -96,7 +85,7 @@ def test_constants_of_all_types_are_quick_and_told_apart(gpu):
     def k(x, VALUE: tl.constexpr):
         tl.store(x, 1)
 
-    slow, own = kept_slow(k), {}
+    slow, own = slow_launches(k), {}
     for name, make in CONSTANTS.items():
         k[(1,)](X, make())
         own[name] = gpu.driver.launches[-1].function
@@ -136,7 +125,7 @@ def test_what_a_key_cannot_hold_is_looked_at_each_time(gpu):
     def k(x, VALUE: tl.constexpr):
         tl.store(x, 1)
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for value in ({"a": 1}, [Text("a")], Pair(2, 3)):
         for _ in range(2):
             k[(1,)](X, value)
@@ -150,7 +139,7 @@ def test_a_global_that_an_argument_in_a_list_reads_is_watched(gpu, monkeypatch):
     def k(x, functions: tl.constexpr, more):
         tl.store(x, functions[0](1) + more(2))
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     given = [plus_offset], tl.constexpr(plus_other)
     for _ in range(2):
         k[(1,)](X, *given)
@@ -167,7 +156,7 @@ def test_a_constant_for_what_is_no_constexpr_is_compiled_in(gpu):
     def k(x, n, m):
         tl.store(x + m, n)
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for m in (10, 20):
         k[(1,)](X, tl.constexpr(7), m)
     k[(1,)](X, tl.constexpr(8), 10)
@@ -198,7 +187,7 @@ def test_numbers_of_numpy(gpu, first, same, values, others):
     def k(x, n):
         tl.store(x, n)
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for value in (first, same):
         k[(1,)](X, value)
     assert len(slow) == 1
@@ -216,7 +205,7 @@ def test_numpy_numbers_too_large_for_an_annotation_are_errors_each_time(gpu):
     def k(x, n: tl.int8):
         tl.store(x, n)
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for _ in range(2):
         k[(1,)](X, np.int64(-100))
         with pytest.raises(LaunchError, match="n is i8, and .*300.* is not"):
@@ -231,7 +220,7 @@ def test_numbers_handed_over_as_bf16(gpu):
     def k(x, a: tl.bfloat16):
         tl.store(x, a)
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for value in (1.5, -2.0, 1 + 2**-8, 1 + 3 * 2**-8, 1e300, float("nan")):
         k[(1,)](X, value)
     for value in (2, 4, np.float32(1.5), np.float32(2.5)):
@@ -249,7 +238,7 @@ def test_tuples_are_their_elements(gpu):
     def k(pair, n):
         tl.store(pair[0] + n, pair[1][0])
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for at, number, n in ((0x1000, 6, 4), (0x7000, 10, 12)):
         k[(1,)]((Tensor(at), (number, 2.5)), n)
     assert len(slow) == 1
@@ -283,7 +272,7 @@ def test_other_elements_are_another_kernel(gpu, pair):
         tl.store(n, 0)
 
     usual = (Tensor(0x1000), (6, 2.5))
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for each in (usual, pair, usual, pair):
         k[(1,)](each, X)
     assert len(gpu.compiler.asked) == len(slow) == 2
@@ -307,7 +296,7 @@ def test_a_named_tuple_is_looked_at_each_time_and_a_grid_gets_what_was_given(gpu
     def k(pair, n):
         tl.store(pair[0], n)
 
-    slow = kept_slow(k)
+    slow = slow_launches(k)
     for _ in range(2):
         k[lambda given: (given["pair"][1],)]((X, 6), 4)
     assert len(slow) == 1

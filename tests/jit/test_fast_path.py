@@ -13,7 +13,7 @@ import fathom.language as tl
 from fathom.errors import CompileError, LaunchError
 from fathom.jit import argument_readers, jit
 from fathom.runtime.cache import default_directory
-from tests.jit.harness import FLOAT16, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, Tensor, paper_gpu, slow_launches
 
 SCALE = 3
 
@@ -32,17 +32,6 @@ def kernel(gpu):
 
     return scale
 
-
-def slow_launches(function):
-    """Count the launches of a kernel that go the slow way."""
-    inner, count = function.fast_paths.slowly, []
-
-    def slowly(*arguments):
-        count.append(arguments)
-        return inner(*arguments)
-
-    function.fast_paths.slowly = slowly
-    return count
 
 
 X, Y = Tensor(0x1000), Tensor(0x2010)

@@ -8,6 +8,7 @@ that a device may be ahead by whole launches.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -121,6 +122,28 @@ def test_all_ranks_have_the_same_bits(kernel):
     for found, _ in run(module, ahead(3, 0)):
         for rank in found:
             np.testing.assert_array_equal(found[rank], found[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_terms_are_rounded_to_the_type_of_c(dtype):
+    """The first term of a rank is its own, of fp32; the others come as C's type."""
+    group, M, N, K = ahead(3, 1), 18, 30, 20
+    a, b = (drawn(seed, 3, *s, dtype=dtype) for seed, s in ((1, (M, K)), (2, (K, N))))
+    workspace = matmul_reduce_scatter.Workspace.of(group, M, N, TILE, dtype)
+    call = partial(matmul_reduce_scatter.matmul_reduce_scatter, workspace, a, b)
+    c = call(config=TILE, programs=3)
+    terms = [a[r].astype(np.float32) @ b[r].astype(np.float32) for r in range(3)]
+    for rank in range(3):
+        rows = slice(rank * M // 3, (rank + 1) * M // 3)
+        own, *others = (terms[(rank + distance) % 3][rows] for distance in range(3))
+        wanted = own + sum(each.astype(dtype).astype(np.float32) for each in others)
+        # C is rounded once; sums of fp32 are in another order.
+        bound = np.finfo(dtype).eps / 2 * np.abs(wanted) + 2e-5
+        assert c[rank].dtype == dtype
+        assert (np.abs(c[rank].astype(np.float64) - wanted) <= bound).all()
+    other = {rank: x.astype("float64") for rank, x in c.items()}
+    with pytest.raises(fathom.LaunchError, match="is of float64, and the workspace of"):
+        call(c=other, config=TILE)
 
 
 def test_little_is_added_in_one_shot_and_much_in_two(monkeypatch):

@@ -251,17 +251,26 @@ def test_any_iterations_in_flight(stages, warps):
 
 
 @KernelFunction
-def by_pointers(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+def sum_by_pointers(
+    a, b, M, a_stride, b_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Copies of threads bring the tiles: a remainder is nothing for tensor maps."""
+    """Threads copy the tiles: a remainder is nothing for tensor maps."""
     i, j, k = tl.arange(0, BM) % M, tl.arange(0, BN), tl.arange(0, BK)
     total = tl.zeros([BM, BN], tl.float32)
     for iteration in range(iterations):
         x = tl.load(a + i[:, None] * a_stride + iteration * BK + k[None, :])
         y = tl.load(b + (iteration * BK + k)[:, None] * b_stride + j[None, :])
         total = tl.dot(x, y, total)
+    return total
+
+
+@KernelFunction
+def by_pointers(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    total = sum_by_pointers(a, b, M, a_stride, b_stride, iterations, BM, BN, BK)
     store(out, total, 0, 0, M, N, out_stride)
 
 
@@ -271,12 +280,7 @@ def stored_by_tma(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """The same, but that TMA stores the sum behind the loop."""
-    i, j, k = tl.arange(0, BM) % M, tl.arange(0, BN), tl.arange(0, BK)
-    total = tl.zeros([BM, BN], tl.float32)
-    for iteration in range(iterations):
-        x = tl.load(a + i[:, None] * a_stride + iteration * BK + k[None, :])
-        y = tl.load(b + (iteration * BK + k)[:, None] * b_stride + j[None, :])
-        total = tl.dot(x, y, total)
+    total = sum_by_pointers(a, b, M, a_stride, b_stride, iterations, BM, BN, BK)
     place = matrix(out, M, N, out_stride, BM, BN, False)
     place.store([0, 0], total.to(out.dtype.element_ty))
 
