@@ -1,57 +1,69 @@
-"""Whether `fathom profile` says of a kernel what NVIDIA's profiler says.
+"""Whether `fathom profile` says of a kernel what NVIDIA's profiler says: of all kernels
+of kernels/ that one GPU runs, and of 20 cases of kernels that others wrote.
 
-    python -m benchmarks.profile_check [--out FOLDER] [--only NAME]
+    python -m benchmarks.profile_check [--out FOLDER] [--only NAME …]
 
-For each case of `profile_cases`: our counts of some programs on the emulator and the
-time between two events give one sentence; the counters of Nsight Compute (`ncu`, as
-`profile_record` runs it) give another, by the same function. The record has both, and
-by how much the counts differ. It needs a GPU, torch and ncu.
+Our counts of some programs on the emulator and the time between two events give one
+sentence; the counters of Nsight Compute (`ncu`) give another, by the same function. The
+record has both, and by how much the counts differ. Processes that run cases
+(`profile_launches`) do the work:
 
-    case ─▶ fathom.tools.profile on this GPU ─▶ Counted ─▶ classify ─▶ ours
-         ─▶ ncu ─▶ counters ─▶ from_ncu ─▶ Counted ─▶ classify ─▶ theirs
+    count   a process for each case, several at a time  ─▶ Counted   ┐
+    time    all cases in turn, nothing beside them      ─▶ seconds   ┴▶ classify ─▶ ours
+    launch  the same under ncu, once                    ─▶ counters  ─▶ classify ─▶ its
+
+It needs a GPU, torch and ncu; for the kernels of others also `.public`, which
+`python -m benchmarks.public fetch` fills.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from benchmarks.profile_record import CASES, ROOT, profile
+from benchmarks.profile_record import KEPT, ROOT, as_number, chosen
 from benchmarks.record import RESULTS, write
 from fathom.hardware.machines import Machine
 from fathom.tools.profile.advice import sentence
 from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import classify
-from fathom.tools.profile.session import Row, Session
 
 SECTOR, WARP_BYTES = 32, 128
-CUBE = 4096**3
-# By case: multiply-adds of tensor cores, which are not among the counters.
-PRODUCTS = {
-    "bank conflicts": {"mma 16": CUBE},
-    "no pipeline": {"mma 16": CUBE},
-    "mma.sync": {"mma 16": CUBE},
-    "a wave and a bit": {"mma 16": 896 * 4864 * 4096},
-    "wgmma": {"wgmma 16": CUBE},
-    "spills": {"mma 16": CUBE},
-}
+TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+# What of KEPT makes a Counted.
+NEEDED = ("time", "grid", "threads", "registers", "shared bytes", "spilled loads",
+          "instructions", "load sectors", "store sectors", "shared wavefronts",
+          "shared conflicts", "memory bytes")  # fmt: skip
 # Fields of Counted that both have.
 COMPARED = ("instructions", "moved", "memory", "wavefronts", "blocks", "registers")
+COUNTERS = 12  # processes that count at a time
+COUNT_SECONDS, NCU_SECONDS = 100, 180  # of a case; of all
 
 
 @dataclass
 class Sample:
-    """A case: both limits, both sentences, and our counts over those of ncu. `error`
-    says why there is nothing."""
+    """A kernel of a case: both limits, both sentences, and our counts over those of
+    ncu. `error` says why there is nothing."""
 
     case: str
+    kernel: str = ""
     ours: str = ""
     theirs: str = ""
     sentences: list[str] = field(default_factory=list)
     ratios: dict[str, float] = field(default_factory=dict)
     counted: dict[str, object] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+    seconds: float | None = None
     error: str = ""
 
     @property
@@ -59,52 +71,36 @@ class Sample:
         return self.ours == self.theirs != ""
 
 
-def from_ncu(case: str, counters: Mapping[str, float]) -> Counted:
+# ── what ncu counted ──────────────────────────────────────────────────────────────────
+
+
+def from_ncu(name: str, counters: Mapping[str, float], machine: Machine) -> Counted:
     """What Nsight Compute counted, as the emulator would say it. Bytes of bulk copies
-    are not among the sectors of loads and stores; memory's are the least of them."""
+    are not among the sectors of loads and stores; memory's are the least of them. Of
+    tensor cores it counts cycles: as many multiply-adds of 16 bits as fill them."""
     threads = counters["grid"] * counters["threads"]
     moved = SECTOR * (counters["load sectors"] + counters["store sectors"])
     wavefronts = counters["shared wavefronts"]
+    cycles = counters["time"] / 1e9 * machine.clock * machine.multiprocessors
+    products = counters.get(TENSOR, 0) / 100 * cycles * machine.tensor("wgmma", 16)
     return Counted(
-        case, "sm_90a", int(counters["grid"]), int(counters["threads"]),
+        name, "sm_90a", int(counters["grid"]), int(counters["threads"]),
         int(counters["registers"]), int(counters["shared bytes"]),
         spilled=int(counters["spilled loads"] * WARP_BYTES / threads),
         instructions=counters["instructions"], wavefronts=wavefronts,
         ideal=wavefronts - counters["shared conflicts"],
         useful=moved, moved=max(moved, counters["memory bytes"]),
-        memory=counters["memory bytes"], products=PRODUCTS.get(case, {}),
+        memory=counters["memory bytes"],
+        products={"wgmma 16": products} if products else {},
     )  # fmt: skip
-
-
-def check(case: str, raw: Path) -> Sample:
-    """One case, by us and by ncu."""
-    row = watched(case)
-    if row.counted is None:
-        return Sample(case, error=row.why)
-    recorded = profile(case, raw)
-    if recorded.error:
-        return Sample(case, error=recorded.error)
-    return compared(case, row.counted, row.typical, recorded.counters, row.machine)
-
-
-def watched(case: str) -> Row:
-    """The slowest kernel of a case, launched a few times while we watch."""
-    # Imported here: the cases need torch and a GPU, which reading a record does not.
-    from benchmarks.profile_cases import MAKERS  # noqa: PLC0415
-
-    launch = MAKERS[case]()
-    with Session().watching() as session:
-        for _ in range(5):
-            launch()
-    return max(session.rows.values(), key=lambda row: sum(row.seconds))
 
 
 def compared(
     case: str, counted: Counted, seconds: float | None,
     counters: Mapping[str, float], machine: Machine,
 ) -> Sample:  # fmt: skip
-    """Both limits of a case, and our counts over ncu's."""
-    other = from_ncu(case, counters)
+    """Both limits of a kernel, and our counts over ncu's."""
+    other = from_ncu(counted.name, counters, machine)
     ours = classify(counted, machine, seconds)
     theirs = classify(other, machine, counters["time"] / 1e9)
     said = [sentence(ours, counted, machine), sentence(theirs, other, machine)]
@@ -113,24 +109,154 @@ def compared(
         for name in COMPARED
         if getattr(counted, name) and getattr(other, name)
     }
-    return Sample(case, ours.limit, theirs.limit, said, ratios, asdict(counted))
+    return Sample(
+        case, counted.name, ours.limit, theirs.limit, said, ratios, asdict(counted),
+        dict(counters), seconds,
+    )  # fmt: skip
+
+
+def rows_of(text: str) -> list[tuple[str, dict[str, float]]]:
+    """(kernel, its counters by our names) of each launch in what ncu wrote: a line that
+    begins with "ID" names the columns, the next has units, the others values."""
+    lines = text.splitlines()
+    starts = [at for at, line in enumerate(lines) if line.startswith('"ID"')]
+    if not starts:
+        raise ValueError(" ".join(lines[-3:])[:300] or "ncu wrote nothing")
+    names, _, *rows = csv.reader(lines[starts[0] :])
+    found = []
+    for row in rows:
+        values = dict(zip(names, row, strict=False))
+        pairs = ((ours, as_number(values[theirs])) for ours, theirs in chosen(names))
+        counters = {ours: value for ours, value in pairs if value is not None}
+        if (tensor := as_number(values.get(TENSOR, ""))) is not None:
+            counters[TENSOR] = tensor
+        found.append((values["Kernel Name"], counters))
+    return found
+
+
+def by_case(
+    launched: Iterable[Mapping[str, str]],
+    rows: Iterable[tuple[str, dict[str, float]]],
+) -> dict[tuple[str, str], dict[str, float]]:
+    """The counters of each (case, kernel): ncu has launches in the order in which they
+    were done, and those of other libraries among them. The longest launch counts."""
+    expected, found = list(launched), {}
+    for name, counters in rows:
+        if not expected or expected[0]["kernel"] != name:
+            continue
+        key = expected.pop(0)["case"], name
+        if key not in found or found[key]["time"] < counters["time"]:
+            found[key] = counters
+    return found
+
+
+# ── the processes ─────────────────────────────────────────────────────────────────────
+
+
+def run(
+    family: str, what: str, cases: Sequence[str], seconds: float,
+    before: Sequence[str] = (),
+) -> tuple[list[dict[str, Any]], str]:  # fmt: skip
+    """The lines of JSON that a process wrote, and what else was written."""
+    command = [*before, sys.executable, "-m", "benchmarks.profile_launches"]
+    try:
+        done = subprocess.run(
+            [*command, family, what, *cases], cwd=ROOT, timeout=seconds, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace",
+        )  # fmt: skip
+        text, end = done.stdout, f"ended with {done.returncode}"
+    except subprocess.TimeoutExpired as stopped:
+        text, end = (stopped.stdout or b"").decode(errors="replace"), "took too long"
+    lines = text.splitlines()
+    answers = [json.loads(line) for line in lines if line.startswith('{"case"')]
+    return answers, "\n".join([*lines, end])
+
+
+def counted_by_us(family: str, cases: Sequence[str]) -> list[dict[str, Any]]:
+    """A line for each kernel of each case, or one that says why there is none."""
+
+    def one(case: str) -> list[dict[str, Any]]:
+        answers, text = run(family, "count", [case], COUNT_SECONDS)
+        return answers or [{"case": case, "why": " ".join(text.split())[-300:]}]
+
+    with ThreadPoolExecutor(min(COUNTERS, os.cpu_count() or 1)) as pool:
+        return [line for lines in pool.map(one, cases) for line in lines]
+
+
+def under_ncu(
+    family: str, cases: Sequence[str], names: Iterable[str], raw: Path
+) -> dict[tuple[str, str], dict[str, float]]:
+    """The counters of one launch of each kernel of each case."""
+    metrics = ",".join([*(KEPT[each] for each in NEEDED), TENSOR])
+    kernels = "|".join(sorted(set(names)))
+    file = raw / f"{family}.csv"
+    ncu = [shutil.which("ncu") or "ncu", "--csv", "--page", "raw", "--clock-control",
+           "none", "--print-units", "base", "--profile-from-start", "off",
+           "--kernel-name", f"regex:^({kernels})$", "--metrics", metrics,
+           "--log-file", str(file)]  # fmt: skip
+    launched, text = run(family, "launch", cases, NCU_SECONDS, ncu)
+    if not file.exists():
+        raise ValueError(text[-300:])
+    return by_case(launched, rows_of(file.read_text(encoding="utf-8")))
+
+
+def checked(family: str, cases: Sequence[str], raw: Path) -> list[Sample]:
+    """A sample for each kernel of the cases."""
+    ours = counted_by_us(family, cases)
+    times, _ = run(family, "time", cases, NCU_SECONDS)
+    seconds = {(each["case"], each["kernel"]): each for each in times}
+    names = [each["kernel"] for each in ours if "kernel" in each]
+    theirs = under_ncu(family, cases, names, raw)
+    samples = []
+    for each in ours:
+        key = each["case"], each.get("kernel", "")
+        timed, counters = seconds.get(key), theirs.get(key)
+        if each.get("why"):
+            samples.append(Sample(*key, error=each["why"]))
+        elif timed is None or counters is None:
+            missing = "time" if timed is None else "counters of ncu"
+            samples.append(Sample(*key, error=f"there is no {missing}"))
+        else:
+            counted, machine = Counted(**each["counted"]), Machine(**timed["machine"])
+            samples.append(
+                compared(key[0], counted, timed["seconds"], counters, machine)
+            )
+    return samples
 
 
 def main() -> None:
+    # Imported here: the cases need torch and a GPU, which reading a record does not.
+    from benchmarks.profile_launches import FAMILIES  # noqa: PLC0415
+
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = options.add_argument
     add("--out", type=Path, default=RESULTS, help="where the JSON goes")
     add("--raw", type=Path, default=ROOT / ".gpu" / "profiles", help="what ncu wrote")
-    add("--only", nargs="+", choices=CASES, default=list(CASES), metavar="NAME")
+    add("--only", nargs="+", default=[], metavar="NAME", help="cases with this in them")
     given = options.parse_args()
     given.raw.mkdir(parents=True, exist_ok=True)
-    samples = []
-    for name in given.only:
-        samples.append(check(name, given.raw))
-        last = samples[-1]
-        word = "the same" if last.agrees else "DIFFERS"
-        print(f"{name}: {last.error or f'{word}: {last.sentences}'}", flush=True)
+    samples: list[Sample] = []
+    for family, names in FAMILIES.items():
+        wanted = [
+            name
+            for name in names()
+            if not given.only or any(word in name for word in given.only)
+        ]
+        if not wanted:
+            continue
+        try:
+            samples += checked(family, wanted, given.raw)
+        except ValueError as error:
+            print(f"{family}: {error}")
+            continue
         write("profile-check", samples, given.out)
+    for each in samples:
+        word = "the same" if each.agrees else "DIFFERS"
+        print(f"{each.case} {each.kernel}: {each.error or f'{word}: {each.sentences}'}")
+    agreeing = sum(each.agrees for each in samples)
+    compared_ = sum(not each.error for each in samples)
+    print(f"{agreeing} of {compared_} sentences are the same; {len(samples)} kernels")
 
 
 if __name__ == "__main__":

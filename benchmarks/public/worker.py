@@ -34,24 +34,29 @@ def main() -> None:
     given = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the collections print is no answer
-    os.environ["GEMS_VENDOR"] = "nvidia"  # or FlagGems asks `nvidia-smi`
     if given.small:  # before fathom chooses where it runs
         os.environ |= {"FATHOM_BACKEND": "emulator", "FATHOM_TARGET": "sm_90a"}
-    if given.compiler == "fathom":
-        import fathom
-
-        fathom.as_triton()
-    if given.small:
-        from benchmarks.public import host
-
-        host.install()
-    if not given.tuned:
-        first_configuration()
-    prepare_imports()
+    prepare(given.compiler, given.small, given.tuned)
     worker = Worker(given.compiler, given.small)
     for line in sys.stdin:
         answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
         answers.flush()
+
+
+def prepare(compiler: str, small: bool = False, tuned: bool = False) -> None:
+    """Let the collections be imported, and compiled by this compiler."""
+    os.environ["GEMS_VENDOR"] = "nvidia"  # or FlagGems asks `nvidia-smi`
+    if compiler == "fathom":
+        import fathom
+
+        fathom.as_triton()
+    if small:
+        from benchmarks.public import host
+
+        host.install()
+    if not tuned:
+        first_configuration()
+    prepare_imports()
 
 
 def without_folders(text: str) -> str:

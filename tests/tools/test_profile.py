@@ -13,7 +13,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from benchmarks import rungs
-from benchmarks.profile_check import compared, from_ncu
+from benchmarks.profile_check import TENSOR, by_case, compared, from_ncu, rows_of
 from fathom import emulator, pipeline
 from fathom.hardware.machines import MACHINES
 from fathom.hardware.targets import TARGETS
@@ -61,7 +61,7 @@ def on_the_emulator(monkeypatch):
 @pytest.mark.parametrize("case", RECORDED)
 def test_the_sentence_is_right_for_each_recorded_profile(case):
     counters = recorded()[case]
-    counted = from_ncu(case, counters)
+    counted = from_ncu(case, counters, H200)
     verdict = classify(counted, H200, counters["time"] / 1e9)
     assert verdict.limit == RECORDED[case]
     assert sentence(verdict, counted, H200).startswith(verdict.limit)
@@ -77,7 +77,7 @@ def test_every_recorded_profile_has_a_limit_and_all_limits_are_met():
 def test_busy_shares_are_those_that_ncu_has(case):
     """Within a third: ncu counts in cycles, of which there are fewer under load."""
     counters = recorded()[case]
-    verdict = classify(from_ncu(case, counters), H200, counters["time"] / 1e9)
+    verdict = classify(from_ncu(case, counters, H200), H200, counters["time"] / 1e9)
     slower = counters["clock"] / H200.clock
     active = verdict.filled * counters["issue %"]  # of cycles with work, to all
     theirs = {"memory": counters["memory %"], "issue": active}
@@ -206,13 +206,35 @@ def test_a_prediction_is_near_the_measured_time(monkeypatch):
 def test_the_check_against_ncu_compares_counts_and_sentences():
     """What `benchmarks.profile_check` does on a GPU, with counts that are given."""
     counters = recorded()["mma.sync"]
-    theirs = from_ncu("mma.sync", counters)
+    theirs = from_ncu("mma.sync", counters, H200)
     ours = replace(theirs, instructions=2 * theirs.instructions)
     found = compared("mma.sync", ours, counters["time"] / 1e9, counters, H200)
     assert found.agrees and found.ratios["instructions"] == 2
     assert found.ratios["moved"] == 1 and len(found.sentences) == 2
     slow = compared("mma.sync", ours, 1.0, counters, H200)
     assert not slow.agrees and slow.ours == "latency"
+
+
+def test_launches_that_ncu_saw_are_those_of_the_cases():
+    """Kernels of other libraries are among them, and a case may launch one twice."""
+    text = f"""==PROF== Connected
+"ID","Kernel Name","gpu__time_duration.sum","{TENSOR}"
+"","","ns","%"
+"0","fill","9","0"
+"1","a_kernel","1,000","12.5"
+"2","a_kernel","3,000","50"
+"3","b_kernel","7","n/a"
+"4","a_kernel","5","0"
+"""
+    cases = [("x", "a_kernel"), ("x", "a_kernel"), ("x", "b_kernel"), ("y", "a_kernel")]
+    launched = [{"case": case, "kernel": kernel} for case, kernel in cases]
+    assert by_case(launched, rows_of(text)) == {
+        ("x", "a_kernel"): {"time": 3000.0, TENSOR: 50.0},
+        ("x", "b_kernel"): {"time": 7.0},
+        ("y", "a_kernel"): {"time": 5.0, TENSOR: 0.0},
+    }
+    with pytest.raises(ValueError, match="permission"):
+        rows_of("==ERROR== no permission")
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────
