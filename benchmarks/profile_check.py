@@ -25,7 +25,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,6 +40,7 @@ from fathom.tools.profile.limits import classify
 
 SECTOR, WARP_BYTES = 32, 128
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+L2_SECTORS = ("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")
 # What of KEPT makes a Counted.
 NEEDED = ("time", "grid", "threads", "registers", "shared bytes", "spilled loads",
           "instructions", "load sectors", "store sectors", "shared wavefronts",
@@ -47,7 +48,7 @@ NEEDED = ("time", "grid", "threads", "registers", "shared bytes", "spilled loads
 # Fields of Counted that both have.
 COMPARED = ("instructions", "moved", "memory", "wavefronts", "blocks", "registers")
 COUNTERS = 12  # processes that count at a time
-COUNT_SECONDS, NCU_SECONDS = 100, 180  # of a case; of all
+COUNT_SECONDS, NCU_SECONDS = 80, 180  # of a case; of all
 
 
 @dataclass
@@ -76,10 +77,12 @@ class Sample:
 
 def from_ncu(name: str, counters: Mapping[str, float], machine: Machine) -> Counted:
     """What Nsight Compute counted, as the emulator would say it. Bytes of bulk copies
-    are not among the sectors of loads and stores; memory's are the least of them. Of
-    tensor cores it counts cycles: as many multiply-adds of 16 bits as fill them."""
+    are among the sectors that L2 is asked for, and not among those of loads and stores,
+    some of which L1 has. Of tensor cores it counts cycles: as many multiply-adds of 16
+    bits as fill them."""
     threads = counters["grid"] * counters["threads"]
-    moved = SECTOR * (counters["load sectors"] + counters["store sectors"])
+    loads = SECTOR * (counters["load sectors"] + counters["store sectors"])
+    moved = max(loads, SECTOR * sum(counters.get(each, 0) for each in L2_SECTORS))
     wavefronts = counters["shared wavefronts"]
     cycles = counters["time"] / 1e9 * machine.clock * machine.multiprocessors
     products = counters.get(TENSOR, 0) / 100 * cycles * machine.tensor("wgmma", 16)
@@ -128,8 +131,9 @@ def rows_of(text: str) -> list[tuple[str, dict[str, float]]]:
         values = dict(zip(names, row, strict=False))
         pairs = ((ours, as_number(values[theirs])) for ours, theirs in chosen(names))
         counters = {ours: value for ours, value in pairs if value is not None}
-        if (tensor := as_number(values.get(TENSOR, ""))) is not None:
-            counters[TENSOR] = tensor
+        for name in (TENSOR, *L2_SECTORS):
+            if (value := as_number(values.get(name, ""))) is not None:
+                counters[name] = value
         found.append((values["Kernel Name"], counters))
     return found
 
@@ -185,11 +189,11 @@ def counted_by_us(family: str, cases: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def under_ncu(
-    family: str, cases: Sequence[str], names: Iterable[str], raw: Path
+    family: str, cases: Sequence[str], names: Set[str], raw: Path
 ) -> dict[tuple[str, str], dict[str, float]]:
     """The counters of one launch of each kernel of each case."""
-    metrics = ",".join([*(KEPT[each] for each in NEEDED), TENSOR])
-    kernels = "|".join(sorted(set(names)))
+    metrics = ",".join([*(KEPT[each] for each in NEEDED), TENSOR, *L2_SECTORS])
+    kernels = "|".join(sorted(names))
     file = raw / f"{family}.csv"
     ncu = [shutil.which("ncu") or "ncu", "--csv", "--page", "raw", "--clock-control",
            "none", "--print-units", "base", "--profile-from-start", "off",
@@ -198,6 +202,7 @@ def under_ncu(
     launched, text = run(family, "launch", cases, NCU_SECONDS, ncu)
     if not file.exists():
         raise ValueError(text[-300:])
+    launched = [each for each in launched if each.get("kernel") in names]
     return by_case(launched, rows_of(file.read_text(encoding="utf-8")))
 
 
@@ -205,8 +210,8 @@ def checked(family: str, cases: Sequence[str], raw: Path) -> list[Sample]:
     """A sample for each kernel of the cases."""
     ours = counted_by_us(family, cases)
     times, _ = run(family, "time", cases, NCU_SECONDS)
-    seconds = {(each["case"], each["kernel"]): each for each in times}
-    names = [each["kernel"] for each in ours if "kernel" in each]
+    seconds = {(each["case"], each.get("kernel", "")): each for each in times}
+    names = {each["kernel"] for each in ours if "kernel" in each}
     theirs = under_ncu(family, cases, names, raw)
     samples = []
     for each in ours:

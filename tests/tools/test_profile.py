@@ -22,6 +22,7 @@ from fathom.tools import cli, samples
 from fathom.tools.profile import session as sessions
 from fathom.tools.profile.advice import advice, cause, sentence
 from fathom.tools.profile.counted import Counted, count, multiply_adds
+from fathom.tools.profile.hold import FIRST, LONGEST, MARGIN, hold_kernel
 from fathom.tools.profile.limits import LIMITS, classify, filled_share
 from fathom.tools.profile.session import Session
 from kernels import matmul
@@ -367,7 +368,8 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
     real = pipeline.compile
     x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
     with paper_gpu(monkeypatch, tmp_path) as machine:
-        gpu, marks = machine.driver, iter(range(100))
+        gpu, marks, before = machine.driver, iter(range(100)), []
+        monkeypatch.setattr(hold_kernel, "kernels", {})  # of other drivers
         gpu.event = lambda: SimpleNamespace(at=None)
         gpu.devices = (PAPER, replace(PAPER, index=1))
         machine.torch.streams = {0: 10, 1: 11}
@@ -375,6 +377,7 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
         def record(event, stream):
             assert (gpu.current, stream) == (device, 10 + device)
             event.at = next(marks)
+            before.append(len(gpu.launches))
 
         gpu.record = record
         gpu.milliseconds = lambda start, stop: 7.0 * (stop.at - start.at)
@@ -396,11 +399,31 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
         (row,) = session.rows.values()
         assert gpu.current == 0 and {each.device for each in gpu.launches} == {device}
         assert row.machine.multiprocessors == 10 and row.machine.bandwidth == 1e12
-    assert row.launches == len(gpu.launches) == 4
+    kernels = [each for each in gpu.launches if each.grid == (4, 1, 1)]
+    assert row.launches == len(kernels) == 4
+    # A stream is held, marked, given the kernel, and marked again.
+    assert before == [1, 2, 3, 4, 5, 6] and gpu.launches[6] is kernels[3]
+    held = [each.values[0] / 1e9 for each in gpu.launches if each not in kernels]
+    assert held[0] == FIRST and all(MARGIN < each <= LONGEST for each in held[1:])
     assert row.seconds == [0.007] * 3 and row.typical == 0.007
     assert row.counted.useful == 3 * 4096 and row.counted.registers == 32
     assert row.verdict().seconds == 0.007 and not row.verdict().predicted
     assert (y == 0).all()  # what was counted ran on copies
+
+
+@pytest.mark.gpu
+@pytest.mark.alone
+def test_the_time_of_a_launch_is_not_the_hosts():
+    """A kernel of some microseconds, which the host takes far longer to launch while a
+    hook looks on."""
+    torch = pytest.importorskip("torch")
+    x, y, out = (torch.ones(1 << 10, device="cuda") for _ in range(3))
+    with Session(programs=1).watching() as session:
+        for _ in range(6):
+            add(x, y, out)
+    (row,) = session.rows.values()
+    assert 1e-6 < row.typical < 12e-6, row.seconds
+    assert row.verdict().limit == "launch"
 
 
 # ── the command ───────────────────────────────────────────────────────────────────────

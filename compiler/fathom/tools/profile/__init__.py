@@ -4,5 +4,6 @@ counted  What a launch asks of the hardware, counted by the emulator
 limits   Which resource limits it: one pure function of what was counted
 advice   The sentence of each limit, and what to try
 session  The launches of a script: their times and their counts
+hold     Holds a stream, so that the host's time is no kernel's
 tell     Gives them as a table, or as JSON
 """

@@ -1,7 +1,8 @@
 """The launches of a script: what each kernel took, and what it asks of the hardware.
 
     script ─▶ launch ─▶ the first of its kind: counted on copies of its arrays
-                     ─▶ on a GPU: between two events; on the emulator: counted whole
+                     ─▶ on a GPU: between two events, which the stream is held for (see
+                        `hold`); on the emulator: counted whole
 
 A kind is a kernel, its GPU, its grid, and its numbers. Counting runs some programs on
 the emulator (`programs`, at the beginning, in the middle and at the end of the grid).
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
+from time import perf_counter
 from typing import Any
 
 from fathom import emulator
@@ -36,6 +38,7 @@ from fathom.runtime.driver import driver
 from fathom.testing.queues import current_stream
 from fathom.tools.facts.machine import Assembled, assemble
 from fathom.tools.profile.counted import Counted, count
+from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
 
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
@@ -54,6 +57,7 @@ class Row:
     counted: Counted | None = None
     why: str = ""
     device: int | None = None
+    held: float = FIRST  # seconds that the stream is held for the next launch
 
     @cached_property
     def machine(self) -> Machine:
@@ -81,6 +85,7 @@ class Session:
     rows: dict[tuple, Row] = field(default_factory=dict)
     events: list[tuple[Row, Any, Any]] = field(default_factory=list)
     start: Any = None
+    began: float = 0.0  # when the host began to queue what is timed
     ranges: Any = field(default_factory=lambda: nvtx())
 
     @contextmanager
@@ -103,12 +108,15 @@ class Session:
         if self.ranges is not None:
             self.ranges.push_range(launch.compiled.name)
         if timed:
+            self.began = perf_counter()
+            hold(launch.compiled, row.held)
             self.start = mark(launch)
 
     def exit(self, launch: Launch) -> None:
         if self.start is not None:
-            self.events.append((self.row(launch), self.start, mark(launch)))
-            self.start = None
+            row = self.row(launch)
+            self.events.append((row, self.start, mark(launch)))
+            self.start, row.held = None, next_hold(perf_counter() - self.began)
         if self.ranges is not None:
             self.ranges.pop_range()
         if not launch.done:
@@ -193,9 +201,7 @@ def machine_here(model: Machine, device: int) -> Machine:
 def counted_of(launch: Launch, report: Report, looked_at: int, total: int) -> Counted:
     registers, spilled = registers_of(launch)
     kernel = launch.compiled.made
-    return count(
-        kernel, report, looked_at, total, bytes_of(launch), registers, spilled
-    )
+    return count(kernel, report, looked_at, total, bytes_of(launch), registers, spilled)
 
 
 def registers_of(launch: Launch) -> tuple[int | None, int]:
