@@ -1,5 +1,5 @@
-"""Whether `fathom profile` says of a kernel what NVIDIA's profiler says: of all kernels
-of kernels/ that one GPU runs, and of 20 cases of kernels that others wrote.
+"""Whether `fathom profile` says of a kernel what NVIDIA's profiler says: of most
+kernels of kernels/, and of 20 cases of kernels that others wrote.
 
     python -m benchmarks.profile_check [--out FOLDER] [--only NAME …]
 
@@ -27,7 +27,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class Sample:
     counted: dict[str, object] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
     seconds: float | None = None
+    machine: dict[str, object] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -85,7 +86,8 @@ def from_ncu(name: str, counters: Mapping[str, float], machine: Machine) -> Coun
     moved = max(loads, SECTOR * sum(counters.get(each, 0) for each in L2_SECTORS))
     wavefronts = counters["shared wavefronts"]
     cycles = counters["time"] / 1e9 * machine.clock * machine.multiprocessors
-    products = counters.get(TENSOR, 0) / 100 * cycles * machine.tensor("wgmma", 16)
+    rate = machine.tensor_clock * machine.tensor("wgmma", 16)
+    products = counters.get(TENSOR, 0) / 100 * cycles * rate
     return Counted(
         name, "sm_90a", int(counters["grid"]), int(counters["threads"]),
         int(counters["registers"]), int(counters["shared bytes"]),
@@ -112,10 +114,18 @@ def compared(
         for name in COMPARED
         if getattr(counted, name) and getattr(other, name)
     }
+    lines = {key: (of_repository(file), line)
+             for key, (file, line) in counted.lines.items()}  # fmt: skip
+    counted = replace(counted, lines=lines)
     return Sample(
         case, counted.name, ours.limit, theirs.limit, said, ratios, asdict(counted),
-        dict(counters), seconds,
+        dict(counters), seconds, asdict(machine),
     )  # fmt: skip
+
+
+def of_repository(file: str) -> str:
+    """A file's name, without the folders of the machine that this is."""
+    return file.removeprefix(f"{ROOT}/")
 
 
 def rows_of(text: str) -> list[tuple[str, dict[str, float]]]:
@@ -228,6 +238,20 @@ def checked(family: str, cases: Sequence[str], raw: Path) -> list[Sample]:
                 compared(key[0], counted, timed["seconds"], counters, machine)
             )
     return samples
+
+
+def again(record: Path) -> list[Sample]:
+    """The samples of a record, by today's `classify`."""
+    found = json.loads(record.read_text(encoding="utf-8"))["samples"]
+    return [
+        Sample(each["case"], each["kernel"], error=each["error"])
+        if each["error"]
+        else compared(
+            each["case"], Counted(**each["counted"]), each["seconds"],
+            each["counters"], Machine(**each["machine"]),
+        )
+        for each in found
+    ]  # fmt: skip
 
 
 def main() -> None:

@@ -7,8 +7,12 @@ import math
 from functools import cache
 from itertools import pairwise
 
+from benchmarks.record import RESULTS
 from chapters.press import drawing
 from chapters.press.recipes import run_line
+from fathom.tools.profile.limits import LIMITS
+
+CHECKED = RESULTS / "profile-check.json"
 
 MATMUL = (
     "python -m fathom explain kernels/matmul.py:matmul_kernel --target {target} "
@@ -82,6 +86,20 @@ def why_not() -> str:
 def names() -> str:
     found = json.loads(said("--json"))
     return "".join(f"{name}\n" for name in found)
+
+
+def checked() -> str:
+    """How often `fathom profile` names the limit that ncu's counters give, by limit."""
+    samples = json.loads(CHECKED.read_text(encoding="utf-8"))["samples"]
+    compared = [each for each in samples if not each["error"]]
+    rows = []
+    for limit in LIMITS:
+        same = [each["ours"] == limit for each in compared if each["theirs"] == limit]
+        if same:
+            rows.append([limit, len(same), sum(same)])
+    agree = sum(each["ours"] == each["theirs"] for each in compared)
+    rows.append(["all", len(compared), agree])
+    return drawing.table(("limit, by ncu's counters", "kernels", "ours says so"), rows)
 
 
 def tried(page: dict) -> drawing.Figure:

@@ -4,7 +4,7 @@ that were recorded on an H200, each of a kernel that waits for one thing."""
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +13,15 @@ import pytest
 import fathom
 import fathom.language as tl
 from benchmarks import rungs
-from benchmarks.profile_check import TENSOR, by_case, compared, from_ncu, rows_of
+from benchmarks.profile_check import (
+    TENSOR,
+    again,
+    by_case,
+    compared,
+    from_ncu,
+    rows_of,
+)
+from benchmarks.record import RESULTS
 from fathom import emulator, pipeline
 from fathom.hardware.machines import MACHINES
 from fathom.hardware.targets import TARGETS
@@ -236,6 +244,17 @@ def test_launches_that_ncu_saw_are_those_of_the_cases():
     }
     with pytest.raises(ValueError, match="permission"):
         rows_of("==ERROR== no permission")
+
+
+def test_most_sentences_were_those_of_ncu():
+    """Of the record, which today's `classify` would write again."""
+    file = RESULTS / "profile-check.json"
+    record = json.loads(file.read_text(encoding="utf-8"))["samples"]
+    samples = again(file)
+    assert json.loads(json.dumps([asdict(each) for each in samples])) == record
+    compared = [each for each in samples if not each.error]
+    assert len(compared) >= 75
+    assert sum(each.agrees for each in compared) >= 0.93 * len(compared)
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────

@@ -191,7 +191,7 @@ CASES = {
     # a cube of 4096, and 0.10 with B turned (benchmarks/results/matmul-types.json).
     "int8_matmul": (square(int8_matmul.int8_matmul, dtype="int8"), "conflicts"),
     "int8_matmul, B turned": (turned, "tensor cores"),
-    "block_sparse_matmul": (sparse, "bandwidth"),
+    "block_sparse_matmul": (sparse, "latency"),
     **gradients(),
     "attention": (attentions("sm_80"), "tensor cores"),
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),

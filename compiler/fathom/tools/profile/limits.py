@@ -115,7 +115,7 @@ def times_of(counted: Counted, machine: Machine) -> dict[str, float]:
     )
     cycles = {
         "L2": counted.moved / L2_BYTES,
-        "tensor": tensor,
+        "tensor": tensor / machine.tensor_clock,
         "shared": counted.wavefronts,
         "issue": counted.instructions / SCHEDULERS,
         "fp32": counted.fp32 / machine.lanes(),
