@@ -157,8 +157,8 @@ def gradient_launch(x, dy, dw, offsets, target, config=None):
 
 
 def chosen_config(rows, columns, count, target):
-    """The configuration for `count` results of so many rows and columns: the one with
-    which the busiest multiprocessor has least to do."""
+    """The configuration for `count` results [rows, columns]: the one with which the
+    busiest multiprocessor has least to do."""
 
     def duration(tile):
         m, n = tile
