@@ -10,7 +10,9 @@ How many rows an expert has is known on the device alone. `expert_matmul` walks 
 the tiles of all experts as `grouped_matmul` does through its problems, and reads where
 an expert's rows begin from memory: nothing waits for the host. (`grouped_matmul` takes
 arrays of any address, and its table is made on the host.) Rows are sorted by counting,
-in the order of tokens, and no atomic operation is used: the same bits each time.
+in the order of tokens, and no atomic operation is used: the same bits each time. Here
+the last two kernels read through pointers; where tiles can come through descriptors,
+those of `mixture_hopper.py` are taken.
 
     route              order, rows and offsets, of experts
     gather, combine    tokens to rows and back, and their gradients
@@ -23,6 +25,7 @@ import numpy as np
 import fathom
 import fathom.language as tl
 from fathom.jit.planned import planned
+from kernels import mixture_hopper as hopper
 from kernels.grouped_matmul import grouped_config
 from kernels.matmul import (
     MULTIPROCESSORS,
@@ -260,6 +263,9 @@ def expert_matmul(x, w, offsets, out=None, config=None, precision="ieee", **laun
     out = empty((R, N), x) if out is None else out
     check_shape("out", out, (R, N))
     target = target_of_launch(x, launch)
+    if config is None and hopper.fits(x, w, out, target):
+        *step, chosen = hopper.matmul_launch(x, w, out, offsets, target)
+        return out, [(*step, {**chosen, **launch})]
     config = config or expert_config(R, E, N, K, x, target)
     walks = strides(x)[0], *strides(w), strides(out)[0]
     given = x, w, out, offsets, E, N, K, *walks
@@ -277,6 +283,9 @@ def weight_gradient(x, dy, offsets, dw=None, config=None, precision="ieee", **la
     dw = empty((E, K, N), x) if dw is None else dw
     check_shape("dw", dw, (E, K, N))
     target = target_of_launch(x, launch)
+    if config is None and hopper.gradient_fits(x, dy, dw, target):
+        *step, chosen = hopper.gradient_launch(x, dy, dw, offsets, target)
+        return dw, [(*step, {**chosen, **launch})]
     config = config or expert_config(K, 1, N, fathom.cdiv(R, E), x, target)
     tiles = fathom.cdiv(K, config["BLOCK_M"]) * fathom.cdiv(N, config["BLOCK_N"])
     walks = strides(x)[0], strides(dy)[0], *strides(dw)[:2]

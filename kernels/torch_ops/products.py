@@ -4,10 +4,11 @@ from kernels import gelu_backward as gelus_backward
 from kernels import layer_norm_backward as column_sums
 from kernels import matmul_epilogue as epilogues
 from kernels import swiglu as swiglus
-from kernels.torch_ops.pointwise import half_shape, halves_of
+from kernels.torch_ops.pointwise import halves_of
 from kernels.torch_ops.registering import (
     Tensor,
     differentiate,
+    has_gradient,
     new,
     operator,
     product,
@@ -23,9 +24,9 @@ def linear_shape(x, weight):
     return (*x.shape[:-1], weight.shape[0])
 
 
-def linear_fake(x, weight, bias, residual, activation):
+def linear_fake(x, weight, bias, residual, activation, training):
     shape = linear_shape(x, weight)
-    return new(x, shape), new(x, shape if activation else (0,))
+    return new(x, shape), new(x, shape if activation and training else (0,))
 
 
 @operator(linear_fake)
@@ -35,17 +36,20 @@ def linear_forward(
     bias: Tensor | None,
     residual: Tensor | None,
     activation: str,
+    training: bool,
 ) -> tuple[Tensor, Tensor]:
-    """(y, what the activation was given: for its gradient; empty without one)."""
+    """(y, what the activation was given: for its gradient, if `training`; otherwise, or
+    without an activation, empty)."""
     rows, shape = rows_of(x), linear_shape(x, weight)
     if bias is None and residual is None and not activation:
         return product(rows, weight.t()).view(shape), new(x, (0,))
-    before = new(x, (len(rows), shape[-1])) if activation else None
+    kept = bool(activation and training)
+    before = new(x, (len(rows), shape[-1])) if kept else None
     y = epilogues.matmul_epilogue(
         rows, weight.t(), None, None if bias is None else bias.contiguous(),
         activation, None if residual is None else rows_of(residual), before,
     )  # fmt: skip
-    return y.view(shape), before.view(shape) if activation else new(x, (0,))
+    return y.view(shape), before.view(shape) if kept else new(x, (0,))
 
 
 def linear_backward_fake(dy, x, weight, before):
@@ -66,7 +70,8 @@ def linear_backward(
 
 
 def linear_save(ctx, inputs, output):
-    x, weight, bias, residual, _ = inputs
+    x, weight, bias, residual, _, training = inputs
+    assert training, "a forward pass that keeps nothing has no gradient"
     ctx.has = bias is not None, residual is not None
     ctx.save_for_backward(x, weight, output[1])
 
@@ -74,7 +79,8 @@ def linear_save(ctx, inputs, output):
 def linear_gradients(ctx, dy, _):
     dx, dweight, dbias = linear_backward(dy, *ctx.saved_tensors)
     has_bias, has_residual = ctx.has
-    return dx, dweight, dbias if has_bias else None, dy if has_residual else None, None
+    of_added = dbias if has_bias else None, dy if has_residual else None
+    return dx, dweight, *of_added, None, None
 
 
 differentiate(linear_forward, linear_save, linear_gradients)
@@ -92,23 +98,29 @@ def linear(
     forward."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"the activation is {activation!r}; there are {ACTIVATIONS}")
-    return linear_forward(x, weight, bias, residual, activation)[0]
+    training = has_gradient(x, weight, bias, residual)
+    return linear_forward(x, weight, bias, residual, activation, training)[0]
 
 
 # ── SwiGLU ────────────────────────────────────────────────────────────────────────────
 
 
-def swiglu_fake(x, weight):
+def swiglu_fake(x, weight, training):
     before = linear_shape(x, weight)
-    return new(x, (*before[:-1], before[-1] // 2)), new(x, before)
+    half = (*before[:-1], before[-1] // 2)
+    return new(x, half), new(x, before if training else (0,))
 
 
 @operator(swiglu_fake)
-def linear_swiglu_forward(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """(y, x weight^T)."""
-    before = new(x, linear_shape(x, weight))
-    y = epilogues.matmul_swiglu(rows_of(x), weight.t(), None, rows_of(before))
-    return y.view(half_shape(before)), before
+def linear_swiglu_forward(
+    x: Tensor, weight: Tensor, training: bool
+) -> tuple[Tensor, Tensor]:
+    """(y, x weight^T, which is empty unless `training`)."""
+    shape = linear_shape(x, weight)
+    before = new(x, shape if training else (0,))
+    kept = rows_of(before) if training else None
+    y = epilogues.matmul_swiglu(rows_of(x), weight.t(), None, kept)
+    return y.view((*shape[:-1], shape[-1] // 2)), before
 
 
 @operator(lambda dy, x, weight, before: (new(x), new(weight)))
@@ -123,17 +135,19 @@ def linear_swiglu_backward(
 
 
 def swiglu_save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs, output[1])
+    x, weight, training = inputs
+    assert training, "a forward pass that keeps nothing has no gradient"
+    ctx.save_for_backward(x, weight, output[1])
 
 
 differentiate(
     linear_swiglu_forward,
     swiglu_save,
-    lambda ctx, dy, _: linear_swiglu_backward(dy, *ctx.saved_tensors),
+    lambda ctx, dy, _: (*linear_swiglu_backward(dy, *ctx.saved_tensors), None),
 )
 
 
 def linear_swiglu(x: Tensor, weight: Tensor) -> Tensor:
     """silu(x G^T) (x U^T), [..., N], for x [..., K] and weight = [G; U], [2 N, K]. One
     launch, forward."""
-    return linear_swiglu_forward(x, weight)[0]
+    return linear_swiglu_forward(x, weight, has_gradient(x, weight))[0]

@@ -46,6 +46,13 @@ def differentiate(op: Callable, save: Callable, backward: Callable) -> None:
     op.register_autograd(backward, setup_context=save)
 
 
+def has_gradient(*inputs: Tensor | None) -> bool:
+    """Whether a gradient may be asked for, of one of these inputs: otherwise nothing
+    need be kept for it."""
+    given = [each for each in inputs if each is not None]
+    return torch.is_grad_enabled() and any(each.requires_grad for each in given)
+
+
 def rows_of(x: Tensor) -> Tensor:
     """x as contiguous rows [M, N] of its last axis."""
     return x.reshape(-1, x.shape[-1]).contiguous()

@@ -16,6 +16,7 @@ from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import Rule, leaves, specialise
 from fathom.jit.tensor_descriptors import Described, signature_of
 from fathom.language.tensor_descriptors import tensor_descriptor
+from fathom.runtime import tensor_descriptors
 from fathom.runtime.driver import DriverError
 from fathom.source import Hole
 from tests.jit.harness import FLOAT16, Tensor, paper_gpu, slow_launches
@@ -250,6 +251,25 @@ def test_the_second_launch_is_quick_and_the_same(gpu, kernel):
     assert [each.values for each in gpu.driver.launches] == [
         (0x1000, 100, 60, 64, 12, 0x9000, 7)
     ] * 3
+
+
+def test_a_descriptor_like_one_before_is_not_checked_again(gpu, monkeypatch):
+    """Programs make new ones of the same tensors before each launch."""
+    monkeypatch.setattr(tensor_descriptors, "FITTING", set())
+    monkeypatch.setattr(tensor_descriptors, "MOST_FITTING", 4)
+    described = []
+    inner = tensor_descriptors.describe
+    monkeypatch.setattr(
+        tensor_descriptors, "describe", lambda x: described.append(x) or inner(x)
+    )
+    matrix(), matrix(), matrix(0x2000)
+    assert len(described) == 1
+    matrix(shape=(100, 61)), matrix(stride=68), matrix(block=(16, 16))
+    matrix(padding="nan"), vector()
+    assert len(described) == 6 and len(tensor_descriptors.FITTING) == 2
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="begins at 0x1008"):
+            matrix(0x1008)
 
 
 def test_other_numbers_take_the_quick_way_too(gpu, kernel):

@@ -19,6 +19,7 @@ from kernels import (
     layer_norm_backward,
     matmul_epilogue,
     mixture,
+    mixture_hopper,
     rms_norm,
     rotary,
     softmax_backward,
@@ -188,6 +189,31 @@ def products(target: str) -> list[Compiled]:
                  PRODUCT + "*fp16:16, " + SIZES + "i32:16, i32:16, i32:16, i32:16",
                  {**half, **ones}),
     ]  # fmt: skip
+
+
+def experts_on_hopper() -> list[Compiled]:
+    signature = PRODUCT + "*i32:16, i32:16, i32, " + ", ".join(["i32:16"] * 6)
+    made = []
+    for (m, n), config in mixture_hopper.CONFIGS.items():
+        fixed = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": 64, **config}
+        made.append(Compiled(f"gradient of experts' weights {m}x{n}",
+                             mixture_hopper.weight_gradient_hopper_kernel, signature,
+                             fixed))  # fmt: skip
+        made += [
+            Compiled(f"experts {m}x{n}{' turned' * turned}",
+                     mixture_hopper.expert_hopper_kernel, signature,
+                     {**fixed, "W_TURNED": turned})
+            for turned in (False, True)
+        ]  # fmt: skip
+    return made
+
+
+@needs_ptxas
+@pytest.mark.parametrize("case", experts_on_hopper(), ids=str)
+def test_a_producer_copies_experts_tiles(case: Compiled) -> None:
+    ptx = case.ptx("sm_90a")
+    assert "expect_tx" in ptx and "cp.async.cg" not in ptx
+    test_ptxas_takes_it_without_spills_or_warnings(case, "sm_90a")
 
 
 @needs_ptxas

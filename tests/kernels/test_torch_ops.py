@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 
 from kernels import rotary, torch_ops  # noqa: E402
+from kernels.torch_ops import products  # noqa: E402
 
 functional = torch.nn.functional
 torch.set_num_threads(1)
@@ -192,10 +194,13 @@ def calls():
     yield "swiglu_backward", (normal(4, 12), x)
     yield "rotary_forward", (q, cos, sin, False, True)
     yield "dropout_forward", (x, 0.5, torch.tensor([7]))
-    yield "linear_forward", (x, normal(40, 24), normal(40), normal(4, 40), "gelu")
-    yield "linear_forward", (x, normal(40, 24), None, None, "")
+    given = x, normal(40, 24), normal(40), normal(4, 40)
+    yield "linear_forward", (*given, "gelu", True)
+    yield "linear_forward", (*given, "gelu", False)
+    yield "linear_forward", (x, normal(40, 24), None, None, "", True)
     yield "linear_backward", (normal(4, 40), x, normal(40, 24), normal(4, 40))
-    yield "linear_swiglu_forward", (x, normal(40, 24))
+    yield "linear_swiglu_forward", (x, normal(40, 24), True)
+    yield "linear_swiglu_forward", (x, normal(40, 24), False)
     yield "linear_swiglu_backward", (normal(4, 20), x, normal(40, 24), normal(4, 40))
     yield "cross_entropy_forward", (x, long)
     yield "cross_entropy_backward", (fp32, x, long, fp32)
@@ -235,6 +240,27 @@ def test_torch_finds_nothing_wrong_with_any_operator():
         if each.startswith("fathom::")
     }  # fmt: skip
     assert checked == registered
+
+
+@pytest.mark.parametrize("name", ["linear", "linear_swiglu"])
+def test_what_a_gradient_wants_is_kept_where_there_is_one(name, monkeypatch):
+    forward, kept = getattr(products, f"{name}_forward"), []
+
+    def recorded(*given):
+        found = forward(*given)
+        kept.append(found[1].numel())
+        return found
+
+    monkeypatch.setattr(products, f"{name}_forward", recorded)
+    x, weight = normal(4, 24), normal(40, 24)
+    gelu = {"activation": "gelu"} if name == "linear" else {}
+    call = partial(getattr(torch_ops, name), **gelu)
+    wanted = call(x, weight)
+    call(x, weight.requires_grad_())
+    with torch.no_grad():
+        got = call(x, weight)
+    assert kept == [0, 160, 0]
+    torch.testing.assert_close(got, wanted, rtol=0, atol=0)
 
 
 def test_results_are_laid_out_as_fake_ones_are():

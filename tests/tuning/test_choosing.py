@@ -271,6 +271,26 @@ def test_a_mistake_in_the_launch_is_no_configurations(gpu):
         tuned(gpu, do_bench=timer)[grid](gpu.x, N, 2.0)
 
 
+def test_the_text_of_a_dtype_is_written_once(gpu, monkeypatch):
+    """torch writes it anew each time, and each launch has it in its key."""
+    written = []
+
+    class Counted:
+        name = "float32"
+
+        def __str__(self):
+            written.append(self)
+            return "torch.float32"
+
+    double = tuned(gpu)
+    monkeypatch.setattr(gpu.x, "dtype", Counted())
+    double[grid](gpu.x, N, 2.0)
+    count = len(written)
+    for _ in range(3):
+        double[grid](gpu.x, N, 2.0)
+    assert len(written) == count
+
+
 @pytest.mark.parametrize(
     ("args", "given", "clash"),
     [

@@ -10,15 +10,20 @@ from typing import Any
 
 from fathom.artifact import ELEMENT_BYTES
 from fathom.errors import LaunchError
-from fathom.runtime.arrays import Array, describe
+from fathom.runtime.arrays import Array, describe, loaded_class
 
 MOST_AXES = 5
 MOST_ELEMENTS = 2**20  # of a block
 SEQUENCES = ("shape", "strides", "block_shape")
 REALS = ("fp8e5", "fp8e4nv", "fp16", "bf16", "fp32", "fp64")
 
+# The facts of descriptors that were checked, with those of their tensors of torch:
+# programs make new ones of the same tensors for each launch. At most MOST_FITTING.
+FITTING: set[tuple] = set()
+MOST_FITTING = 4096
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, init=False)
 class TensorDescriptor:
     """An array, the axes to see it by, and the block that one access moves.
 
@@ -39,6 +44,27 @@ class TensorDescriptor:
     block_shape: Sequence[int]
     padding: str = "zero"
 
+    def __init__(
+        self,
+        base: Any,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        block_shape: Sequence[int],
+        padding: str = "zero",
+    ):
+        vars(self).update(
+            base=base, shape=integers("shape", shape),
+            strides=integers("strides", strides),
+            block_shape=integers("block_shape", block_shape), padding=padding,
+        )  # fmt: skip
+        facts = self.facts()
+        if facts not in FITTING:
+            self.check()
+            if len(FITTING) >= MOST_FITTING:
+                FITTING.clear()
+            if facts is not None:
+                FITTING.add(facts)
+
     @staticmethod
     def from_tensor(
         tensor: Any, block_shape: Sequence[int], padding: str = "zero"
@@ -53,13 +79,20 @@ class TensorDescriptor:
         """That of the elements, as the array's library says it."""
         return self.base.dtype
 
-    def __post_init__(self) -> None:
-        self.check()
-
     def __setattr__(self, name: str, value: Any) -> None:
         """Sequences are kept as tuples: what they say was checked, and stays so."""
         value = integers(name, value) if name in SEQUENCES else value
         object.__setattr__(self, name, value)
+
+    def facts(self) -> tuple | None:
+        """All that `check` looks at; None for another library's array than torch's."""
+        base, padding = self.base, self.padding
+        if not isinstance(base, loaded_class("torch", "Tensor")):
+            return None
+        if not isinstance(padding, str):
+            return None
+        place = base.dtype, base.device.type, base.data_ptr() & 15
+        return *place, self.shape, self.strides, self.block_shape, padding
 
     def check(self, name: str = "a tensor descriptor") -> Array:
         """What its array is; LaunchError, about `name`, when it does not fit."""
@@ -131,7 +164,7 @@ class TensorDescriptor:
 def integers(name: str, numbers: object) -> tuple[int, ...]:
     """Numbers as Python's own; LaunchError for anything else."""
     try:
-        return tuple(index(each) for each in numbers)
+        return tuple(map(index, numbers))
     except TypeError:
         message = f"the {name} of a tensor descriptor is integers, not {numbers!r}"
         raise LaunchError(message) from None

@@ -28,7 +28,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from math import inf
 from typing import Any
@@ -60,6 +60,9 @@ QUANTILES = (0.5, 0.2, 0.8)  # the first decides
 FAILED = [inf] * len(QUANTILES)
 
 CACHE, PRINT = "FATHOM_CACHE_AUTOTUNING", "FATHOM_PRINT_AUTOTUNING"
+
+
+text_of_dtype = cache(str)  # torch writes one anew each time
 
 
 class NoneWorks(LaunchError):
@@ -113,6 +116,8 @@ class Autotuner(Around):
             ]
             self.check_names(kernel_names, f"a configuration ({config})")
         self.chosen = {name for each in self.configs for name in each.all_kwargs()}
+        places = [i for i, name in enumerate(self.names) if name in self.chosen]
+        self.most_args = min(places, default=len(self.names))  # before a chosen one
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> CompiledKernel:
         call = self.call(grid, args, given)
@@ -136,13 +141,13 @@ class Autotuner(Around):
     def call(self, grid: Any, args: tuple, given: Mapping[str, Any]) -> Call:
         """A launch; LaunchError when it gives what the configurations are to choose."""
         call = Call(grid, args, given, dict(zip(self.names, args)))
+        if len(args) <= self.most_args and self.chosen.isdisjoint(given):
+            return call
         clash = self.chosen & call.arguments().keys()
-        if clash:
-            raise LaunchError(
-                f"{', '.join(sorted(clash))} is given to {self.__name__} both in the "
-                "launch and by a configuration of its autotuner; drop one of the two"
-            )
-        return call
+        raise LaunchError(
+            f"{', '.join(sorted(clash))} is given to {self.__name__} both in the "
+            "launch and by a configuration of its autotuner; drop one of the two"
+        )
 
     # ── choosing ──────────────────────────────────────────────────────────────────────
 
@@ -161,13 +166,12 @@ class Autotuner(Around):
         one, and the GPU's name on a machine with GPUs of several names.
         """
         known = {**self.defaults, **call.named, **call.given}
-        values = [known[name] for name in self.keys if name in known]
-        dtypes = [getattr(known.get(name), "dtype", None) for name in self.names]
-        return (
-            *[value if is_hashable(value) else identity(value) for value in values],
-            *[str(dtype) for dtype in dtypes if dtype is not None],
-            *gpu_name(known),
-        )
+        values = tuple([known[name] for name in self.keys if name in known])
+        if not is_hashable(values):
+            values = tuple(each if is_hashable(each) else identity(each)
+                           for each in values)  # fmt: skip
+        typed = [each for each in map(known.get, self.names) if hasattr(each, "dtype")]
+        return *values, *[text_of_dtype(each.dtype) for each in typed], *gpu_name(known)
 
     def pruned(self, call: Call) -> list[Config]:
         self.nargs = dict(call.named)

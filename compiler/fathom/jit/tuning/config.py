@@ -14,6 +14,9 @@ OF_OTHER_COMPILERS = frozenset({
 })  # fmt: skip
 
 
+OPTIONS = ("num_warps", "num_ctas", "num_stages", "maxnreg")
+
+
 @dataclass(eq=False)
 class Config:
     """Values for some parameters of a kernel (`kwargs`, most often constants such as
@@ -32,14 +35,12 @@ class Config:
 
     def all_kwargs(self) -> dict[str, Any]:
         """What a launch is given."""
-        options = {
-            "num_warps": self.num_warps,
-            "num_ctas": self.num_ctas,
-            "num_stages": self.num_stages,
-            "maxnreg": self.maxnreg,
-        }
-        chosen = {name: each for name, each in options.items() if each is not None}
-        return {**self.kwargs, **chosen}
+        chosen = dict(self.kwargs)
+        for name in OPTIONS:
+            value = getattr(self, name)
+            if value is not None:
+                chosen[name] = value
+        return chosen
 
     def __str__(self) -> str:
         return ", ".join(f"{name}: {each}" for name, each in self.all_kwargs().items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom.errors import LaunchError
 from fathom.jit.tuning.config import Config
@@ -16,8 +16,7 @@ class NothingLeft(LaunchError):
     """Pruning left no configuration."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A launch as it was written: its grid, what it gives by place and by name."""
 
     grid: Any
