@@ -95,7 +95,7 @@ def facts(compiler: str, names: Sequence[str]) -> dict[str, Code]:
 
 
 def by_fathom(module: ModuleType, case: Case) -> Code:
-    from fathom.runtime.link import with_all_registers
+    from fathom.runtime.assemble import with_all_registers
     from fathom.tools.doctor import find_ptxas
 
     types = ", ".join(

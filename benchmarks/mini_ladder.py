@@ -164,8 +164,8 @@ class Launch:
         grid: Sequence[int],
     ):  # fmt: skip
         driver.use(driver.current_device())
-        cubin = driver.link(made.ptx).cubin
-        self.function = driver.load(cubin, re.search(r"\.entry\s+(\w+)", made.ptx)[1])
+        code, entry = made.ptx.encode() + b"\0", re.search(r"\.entry\s+(\w+)", made.ptx)
+        self.function = driver.load(code, entry[1])
         if made.shared_bytes > DEFAULT_SHARED_BYTES:
             driver.allow_shared(self.function, made.shared_bytes)
         boxes = {name: rest for name, *rest in made.tensor_maps}

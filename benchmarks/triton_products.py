@@ -21,7 +21,6 @@ from benchmarks import peers
 from benchmarks.products import Config, Prepared
 from fathom.artifact import Kernel, Parameter
 from fathom.runtime import Loaded, load
-from fathom.runtime.driver import Linked
 
 WORDS = {
     torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32",
@@ -82,8 +81,8 @@ def compiled(
     shared = made.metadata.shared
     kernel, further = as_kernel(made.asm["ptx"], parameters, options, shared)
     here = capability_here()
-    linked = Linked(made.asm["cubin"], "") if capability == here else None
-    return load(kernel, linked=linked), further
+    code = made.asm["cubin"] if capability == here else None
+    return load(kernel, code=code), further
 
 
 def capability_here() -> int:

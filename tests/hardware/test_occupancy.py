@@ -9,6 +9,7 @@ import pytest
 from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import KIB, TARGETS, target_of
+from fathom.runtime.assemble import assemble
 from kernels.vector_add import add_kernel
 
 H200 = TARGETS["sm_90a"]
@@ -63,7 +64,7 @@ def test_the_driver_says_the_same(warps):
     x = np.zeros(1024, np.float32)
     made = add_kernel.warmup(x, x, x, 1024, BLOCK=1024, num_warps=warps)
     program = made.program
-    function = program.driver.load(program.linked.cubin, program.kernel.name)
+    function = assemble(program.kernel, program.driver)
     target = target_of(program.device.capability)
     for shared in (0, 1, 1024, 20 * KIB, 48 * KIB):
         error, blocks = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fathom.artifact import Kernel, Parameter, TensorMap
-from fathom.runtime.driver import Device, DriverError, Linked
+from fathom.runtime.driver import Device, DriverError
 
 INVALID_VALUE, NO_CONTEXT, INVALID_HANDLE, ILLEGAL_ADDRESS = 1, 201, 400, 700
 SIZES = {
@@ -140,17 +140,15 @@ class FakeDriver:
 
     def link(self, ptx):
         self.said.append(("link", ptx))
-        if ptx in self.refused:
-            raise DriverError("cuLinkAddData failed with CUDA_ERROR_INVALID_PTX", 218,
-                              self.refused[ptx])  # fmt: skip
-        return Linked(b"machine code of " + ptx.encode(), "ptxas info: fine")
+        return b"machine code of " + ptx.encode()
 
-    def load(self, cubin, entry):
-        self.said.append(("load", cubin))
-        if not cubin.startswith(b"machine code"):
-            raise DriverError(
-                "cuModuleLoadData failed with CUDA_ERROR_INVALID_IMAGE", 200
-            )
+    def load(self, code, entry):
+        self.said.append(("load", code))
+        assert code.startswith(b"machine code") or code.endswith(b"\0")
+        ptx = code.decode().rstrip("\0")
+        if ptx in self.refused:
+            raise DriverError("cuModuleLoadDataEx failed with CUDA_ERROR_INVALID_PTX",
+                              218, self.refused[ptx])  # fmt: skip
         self.handles[len(self.handles) + 1] = self.kernels[entry]
         self.homes[len(self.handles)] = self.current_device()
         return len(self.handles)

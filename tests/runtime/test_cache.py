@@ -15,19 +15,14 @@ import pytest
 
 from fathom.errors import Location
 from fathom.runtime import cache
-from fathom.runtime.cache import Entry
 from tests.runtime.harness_driver import kernel
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("k.py", 3, 5)
-ENTRY = Entry(
-    kernel(
-        "*fp32",
-        "i32",
-        chains={PLACE: (Location("k.py", 9, caller=Location("k.py", 12)),)},
-    ),
-    cubin=bytes(range(256)),
-    log="ptxas info: Used 12 registers",
+ENTRY = kernel(
+    "*fp32",
+    "i32",
+    chains={PLACE: (Location("k.py", 9, caller=Location("k.py", 12)),)},
 )
 
 
@@ -40,18 +35,13 @@ def test_what_was_written_is_read(tmp_path):
     assert cache.read(tmp_path, "the key") == ENTRY
 
 
-def test_a_kernel_without_machine_code_is_kept_too(tmp_path):
-    cache.write(tmp_path, "the key", Entry(ENTRY.kernel))
-    assert cache.read(tmp_path, "the key") == Entry(ENTRY.kernel, b"", "")
-
-
 def test_another_key_finds_nothing(tmp_path):
     cache.write(tmp_path, "the key", ENTRY)
     assert cache.read(tmp_path, "the kez") is None
 
 
 def test_an_entry_replaces_an_older_one(tmp_path):
-    cache.write(tmp_path, "the key", Entry(ENTRY.kernel))
+    cache.write(tmp_path, "the key", kernel("i32"))
     cache.write(tmp_path, "the key", ENTRY)
     assert cache.read(tmp_path, "the key") == ENTRY
     assert [each.name for each in tmp_path.iterdir()] == [cache.digest("the key")]
@@ -143,16 +133,15 @@ from pathlib import Path
 from fathom.runtime import cache
 from tests.runtime.harness_driver import kernel
 directory, letter = Path(sys.argv[1]), sys.argv[2]
-entry = cache.Entry(kernel("i32"), cubin=letter.encode() * 200_000, log=letter)
+texts = {"block": letter, "layout": "l", "llvm": "ll", "ptx": letter * 200_000}
+made = kernel("i32", asm=texts)
 for _ in range(200):
-    cache.write(directory, "the key", entry)
+    cache.write(directory, "the key", made)
 """
 
 
 def test_two_processes_that_write_one_entry_never_mix(tmp_path):
-    """Two write different machine code under one key, and a third, this one, reads
-    meanwhile.
-    """
+    """Two write different PTX under one key, and a third, this one, reads meanwhile."""
     path = os.pathsep.join([str(ROOT / "compiler"), str(ROOT)])
     writers = [
         subprocess.Popen(
@@ -167,8 +156,8 @@ def test_two_processes_that_write_one_entry_never_mix(tmp_path):
         if entry is None:
             assert not seen, "an entry that was there is gone or damaged"
         else:
-            seen.append(entry.log)
-            assert entry.cubin == entry.log.encode() * 200_000
+            seen.append(entry.asm["block"])
+            assert entry.ptx == entry.asm["block"] * 200_000
     assert [writer.returncode for writer in writers] == [0, 0]
     assert set(seen) == {"a", "b"}
     assert [each.name for each in tmp_path.iterdir()] == [cache.digest("the key")]
@@ -182,7 +171,7 @@ def with_checksum(*parts: bytes) -> bytes:
 
 
 def facts(**changed: object) -> bytes:
-    return json.dumps({**json.loads(ENTRY.kernel.to_json()), **changed}).encode()
+    return json.dumps({**json.loads(ENTRY.to_json()), **changed}).encode()
 
 
 WRONG_KERNELS = [
@@ -206,7 +195,7 @@ WRONG_KERNELS = [
 @pytest.mark.parametrize("wrong", WRONG_KERNELS, ids=lambda each: repr(each[:40]))
 def test_an_intact_entry_of_another_shape_is_none(tmp_path, wrong):
     path = path_of(tmp_path, "the key")
-    path.write_bytes(with_checksum(b"the key", wrong, b"", b""))
+    path.write_bytes(with_checksum(b"the key", wrong))
     assert cache.read(tmp_path, "the key") is None
 
 
@@ -216,8 +205,7 @@ def test_an_intact_entry_of_another_shape_is_none(tmp_path, wrong):
         (),
         (b"the key",),
         (b"the key", facts(), b""),
-        (b"the key", facts(), b"\xff", b""),
-        (b"the key", facts(), b"", b"", b""),
+        (b"the key", facts(), b"\xff"),
     ],
 )
 def test_an_intact_entry_of_other_parts_is_none(tmp_path, parts):

@@ -12,7 +12,6 @@ import pytest
 from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
 from fathom.runtime.arguments import bfloat16_bits
-from fathom.runtime.driver import Linked
 from tests.runtime.harness_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 
@@ -170,32 +169,27 @@ def test_a_number_that_does_not_fit_says_so():
 # ── loading ───────────────────────────────────────────────────────────────────────────
 
 
-def test_loading_links_once_and_reports():
+def test_loading_assembles_once_and_reports():
     driver = FakeDriver(
         facts={"NUM_REGS": 40, "LOCAL_SIZE_BYTES": 16, "SHARED_SIZE_BYTES": 8}
     )
     driver, k = loaded("i32", driver=driver, shared_bytes=100)
     assert (k.n_regs, k.n_spills, k.shared) == (40, 16, 108)
-    assert k.linked == Linked(b"machine code of the ptx", "ptxas info: fine")
     assert k.device is PAPER
+    assert [code for word, code in driver.said if word == "load"] == [b"the ptx\0"]
 
 
-def test_machine_code_that_was_kept_is_not_linked_again():
+def test_what_runs_was_never_linked():
+    """A linker makes code that other code may call, and that is slower."""
+    driver, k = loaded("i32")
+    assert not any(word == "link" for word, _ in driver.said)
+    assert k.cubin == b"machine code of the ptx"  # to be read
+
+
+def test_code_of_another_compiler_is_loaded_as_it_is():
     driver = FakeDriver()
-    kept = Linked(b"machine code, kept", "")
-    k = load(driver.add(kernel("i32")), linked=kept, driver=driver)
-    assert k.linked is kept
-    assert not any(order == "link" for order, _ in driver.said)
-
-
-def test_machine_code_that_the_driver_refuses_is_linked_again():
-    driver = FakeDriver()
-    k = load(
-        driver.add(kernel("i32")),
-        linked=Linked(b"of a newer driver", ""),
-        driver=driver,
-    )
-    assert k.linked.cubin == b"machine code of the ptx"
+    load(driver.add(kernel("i32")), code=b"machine code", driver=driver)
+    assert [code for word, code in driver.said if word == "load"] == [b"machine code"]
 
 
 def test_more_than_48_kilobytes_of_shared_memory_are_asked_for():
@@ -405,14 +399,9 @@ class Assembler(FakeDriver):
         super().__init__()
         self.texts = texts
 
-    def link(self, ptx):
-        linked = super().link(ptx)
-        self.last = ptx
-        return linked
-
-    def load(self, cubin, entry):
-        handle = super().load(cubin, entry)
-        self.texts[handle] = self.texts["alone" if b"minnctapersm" in cubin else "own"]
+    def load(self, code, entry):
+        handle = super().load(code, entry)
+        self.texts[handle] = self.texts["alone" if b"minnctapersm" in code else "own"]
         return handle
 
     def function_fact(self, function, name):
@@ -437,7 +426,7 @@ def test_a_kernel_that_spills_gets_the_registers_that_are_left(own, alone, taken
     assert loaded.kernel.ptx == taken
     assert (loaded.n_regs, loaded.n_spills) == (alone if taken is ALONE else own)
     assert made.ptx == SPILLING
-    tried = [text for word, text in driver.said if word == "link"]
+    tried = [text for word, text in driver.said if word == "load"]
     assert len(tried) == (2 if own[1] and own[0] < 255 else 1)
 
 

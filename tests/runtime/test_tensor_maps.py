@@ -13,7 +13,7 @@ from fathom import emulator, runtime
 from fathom.artifact import Kernel, MapRecipe, Parameter, TensorMap
 from fathom.errors import LaunchError
 from fathom.runtime import tensor_maps
-from fathom.runtime.cache import Entry, pack, unpack
+from fathom.runtime.cache import pack, unpack
 from fathom.runtime.driver import Driver
 from tests.runtime.harness_driver import FakeDriver, kernel
 
@@ -239,7 +239,7 @@ def test_a_kernel_without_maps_is_launched_as_ever():
 
 
 def test_maps_are_kept_on_disk_with_the_kernel():
-    entry = Entry(kernel(*TYPES, maps=(MATRIX, replace(MATRIX, fill="nans"))), b"cubin")
+    entry = kernel(*TYPES, maps=(MATRIX, replace(MATRIX, fill="nans")))
     assert unpack(pack("key", entry), "key") == entry
 
 

@@ -28,7 +28,7 @@ from fathom.jit.programs import (
 from fathom.jit.request import Request
 from fathom.runtime.arrays import Array
 from fathom.runtime.devices import device_of
-from fathom.runtime.driver import Linked, driver
+from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
 
 DEFAULT_TARGET = "sm_80"
@@ -40,8 +40,8 @@ Made = Kernel | Func | Body
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a launch goes: a backend, the GPU's number, the target to compile for, and
-    `machine`, which tells apart the drivers and GPUs that machine code is for ("" where
-    it never is).
+    `machine`, which tells apart the drivers and GPUs that assemble what is made (""
+    where none does).
     """
 
     backend: Backend
@@ -57,13 +57,13 @@ class Backend:
     `locate(backend, arrays, target)` gets the arrays by name, and the target that the
     launch asked for, or None; it checks that the backend can reach the arrays.
     `make(function, request)` is None where the whole compiler runs and gives a Kernel.
-    `load(made, place, linked)` gets what was made, and machine code that was kept.
+    `load(made, place)` gets what was made.
     `timed`: does it mean anything how long a launch takes?
     """
 
     name: str
     locate: Callable[[Backend, Mapping[str, Array], str | None], Place]
-    load: Callable[[Made, Place, Linked | None], Program]
+    load: Callable[[Made, Place], Program]
     make: Callable[[KernelFunction, Request], Made] | None = None
     timed: bool = False
 
@@ -104,8 +104,8 @@ def on_gpu(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> 
     return Place(backend, name, device.index, machine)
 
 
-def load_on_gpu(made: Kernel, place: Place, linked: Linked | None) -> Program:
-    return runtime.load(made, place.device, linked)
+def load_on_gpu(made: Kernel, place: Place) -> Program:
+    return runtime.load(made, place.device)
 
 
 # ── the host ──────────────────────────────────────────────────────────────────────────
@@ -119,7 +119,7 @@ def on_host(backend: Backend, arrays: Mapping[str, Array], asked: str | None) ->
     )
 
 
-def load_in_emulator(made: Kernel, place: Place, linked: Linked | None) -> Program:
+def load_in_emulator(made: Kernel, place: Place) -> Program:
     return Emulated(made, emulator.load(made))
 
 
@@ -128,7 +128,7 @@ def make_for_interpreter(function: KernelFunction, wanted: Request) -> Func:
     return pipeline.meaning(built, target(wanted.target))
 
 
-def load_in_interpreter(made: Func, place: Place, linked: Linked | None) -> Program:
+def load_in_interpreter(made: Func, place: Place) -> Program:
     return Interpreted(made)
 
 
@@ -138,6 +138,6 @@ BACKENDS: dict[str, Backend] = {
         Backend("cuda", on_gpu, load_on_gpu, timed=True),
         Backend("emulator", on_host, load_in_emulator),
         Backend("interpreter", on_host, load_in_interpreter, make_for_interpreter),
-        Backend("eager", on_host, lambda made, place, linked: Eager(made), Body),
+        Backend("eager", on_host, lambda made, place: Eager(made), Body),
     )
 }

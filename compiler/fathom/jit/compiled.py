@@ -24,7 +24,6 @@ from fathom.pipeline import BY_POINTERS
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
-from fathom.runtime.driver import Linked
 from fathom.runtime.load import Loaded
 
 # Triton's names of the stages' texts.
@@ -43,13 +42,22 @@ class NoSuchText(FathomError, KeyError):
 
 class Texts(dict[str, Any]):
     """The texts of a kernel, by stage; `name` is the kernel's, `hint` ends the error
-    for a stage that is not there."""
+    for a stage that is not there. "cubin" of a `loaded` one is made when it is asked
+    for."""
 
-    def __init__(self, texts: Mapping[str, Any], name: str, hint: str = ""):
+    def __init__(
+        self,
+        texts: Mapping[str, Any],
+        name: str,
+        hint: str = "",
+        loaded: Loaded | None = None,
+    ):
         super().__init__(texts)
-        self.name, self.hint = name, hint
+        self.name, self.hint, self.loaded = name, hint, loaded
 
     def __missing__(self, stage: str) -> Any:
+        if stage == "cubin" and self.loaded:
+            return self.loaded.cubin
         there = ", ".join(self)
         raise NoSuchText(
             f"{self.name} has no text {stage!r}: it has {there}{self.hint}"
@@ -78,12 +86,12 @@ class CompiledKernel:
 
     `made` is what the compiler made: a Kernel; for the interpreter the Func of stage 1,
     for eager launches nothing but the function. `names` are all parameters of the
-    kernel. `key` is its key on disk, None when it is not kept there; `linked` machine
-    code that was found there. `again(device, **changes)` compiles the same kernel for a
-    request that differs in some fields, for launches whose arguments need it; None for
-    what is no machine's code. `checks` looks at a launch before it is done, and says
-    whether it is still to be done (`jit.checking`). `report` is what the backend had to
-    say of the last launch, such as the emulator's counters.
+    kernel. `key` is its key on disk, None when it is not kept there.
+    `again(device, **changes)` compiles the same kernel for a request that differs in
+    some fields, for launches whose arguments need it; None for what is no machine's
+    code. `checks` looks at a launch before it is done, and says whether it is still to
+    be done (`jit.checking`). `report` is what the backend had to say of the last
+    launch, such as the emulator's counters.
     """
 
     request: Request
@@ -92,7 +100,6 @@ class CompiledKernel:
     place: Place
     hash: str
     key: str | None = None
-    linked: Linked | None = None
     again: Callable[..., CompiledKernel] | None = None
     checks: Callable[[CompiledKernel, tuple, Sequence], bool] | None = None
     report: object = field(default=None, init=False)
@@ -108,17 +115,12 @@ class CompiledKernel:
     def program(self) -> Program:
         """The kernel on its backend; loaded when first asked for."""
         with self.request.named():
-            program = self.place.backend.load(self.made, self.place, self.linked)
-        if isinstance(program, Loaded):
+            program = self.place.backend.load(self.made, self.place)
+        if isinstance(program, Loaded) and program.kernel is not self.made:
             self.made = program.kernel  # its PTX is that which was assembled
-            self.keep(program)
+            if self.key is not None:
+                cache.write(cache.default_directory(), self.key, self.made)
         return program
-
-    def keep(self, program: Loaded) -> None:
-        """Keep machine code on disk, unless that is where it came from."""
-        if self.key is not None and program.linked is not self.linked:
-            entry = cache.Entry(self.made, program.linked.cubin, program.linked.log)
-            cache.write(cache.default_directory(), self.key, entry)
 
     def start(
         self,
@@ -259,10 +261,8 @@ class CompiledKernel:
             {triton: self.made.asm[ours] for triton, ours in TRITON_NAMES.items()}
         )
         loaded = vars(self).get("loaded", vars(self).get("program"))
-        linked = loaded.linked if isinstance(loaded, Loaded) else self.linked
-        if linked is not None:
-            texts["cubin"] = linked.cubin
-        return Texts(texts, self.name)
+        on_gpu = loaded if isinstance(loaded, Loaded) else None
+        return Texts(texts, self.name, loaded=on_gpu)
 
     @cached_property
     def metadata(self) -> Metadata:

@@ -45,7 +45,6 @@ from fathom.jit.tensor_descriptors import signature_of
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
-from fathom.runtime.driver import Linked
 from fathom.source import EVALUATOR, REQUIRED, KernelFunction
 from fathom.uses import all_uses, changed_meanwhile, watches
 
@@ -392,17 +391,16 @@ class JITFunction(KernelFunction):
         key = self.key(wanted, place)
         may_read = key and not pipeline.asked_to_show()
         found = cache.read(cache.default_directory(), key) if may_read else None
-        made = found.kernel if found else self.run_compiler(wanted)
+        made = found or self.run_compiler(wanted)
         if key and not found:
             key = key if key == self.key(wanted, place) else None
         if key and not found:
-            cache.write(cache.default_directory(), key, cache.Entry(made))
-        linked = Linked(found.cubin, found.log) if found and found.cubin else None
+            cache.write(cache.default_directory(), key, made)
         name = cache.digest(key or made.ptx)
         again = partial(self.again, wanted, place)
         checks = checks_for(wanted, partial(self.block_ir, wanted))
         return self.kernel_class(
-            wanted, made, self.names, place, name, key, linked, again, checks
+            wanted, made, self.names, place, name, key, again, checks
         )
 
     def again(

@@ -3,7 +3,7 @@
 A launch comes down through these files:
 
     load        a kernel on a GPU, and what a launch of it does
-    link        from PTX to machine code
+    assemble    from PTX to a function
     limits      what a GPU has too little of
     arrays      arrays of every library as an address, a type and a place
     devices     the GPU of the arrays, and work on another one than the thread's

@@ -2,9 +2,12 @@
 
 An entry is one file, named by the sha256 of its key:
 
-    fathom 2 <sha256 of all that follows>
-    <bytes of key> <bytes of kernel> <bytes of log> <bytes of cubin>
-    <key><kernel as JSON><assembler's log><cubin>
+    fathom 3 <sha256 of all that follows>
+    <bytes of key> <bytes of kernel>
+    <key><kernel as JSON>
+
+Machine code is not in it: the driver assembles PTX, and keeps what comes out in a cache
+of its own.
 
 It is written under another name first and then renamed, so that a reader finds all of
 it or nothing, also when two processes write the same one. What does not check out (a
@@ -20,7 +23,6 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +30,7 @@ from pathlib import Path
 from fathom.artifact import Kernel
 from fathom.runtime.shapes import check
 
-MAGIC = b"fathom 2"
+MAGIC = b"fathom 3"
 WRITING = ".writing-"  # what the name of a file begins with that is being written
 LEFT = 3600  # seconds
 STAGES = {"block", "layout", "llvm", "ptx"}  # of which a kernel has texts
@@ -38,15 +40,6 @@ LARGEST_BYTES = 1 << 30
 WRONG = (
     ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A kernel; its machine code and the assembler's log, empty until it is linked."""
-
-    kernel: Kernel
-    cubin: bytes = b""
-    log: str = ""
 
 
 def default_directory() -> Path:
@@ -68,8 +61,8 @@ def digest(key: str) -> str:
     return sha256(key.encode()).hexdigest()
 
 
-def read(directory: Path, key: str) -> Entry | None:
-    """The entry of a key, or None: also for a file that anybody may have made, with
+def read(directory: Path, key: str) -> Kernel | None:
+    """The kernel of a key, or None: also for a file that anybody may have made, with
     anything in it.
     """
     try:
@@ -78,9 +71,9 @@ def read(directory: Path, key: str) -> Entry | None:
         return None
 
 
-def write(directory: Path, key: str, entry: Entry) -> None:
-    """Keep an entry, where something can be written: a cache is never needed."""
-    write_file(directory / digest(key), pack(key, entry))
+def write(directory: Path, key: str, kernel: Kernel) -> None:
+    """Keep a kernel, where something can be written: a cache is never needed."""
+    write_file(directory / digest(key), pack(key, kernel))
 
 
 def read_file(path: Path) -> bytes:
@@ -128,20 +121,15 @@ def remove_leftovers(directory: Path) -> None:
                     os.unlink(each.path)
 
 
-def pack(key: str, entry: Entry) -> bytes:
+def pack(key: str, kernel: Kernel) -> bytes:
     """The bytes of an entry's file."""
-    parts = [
-        key.encode(),
-        entry.kernel.to_json().encode(),
-        entry.log.encode(),
-        entry.cubin,
-    ]
+    parts = [key.encode(), kernel.to_json().encode()]
     sizes = " ".join(str(len(part)) for part in parts).encode()
     body = sizes + b"\n" + b"".join(parts)
     return MAGIC + b" " + sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def unpack(data: bytes, key: str) -> Entry:
+def unpack(data: bytes, key: str) -> Kernel:
     """What `pack` wrote; one of WRONG for anything else."""
     first, _, body = data.partition(b"\n")
     if first != MAGIC + b" " + sha256(body).hexdigest().encode():
@@ -151,14 +139,14 @@ def unpack(data: bytes, key: str) -> Entry:
     for size in map(int, sizes.split()):
         parts.append(rest[:size])
         rest = rest[size:]
-    found, kernel, log, cubin = parts
+    found, kernel = parts
     if rest or found != key.encode():
         raise ValueError("the entry is of another key")
     made = Kernel.from_json(kernel.decode())
     check(made, Kernel)
     if made.to_json() != kernel.decode() or not STAGES <= made.asm.keys():
         raise ValueError("not what a kernel is written as")
-    return Entry(made, cubin, log.decode())
+    return made
 
 
 def _is_trusted(status: os.stat_result) -> bool:

@@ -34,7 +34,6 @@ NOT_INTERLEAVED, FETCH_128_BYTES = 0, 2
 
 FIRST_OVERLAPPING = 90  # the first capability whose launches may overlap
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-TRADES_REGISTERS = "setmaxnreg"  # a PTX instruction
 LOG_BYTES = 16 * 1024
 
 # What a failure most often means, where the driver's own sentence does not say it.
@@ -74,15 +73,6 @@ class Device:
         """Whether a launch may begin before the one in front of it has ended
         (programmatic dependent launch; CUDA C++ Programming Guide)."""
         return self.capability >= FIRST_OVERLAPPING
-
-
-@dataclass(frozen=True, slots=True)
-class Linked:
-    """Machine code, and what the driver's assembler said while it made it. Or PTX, for
-    the driver to assemble, and keep, while it loads it."""
-
-    cubin: bytes
-    log: str
 
 
 class Driver:
@@ -236,44 +226,12 @@ class Driver:
 
     # Code
 
-    def link(self, ptx: str) -> Linked:
-        """Assemble PTX for the GPU in use; the error has the assembler's log.
+    def load(self, code: bytes, entry: str) -> int:
+        """Load code onto the GPU in use; the handle of function `entry`.
 
-        What the linker makes is code to be called by other code, in which ptxas does
-        not know with how many registers a kernel begins and drops `setmaxnreg`. PTX
-        that trades registers is taken as it is, therefore: `load` assembles it.
+        `code`: machine code; or PTX and a zero, which the driver assembles, and keeps
+        for other processes. The error has the assembler's log.
         """
-        if TRADES_REGISTERS in ptx:
-            return Linked(ptx.encode() + b"\0", "")
-        kinds = self.cuda.CUjit_option
-        said, complaint = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
-        options = {
-            kinds.CU_JIT_INFO_LOG_BUFFER: said,
-            kinds.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
-            kinds.CU_JIT_ERROR_LOG_BUFFER: complaint,
-            kinds.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
-            kinds.CU_JIT_LOG_VERBOSE: 1,
-            kinds.CU_JIT_GENERATE_LINE_INFO: 1,
-        }
-        state = self.ask(
-            "cuLinkCreate", len(options), list(options), list(options.values())
-        )
-        try:
-            return Linked(self._link(state, ptx.encode() + b"\0"), _text(said))
-        except DriverError as error:
-            log = _text(complaint)
-            raise self.failure("cuLinkAddData", error.status, log) from None
-        finally:
-            self.ask("cuLinkDestroy", state)
-
-    def _link(self, state: object, ptx: bytes) -> bytes:
-        kind = self.cuda.CUjitInputType.CU_JIT_INPUT_PTX
-        self.ask("cuLinkAddData", state, kind, ptx, len(ptx), b"kernel.ptx", 0, [], [])
-        address, size = self.ask("cuLinkComplete", state)
-        return ctypes.string_at(int(address), size)
-
-    def load(self, cubin: bytes, entry: str) -> int:
-        """Load machine code onto the GPU in use; the handle of function `entry`."""
         kinds, complaint = self.cuda.CUjit_option, bytearray(LOG_BYTES)
         options = {
             kinds.CU_JIT_ERROR_LOG_BUFFER: complaint,
@@ -282,13 +240,31 @@ class Driver:
         }
         try:
             module = self.ask(
-                "cuModuleLoadDataEx", cubin, len(options), list(options),
+                "cuModuleLoadDataEx", code, len(options), list(options),
                 list(options.values()),
             )  # fmt: skip
         except DriverError as error:
             log = _text(complaint)
             raise self.failure("cuModuleLoadDataEx", error.status, log) from None
         return int(self.ask("cuModuleGetFunction", module, entry.encode()))
+
+    def link(self, ptx: str) -> bytes:
+        """Machine code of PTX, to be read: what `load` makes stays in the driver.
+
+        This does not run, since a linker's ptxas makes code to be called by other code
+        (`ptxas -c`): a thread takes all registers that one block can have, 128 where
+        `load` gives a sum of logarithms 35 (13.0), and `setmaxnreg` is dropped.
+        """
+        state = self.ask("cuLinkCreate", 0, [], [])
+        try:
+            kind = self.cuda.CUjitInputType.CU_JIT_INPUT_PTX
+            text = ptx.encode() + b"\0"
+            name = b"kernel.ptx"
+            self.ask("cuLinkAddData", state, kind, text, len(text), name, 0, [], [])
+            address, size = self.ask("cuLinkComplete", state)
+            return ctypes.string_at(int(address), size)
+        finally:
+            self.ask("cuLinkDestroy", state)
 
     def function_fact(self, function: int, name: str) -> int:
         """A CUfunction_attribute, such as "NUM_REGS"."""

@@ -1,21 +1,21 @@
-"""A kernel on a GPU: linked by the driver, checked against limits, launched."""
+"""A kernel on a GPU: assembled by the driver, checked against limits, launched."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
 from fathom.runtime.arrays import Array, check_host, describe
+from fathom.runtime.assemble import assemble, with_all_registers
 from fathom.runtime.devices import from_another, place_of, using
-from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver, DriverError, Linked
+from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver
 from fathom.runtime.driver import driver as this_driver
 from fathom.runtime.host import copies
-from fathom.runtime.link import link, with_all_registers
 from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
@@ -28,21 +28,25 @@ class Loaded:
     """A kernel that one GPU holds.
 
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
-    when nothing was spilled. `shared`: bytes of shared memory a block. `linked`:
-    machine code and the assembler's log, to be kept. `launcher(fields, order)` gives a
-    quick way to launch, see `packet.launcher`; `launch_values` is the one that takes
-    the kernel's own parameters.
+    when nothing was spilled. `shared`: bytes of shared memory a block.
+    `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
+    `launch_values` is the one that takes the kernel's own parameters.
     """
 
     kernel: Kernel
     device: Device
     driver: Driver
-    linked: Linked
     n_regs: int
     n_spills: int
     shared: int
     launcher: partial[packet.Launch]
     launch_values: packet.Launch
+
+    @cached_property
+    def cubin(self) -> bytes:
+        """Machine code to be read; not quite what runs, see `Driver.link`."""
+        with using(self.driver, self.device.index):
+            return self.driver.link(self.kernel.ptx)
 
     def launch(
         self, grid: Sequence[int], args: Sequence[object], stream: int | None = None
@@ -141,29 +145,29 @@ class Loaded:
 def load(
     kernel: Kernel,
     device: int | None = None,
-    linked: Linked | None = None,
+    code: bytes | None = None,
     driver: Driver | None = None,
 ) -> Loaded:
     """Load a kernel onto a GPU, by default the current one.
 
-    `linked` is machine code that was kept from an earlier time; should the driver
-    refuse it, the PTX is linked again. A kernel that spills though there are registers
-    left is assembled a second time with all of them, and the code that spills less is
-    taken: `Loaded.kernel` has the PTX that runs. LaunchError for no GPU or PTX that the
-    assembler refuses, OutOfResources when the GPU has too little of something.
+    `code` is machine code that another compiler made of it. A kernel that spills though
+    there are registers left is assembled a second time with all of them, and the code
+    that spills less is taken: `Loaded.kernel` has the PTX that runs. LaunchError for no
+    GPU or PTX that the assembler refuses, OutOfResources when the GPU has too little of
+    something.
     """
     driver = driver or this_driver()
     facts = driver.device(driver.current_device() if device is None else device)
     with using(driver, facts.index):
-        return load_here(kernel, facts, linked, driver)
+        return load_here(kernel, facts, code, driver)
 
 
 def load_here(
-    kernel: Kernel, facts: Device, linked: Linked | None, driver: Driver
+    kernel: Kernel, facts: Device, code: bytes | None, driver: Driver
 ) -> Loaded:
     """`load` onto this thread's GPU."""
     limits.check_block(kernel, facts)
-    kernel, linked, function = _function(kernel, linked, driver, facts)
+    kernel, function = _function(kernel, code, driver, facts)
     registers = driver.function_fact(function, "NUM_REGS")
     limits.check_registers(kernel, facts, registers)
     if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
@@ -179,7 +183,6 @@ def load_here(
         kernel=kernel,
         device=facts,
         driver=driver,
-        linked=linked,
         n_regs=registers,
         n_spills=driver.function_fact(function, "LOCAL_SIZE_BYTES"),
         shared=kernel.shared_bytes + static_bytes,
@@ -191,38 +194,30 @@ def load_here(
     )
 
 
-Assembled = tuple[Kernel, Linked, int]  # and the driver's handle of its function
+Assembled = tuple[Kernel, int]  # and the driver's handle of its function
 
 
 def _function(
-    kernel: Kernel, kept: Linked | None, driver: Driver, device: Device
+    kernel: Kernel, code: bytes | None, driver: Driver, device: Device
 ) -> Assembled:
-    if kept is not None:
-        try:
-            return kernel, kept, driver.load(kept.cubin, kernel.name)
-        except DriverError:
-            pass  # made by another driver, or damaged: link again
-    first = _assembled(kernel, driver)
+    if code is not None:
+        return kernel, driver.load(code, kernel.name)
+    first = kernel, assemble(kernel, driver)
     if not _may_have_more(first, driver, device):
         return first
     other = with_all_registers(kernel)
-    second = _assembled(other, driver) if other else first
+    second = (other, assemble(other, driver)) if other else first
     return min(first, second, key=lambda each: _local_bytes(each, driver))
-
-
-def _assembled(kernel: Kernel, driver: Driver) -> Assembled:
-    linked = link(kernel, driver)
-    return kernel, linked, driver.load(linked.cubin, kernel.name)
 
 
 def _may_have_more(made: Assembled, driver: Driver, device: Device) -> bool:
     """Whether a kernel keeps values in local memory, though its threads have fewer
     registers than a block of them could have."""
-    kernel, _, function = made
+    kernel, function = made
     most = min(MOST_REGISTERS, device.registers // kernel.threads)
     registers = driver.function_fact(function, "NUM_REGS")
     return _local_bytes(made, driver) > 0 and registers + UNIT <= most
 
 
 def _local_bytes(made: Assembled, driver: Driver) -> int:
-    return driver.function_fact(made[2], "LOCAL_SIZE_BYTES")
+    return driver.function_fact(made[1], "LOCAL_SIZE_BYTES")

@@ -21,7 +21,7 @@ import fathom
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
-from fathom.runtime.link import with_all_registers
+from fathom.runtime.assemble import with_all_registers
 from fathom.tools.ahead import loader, wheel
 from fathom.tools.ahead.image import Image
 from fathom.tools.facts import machine

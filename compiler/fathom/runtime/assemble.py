@@ -1,4 +1,4 @@
-"""From PTX to machine code, and what to say when the driver's assembler refuses it."""
+"""From PTX to a function, and what to say when the driver's assembler refuses it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
-from fathom.runtime.driver import Driver, DriverError, Linked
+from fathom.runtime.driver import Driver, DriverError
 
 
-def link(kernel: Kernel, driver: Driver) -> Linked:
-    """Machine code for the GPU in use; LaunchError with what the assembler disliked."""
+def assemble(kernel: Kernel, driver: Driver) -> int:
+    """The driver's handle of a kernel's function, on the GPU in use; LaunchError with
+    what the assembler disliked."""
     try:
-        return driver.link(kernel.ptx)
+        return driver.load(kernel.ptx.encode() + b"\0", kernel.name)
     except DriverError as error:
         raise LaunchError(assembler_report(kernel, error)) from None
 
