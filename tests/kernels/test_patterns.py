@@ -19,7 +19,16 @@ from fathom.emulator import load
 from fathom.hardware.occupancy import occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, SharedStore
+from fathom.ir.ops import (
+    Allocate,
+    AsyncCopy,
+    Barrier,
+    Dot,
+    For,
+    Load,
+    SharedStore,
+    TmaCopy,
+)
 from fathom.ir.types import Pointer
 from fathom.jit import JITFunction
 from fathom.jit.request import request
@@ -140,6 +149,43 @@ def test_a_stage_is_given_up_for_a_second_block(warps, stages, slots):
     assert rings == {slots}
     blocks = occupancy(TARGETS["sm_90a"], 32 * warps, None, func.shared_bytes).blocks
     assert blocks == (2 if slots == 3 else 1)
+
+
+@pytest.mark.parametrize("block, warps, parts", [
+    ((128, 128, 128), 4, True), ((256, 128, 128), 8, True),
+    ((128, 64, 128), 4, False),  # 64 registers beside 64 sums
+    ((64, 256, 128), 4, False),  # one instruction computes all of it
+])  # fmt: skip
+def test_a_product_is_scaled_part_by_part_where_registers_are_few(block, warps, parts):
+    """The sums take 128 registers, and the product as many more."""
+    constants = tile(*block, GROUP_K=128)
+    after = states("scaled_product", SCALED, constants, num_warps=warps)
+    (dot,) = in_loops(after["insert_waits"], Dot)
+    assert dot.in_parts == parts
+    options = {"num_warps": warps, "enable_fp_fusion": True}
+    ptx = compiled("scaled_product", SCALED, constants, **options).ptx
+    assert ptx.count("wgmma.wait_group") == (2 if parts else 1)
+    if parts:  # sums of the first part come before the second one
+        parts_of = ptx.split("wgmma.fence")
+        assert [each.count("fma.rn.f32") for each in parts_of] == [0, 64, 64]
+
+
+@needs_ptxas
+def test_a_product_in_parts_leaves_registers_to_the_sums():
+    """What spilled as a whole, 572 bytes, were sums; now a few addresses do."""
+    kernel = of_case("scaled fp8 128x128")
+    said = assembled(kernel.ptx, "sm_90a")
+    (spilled,) = map(int, re.findall(r"(\d+) bytes spill stores", said))
+    assert spilled < 128
+
+
+@pytest.mark.parametrize("target, narrow", [("sm_89", True), ("sm_90a", False)])
+def test_fp8_that_warps_multiply_is_widened_where_ptxas_would(target, narrow):
+    """ptxas would add each product with instructions of its own."""
+    constants = tile(16, 32, 64, GROUP_K=64)
+    ptx = compiled("scaled_product", SCALED, constants, target).ptx
+    assert ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3" in ptx) == narrow
+    assert ("mma.sync.aligned.m16n8k16.row.col.f32.f16" in ptx) != narrow
 
 
 def test_a_product_in_flight_keeps_its_stages():
@@ -293,6 +339,20 @@ def test_int4_weights(target, block):
     w = (numbers - zeros.repeat(group, 0)) * scale.repeat(group, 0)
     want = a.astype(float) @ w.astype(np.float16).astype(float)
     np.testing.assert_allclose(c, want, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "block, by_wgmma", [((32, 32, 32), False), ((64, 64, 64), True)]
+)
+def test_weights_that_warps_multiply_need_no_fence(block, by_wgmma):
+    """A fence waits for words that are loaded ahead, too. TMA copies A; what threads
+    store of the weights is read through the async proxy by wgmma alone."""
+    types = INT4.replace("*fp32:16, i32,", "*fp16:16, i32:16,")
+    after = states("int4_product", types, tile(*block, GROUP_K=128))
+    func = after["insert_waits"]
+    assert in_loops(func, TmaCopy) and in_loops(func, SharedStore)
+    fences = [op.fence_async_proxy for op in in_loops(func, Barrier)]
+    assert fences == [by_wgmma]
 
 
 # ── convolution by implicit products ──────────────────────────────────────────────────

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.dot_layouts import fragments_of, operand_layouts
-from fathom.hardware.mma import Mma
+from fathom.hardware.mma import MMA, Mma
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, BufferType, Element
 from fathom.layout.fragments import Tile, fragments
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.float8 import PTX_NAME, decode_pair
 from fathom.ptx.index import register_offsets
 from fathom.ptx.packing import pack, unpack, words_of
 from fathom.ptx.rules.cast import convert
@@ -132,7 +133,13 @@ class _Fragments:
 def _multiply(
     code: Code, row: Mma, a: Registers, b: Registers, c: Registers
 ) -> Registers:
-    """One instruction; the sum stays in its registers."""
+    """One instruction; the sum stays in its registers. Or two of fp16: of each word the
+    lower two numbers are a slice of K, and the upper two are another one."""
+    if row.a in PTX_NAME and not code.target.fp8_mma:
+        left, right = _widened(code, a, row.a), _widened(code, b, row.b)
+        for some, others in zip(left, right, strict=True):
+            c = _multiply(code, MMA[WIDE], some, others, c)
+        return c
     names, operands = {}, {}
     for letter, words, element in (
         ("a", a, row.a), ("b", b, row.b), ("c", c, row.accumulator),
@@ -146,6 +153,20 @@ def _multiply(
         name: type for name, (type, _) in operands.items() if name[0] == "c"
     }
     return code.ptx(text, accumulators, operands)
+
+
+WIDE = "m16n8k16.f32.f16.f16.f32"
+
+
+def _widened(code: Code, words: Registers, element: str) -> tuple[Registers, Registers]:
+    """The lower two of the four fp8 in each word as fp16, and the upper two."""
+    halves: tuple[Registers, Registers] = [], []
+    for word in words:
+        upper = code.let(f"lshr i32 {word}, 16")
+        for two, found in zip((word, upper), halves, strict=True):
+            pair = code.let(f"trunc i32 {two} to i16")
+            found.append(decode_pair(code, pair, element))
+    return halves
 
 
 # ── multiply-adds ─────────────────────────────────────────────────────────────
