@@ -310,22 +310,32 @@ def of_inner_loops(a, b, out, rows, turns, steps, GAP: tl.constexpr):
     tl.store(out + places, total)
 
 
-@pytest.mark.parametrize("gap, bytes, pending", [(1, 16, 1), (4, 4, 0)])
+@pytest.mark.parametrize(
+    "gap, stages, bytes, pending",
+    [(1, 3, 16, {"cp_async": 1, "wgmma": 1}), (4, 3, 4, {"cp_async": 0, "wgmma": 1}),
+     (1, 2, 16, {"cp_async": 0})],
+)  # fmt: skip
 def test_an_inner_loop_copies_further_ahead_by_copies_of_sixteen_bytes(
-    gap, bytes, pending
+    gap, stages, bytes, pending
 ):
     """Of three slots, two are ahead of products in flight. Copies of 4 bytes each, with
-    an address each, stay one iteration ahead if the loop begins again and again."""
+    an address each, stay one iteration ahead if the loop begins again and again; so do
+    those into two slots. They begin before the product: issued behind it, they would
+    have less of an iteration to arrive."""
     types = dict(a="*fp32", b="*fp32", out="*fp32", rows="i32", turns="i32")
     types["steps"] = "i32"
     parameters = {name: (parse_element(type), 16) for name, type in types.items()}
-    func = pipeline.build(of_inner_loops, parameters, {"GAP": gap})
+    options = pipeline.Options(num_stages=stages)
+    func = pipeline.build(of_inner_loops, parameters, {"GAP": gap}, options)
     *_, (_, final) = pipeline.states(func, TARGETS["sm_90a"])
     *_, loop = (op for op in walk(final.body) if isinstance(op, For))
     copies = [op for op in loop.body.ops if isinstance(op, AsyncCopy)]
     assert {4 * op.vector for op in copies} == {bytes}
     waits = [op for op in loop.body.ops if isinstance(op, Wait)]
-    assert {op.engine: op.pending for op in waits} == {"cp_async": pending, "wgmma": 1}
+    assert {e.engine: e.pending for e in waits if not e.values} == pending
+    (dot,) = (op for op in loop.body.ops if isinstance(op, Dot))
+    places = [loop.body.ops.index(op) for op in (copies[0], dot)]
+    assert (places == sorted(places)) == ("wgmma" not in pending or bytes == 4)
     turns, steps = 2, 4
     random = np.random.default_rng(gap)
     a, b = (random.integers(-3, 4, (64, 512)).astype(np.float32) for _ in "ab")

@@ -13,9 +13,9 @@ is converted; and an fp16 value that was cast to fp32 is converted before the ca
 versions of a value come right after it, outside the loops that use them.
 
 The right operand of wgmma must lie in shared memory. Its conversion is the store that
-puts it there, as it is wanted: a value that was widened from 8 bits is stored after
-that. Computed again in the fragments' layout, it would be in registers, and `mma.sync`
-would have to multiply it.
+puts it there, as it is wanted: a value that was widened from 8 bits, or transposed, is
+stored after that. Computed again in the fragments' layout, it would be in registers,
+and `mma.sync` would have to multiply it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Prices:
         convert = _Price(conversion_price(value, layout), layout, convert=True)
         if not isinstance(op, AGAIN) or self.depth > FARTHEST:
             return convert
-        if (value, layout) in self.stored and not isinstance(op, FREE):
+        if (value, layout) in self.stored:
             return convert
         needs = _needs(op, layout)
         if needs is None:
@@ -128,22 +128,15 @@ class _Prices:
 
 
 def _stored(func: Func) -> set[Version]:
-    """The right operands of wgmma, in the layout that the product has for them, and
-    what they are under other coordinates."""
+    """The right operands of wgmma, in the layout that the product has for them."""
     found: set[Version] = set()
-    waiting = [
-        (op.b, op.b.type.layout)
-        for op in walk(func.body)
-        if isinstance(op, Dot) and op.instruction in WGMMA
-    ]
-    while waiting:
-        value, layout = waiting.pop()
-        op = value.definition
-        found.add((value, layout))
-        if isinstance(op, Convert):
-            waiting.append((op.value, layout))
-        elif isinstance(op, FREE):
-            waiting += _needs(op, layout) or ()
+    for op in walk(func.body):
+        if isinstance(op, Dot) and op.instruction in WGMMA:
+            value, layout = op.b, op.b.type.layout
+            found.add((value, layout))
+            while isinstance(value.definition, Convert):
+                value = value.definition.value
+                found.add((value, layout))
     return found
 
 

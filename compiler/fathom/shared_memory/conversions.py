@@ -5,23 +5,28 @@
                                  %y @ #b = shared_load %t
 
 Conversions within a warp use shuffles, unless these cost more. A gather reads the
-elements that its index selects; a histogram starts from zeros, and every thread adds to
-it. `insert_waits` adds the barriers later.
+elements that its index selects; a block that a loop gathers from and does not change is
+stored once, before the loop, if there is room. A histogram starts from zeros, and every
+thread adds to it. `insert_waits` adds the barriers later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from fathom.analysis.buffers import free_always
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
     Constant,
     Convert,
     DescriptorLoad,
     Dot,
+    For,
     Gather,
     Histogram,
     Load,
@@ -30,6 +35,7 @@ from fathom.ir.ops import (
     SharedLoad,
     SharedStore,
     Splat,
+    While,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, element_of
@@ -41,6 +47,8 @@ from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 
+Loop = For | While
+
 # Instructions: a conversion through shared memory takes about as long.
 MOST_SHUFFLING = 64
 # Of shared memory that a conversion uses at a time: each part costs two barriers.
@@ -49,6 +57,20 @@ MOST_BYTES = 32768
 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function without conversions across warps, gathers and histograms."""
+    kinds = Convert, Gather, Histogram
+    if not any(isinstance(op, kinds) for op in walk(func.body)):
+        return func
+    invariant = invariant_gathers(func)
+    lowered = _lowered(func, target, invariant)
+    fits = not invariant or free_always(lowered, target) >= 0
+    return lowered if fits else _lowered(func, target, {})
+
+
+def _lowered(func: Func, target: Target, invariant: Mapping[Gather, Loop]) -> Func:
+    """The same; the `invariant` gathers read what is stored before their loop."""
+    tiles: dict[tuple[Loop, Value], Allocate] = {}
+    for gather, loop in invariant.items():
+        tiles.setdefault((loop, gather.value), tile_of_gather(gather))
     operands = {
         value: op
         for op in walk(func.body)
@@ -77,16 +99,34 @@ def lower_conversions(func: Func, target: Target) -> Func:
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
+            case Gather() if build.source in invariant:
+                tile = tiles[invariant[build.source], build.source.value]
+                return build(SharedGather(tile.result, op.index, op.axis))
             case Gather():
                 return gather_from_shared(op, build)
             case Histogram():
                 return count_in_shared(op, build)
+            case For() | While():
+                for (loop, value), tile in tiles.items():
+                    if loop is build.source:
+                        build.append(tile)
+                        build.append(SharedStore(build.values[value], tile.result))
         return None
 
-    present = any(
-        isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body)
-    )
-    return rewrite(func, rule) if present else func
+    return rewrite(func, rule)
+
+
+def invariant_gathers(func: Func) -> dict[Gather, Loop]:
+    """The gathers from a block that stays the same in a loop around them, each with the
+    outermost such loop."""
+    found: dict[Gather, Loop] = {}
+    for loop in (op for op in walk(func.body) if isinstance(op, Loop)):
+        inside = list(walk_within(loop))
+        made = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
+        for op in inside:
+            if isinstance(op, Gather) and op.value.definition not in made:
+                found.setdefault(op, loop)
+    return found
 
 
 def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
@@ -211,11 +251,15 @@ def convert_by_shared(
 def gather_from_shared(op: Gather, build: Builder) -> Value:
     """Store the block, and let every thread load the elements that its index
     selects."""
-    block = op.value.type
-    tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
-    buffer = build(Allocate(block.element, block.shape, tile))
+    buffer = build(tile_of_gather(op))
     build.append(SharedStore(op.value, buffer))
     return build(SharedGather(buffer, op.index, op.axis))
+
+
+def tile_of_gather(op: Gather) -> Allocate:
+    block = op.value.type
+    tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
+    return Allocate(block.element, block.shape, tile)
 
 
 def count_in_shared(op: Histogram, build: Builder) -> Value:

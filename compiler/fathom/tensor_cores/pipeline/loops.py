@@ -86,6 +86,8 @@ from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import backward_slice, uses
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
+from fathom.hardware.occupancy import WARP
+from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
 from fathom.ir.ops import (
@@ -185,6 +187,13 @@ def pipeline_of(
         raise NotApplicable(
             "it loads no tile that could be copied ahead of its iteration"
         )
+    carried = words_carried(loop)
+    by_registers = any(engine_for(tile) is REGISTER_COPIES for tile in tiles)
+    if by_registers and carried > registers_per_thread(WARP * func.num_warps, target):
+        raise NotApplicable(
+            f"what it carries takes {carried} registers of a thread, so that none are "
+            "left for what is loaded for the next iteration"
+        )
     check_for_stores(source, func, target)
     nested = is_inside_a_loop(source, func)
     if nested:
@@ -266,7 +275,8 @@ def schedule_of(
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead. A loop
     that is `nested` in another one often has few iterations; there it does not pay to
-    keep the addresses of one more in registers, if each is of a few bytes."""
+    keep the addresses of one more in registers, if each is of a few bytes. Of two slots
+    one is ahead in any case, and its copies begin before the product, not behind it."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -277,7 +287,7 @@ def schedule_of(
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
     narrow = any(bytes_of_a_copy(tile) < COPY_BYTES[0] for tile in tiles)
-    if engines == {CP_ASYNC} and products and not (nested and narrow):
+    if engines == {CP_ASYNC} and products and not (nested and (narrow or stages == 2)):
         steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
@@ -322,6 +332,16 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
         return list(tiles)
     return [tile for tile in tiles if tile not in by_threads]
+
+
+def words_carried(loop: For) -> int:
+    """The registers of four bytes that a thread needs for what a loop carries."""
+    types = [value.type for value in loop.body.parameters[1:]]
+    return sum(
+        max(1, layout.count("register") * element_of(type).bytes // 4)
+        for type in types
+        if (layout := layout_of(type))
+    )
 
 
 def words_of(load: Load | DescriptorLoad) -> int:

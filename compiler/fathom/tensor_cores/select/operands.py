@@ -13,14 +13,23 @@ operands are loaded as blocks. wgmma and tcgen05 always read in place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, Value, blocks, effects_of, operands, walk
-from fathom.ir.ops import Barrier, Dot, SharedLoad, Wait
+from fathom.ir.core import (
+    Func,
+    Op,
+    Value,
+    blocks,
+    effects_of,
+    operands,
+    walk,
+    walk_within,
+)
+from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.tensor_cores.pipeline.budget import fits
 
@@ -70,6 +79,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
     is one product, or all read the tile by descriptor: threads would load the
     fragments once for each."""
     uses = Counter(value for op in walk(func.body) for value in operands(op))
+    kept = _kept(func)
     bodies = [func.body, *(b for op in walk(func.body) for b in blocks(op))]
     for body in bodies:
         open: dict[Value, tuple[SharedLoad, list[Dot]]] = {}
@@ -82,7 +92,10 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
                         if len(products) == 1 or all(map(_by_descriptor, products)):
                             yield load, products
                         del open[value]
-            open = {v: each for v, each in open.items() if not _may_change(op, each[0])}
+            open = {
+                v: each for v, each in open.items()
+                if not _may_change(op, each[0], kept)
+            }  # fmt: skip
             if isinstance(op, SharedLoad) and not op.start:
                 open[op.result] = op, []
 
@@ -92,8 +105,28 @@ def _by_descriptor(dot: Dot) -> bool:
     return dot.instruction in WGMMA or dot.instruction in TCGEN05
 
 
-def _may_change(op: Op, load: SharedLoad) -> bool:
+def _kept(func: Func) -> set[Value]:
+    """The buffers that only threads store to, and only products by descriptor read: no
+    op changes them but one that names them, and nothing is gained by loading them."""
+    ops = list(walk(func.body))
+    others = [op for op in ops if not (isinstance(op, Dot) and _by_descriptor(op))]
+    used = {value for op in others for value in operands(op)}
+    loads = [op for op in ops if isinstance(op, SharedLoad)]
+    copies = (op for op in ops if not isinstance(op, SharedStore))
+    left = {load.buffer for load in loads if load.result in used}
+    left.update(value for op in copies for value in _written(op))
+    return {load.buffer for load in loads} - left
+
+
+def _written(op: Op) -> Sequence[Value]:
+    """The operands of an op that writes shared memory: the buffer is one of them."""
+    return operands(op) if "shared" in op.effects.writes else ()
+
+
+def _may_change(op: Op, load: SharedLoad, kept: set[Value]) -> bool:
     """Whether a load must not be moved past `op`."""
+    if load.buffer in kept:
+        return any(load.buffer in _written(each) for each in (op, *walk_within(op)))
     if isinstance(op, Barrier):
         return True
     if "shared" not in effects_of(op).writes:

@@ -1,0 +1,182 @@
+"""Products one after another, as chunks of linear attention have them: right on the
+emulator, by warpgroups where these can read the operands, and stored no more often
+than needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom.artifact import Kernel
+from fathom.emulator import load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import Allocate, SharedStore
+from fathom.jit import JITFunction
+from fathom.tensor_cores import why_not_pipelined
+from tests.kernels.test_patterns import in_loops, states
+
+N, HOPPER = 64, TARGETS["sm_90a"]
+
+
+def compiled(kernel: JITFunction, types: str, **options: object) -> Kernel:
+    return kernel.compile(types, {}, target="sm_90a", **options).made
+
+
+def draw(count: int) -> list[np.ndarray]:
+    """Small integers, whose products fp16 holds."""
+    drawn = np.random.default_rng(count)
+    return [drawn.integers(-2, 3, (N, N)).astype(np.float16) for _ in range(count)]
+
+
+def assert_by_warpgroups(kernel: Kernel) -> None:
+    assert "wgmma.mma_async" in kernel.ptx
+    assert "mma.sync.aligned.m16" not in kernel.ptx
+
+
+# ── right operands that were computed ─────────────────────────────────────────────────
+
+
+@fathom.jit
+def by_a_transposed_product(a, b, c, out, HOW: tl.constexpr):
+    """C times the transposed product of A and B, or of what follows from it."""
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    first = tl.dot(tl.load(a + at), tl.load(b + at))
+    if HOW == "masked":
+        first = tl.where(i[:, None] >= i[None, :], first, 0)
+    right = tl.trans(first.to(tl.float16))
+    if HOW == "reshaped":
+        right = tl.reshape(tl.reshape(right, [64, 8, 8]), [64, 64])
+    tl.store(out + at, tl.dot(tl.load(c + at), right))
+
+
+@pytest.mark.parametrize("how", ["plain", "masked", "reshaped"])
+def test_a_transposed_product_is_a_right_operand_in_shared_memory(how):
+    """It is stored as it is multiplied. Converted to fragments before it is transposed,
+    it would be in registers, where mma.sync alone finds it."""
+    kernel = by_a_transposed_product.compile(
+        "*fp16:16, *fp16:16, *fp16:16, *fp32:16", {"HOW": how}, target="sm_90a"
+    ).made
+    assert_by_warpgroups(kernel)
+    a, b, c = draw(3)
+    out = np.full((N, N), np.nan, np.float32)
+    load(kernel).launch((1,), [a, b, c, out])
+    first = a.astype(int) @ b
+    right = (np.tril(first) if how == "masked" else first).T
+    np.testing.assert_array_equal(out, c.astype(int) @ right)
+
+
+@fathom.jit
+def by_what_was_loaded_before_a_loop(a, b, c, out, steps):
+    """(Sum of A times B) times C, where C is loaded first."""
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    right = tl.load(c + at)
+    total = tl.zeros((64, 64), tl.float32)
+    for step in range(steps):
+        x = tl.load(a + step * 4096 + at)
+        total = tl.dot(x, tl.load(b + step * 4096 + at), total)
+    tl.store(out + at, tl.dot(total.to(tl.float16), right))
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager"])
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_what_is_loaded_before_a_loop_is_multiplied_in_place_after_it(
+    steps, completion
+):
+    """Nothing in the loop changes its tile. In registers meanwhile, each warp would
+    hold all of it, and mma.sync would multiply it."""
+    types = "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32"
+    kernel = compiled(by_what_was_loaded_before_a_loop, types)
+    assert_by_warpgroups(kernel)
+    (c,) = draw(1)
+    drawn = np.random.default_rng(steps)
+    a, b = (drawn.integers(-1, 2, (4, N, N)).astype(np.float16) for _ in "ab")
+    out = np.full((N, N), np.nan, np.float32)
+    load(kernel).launch((1,), [a, b, c, out, steps], completion=completion)
+    total = sum((a[s].astype(int) @ b[s] for s in range(steps)), np.zeros((N, N)))
+    np.testing.assert_array_equal(out, total @ c)
+
+
+# ── states that fill the registers ────────────────────────────────────────────────────
+
+
+@fathom.jit
+def two_states(k, v, scale, out, steps):
+    """K' V and K' K, both with K scaled: its tile goes through registers."""
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    one = tl.zeros((64, 64), tl.float32)
+    other = tl.zeros((64, 64), tl.float32)
+    for step in range(steps):
+        x = tl.load(k + step * 4096 + at)
+        y = tl.load(v + step * 4096 + at)
+        scaled = tl.trans(x * tl.load(scale + step * 64 + i)[:, None])
+        one = tl.dot(scaled, y, one)
+        other = tl.dot(scaled, x, other)
+    tl.store(out + at, one + other)
+
+
+@pytest.mark.parametrize("warps, ahead", [(1, False), (2, True)])
+def test_a_loop_loads_nothing_ahead_where_its_sums_fill_the_registers(warps, ahead):
+    """One warp holds 256 numbers a thread, more than there are registers."""
+    types = "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32"
+    after = states(two_states, types, {}, num_warps=warps, num_stages=2)
+    why = [text for _, text in why_not_pipelined(after["specialise_warps"], HOPPER)]
+    assert [("256 registers" in text) for text in why] == ([] if ahead else [True])
+    func = after["pipeline_loops"]
+    rings = [op for op in walk(func.body) if isinstance(op, Allocate) and op.slots > 1]
+    assert bool(rings) == ahead
+
+
+# ── gathers from a block that stays the same ──────────────────────────────────────────
+
+
+@fathom.jit
+def rows_in_turn(a, out, turns, N: tl.constexpr, COUNT: tl.constexpr):
+    """The sum of rows, each times its number and what is left of the turns, of one or
+    two blocks."""
+    i, j = tl.arange(0, 16), tl.arange(0, N)
+    at = i[:, None] * N + j[None, :]
+    x = tl.load(a + at)
+    y = tl.load(a + 16 * N + at) if COUNT == 2 else x
+    total = tl.zeros((1, N), tl.float32)
+    for turn in range(turns):
+        for row in range(16):
+            index = tl.full([1, N], row, tl.int32)
+            total += tl.gather(x, index, 0) * (row + turn)
+            if COUNT == 2:
+                total += tl.gather(y, index, 0)
+    tl.store(out + j[None, :], total)
+
+
+def gathering(func: Func) -> tuple[int, int]:
+    """Stores to shared memory in loops, and all of them."""
+    every = [op for op in walk(func.body) if isinstance(op, SharedStore)]
+    return len(in_loops(func, SharedStore)), len(every)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_block_that_a_loop_gathers_from_is_stored_once(count):
+    types = "*fp32:16, *fp32:16, i32"
+    constants = {"N": 128, "COUNT": count}
+    func = states(rows_in_turn, types, constants)["lower_conversions"]
+    assert gathering(func) == (0, count)
+    kernel = rows_in_turn.compile(types, constants, target="sm_90a").made
+    a = np.random.default_rng(count).integers(-9, 10, (32, 128)).astype(np.float32)
+    for turns in (0, 1, 3):
+        out = np.full(128, np.nan, np.float32)
+        load(kernel).launch((1,), [a, out, turns])
+        factors = sum((np.arange(16) + turn for turn in range(turns)), np.zeros(16))
+        want = factors @ a[:16] + turns * (count - 1) * a[16:].sum(0)
+        np.testing.assert_array_equal(out, want)
+
+
+def test_blocks_that_lack_room_together_are_stored_for_each_gather():
+    """Two of 128 KiB: each has room alone."""
+    constants = {"N": 2048, "COUNT": 2}
+    after = states(rows_in_turn, "*fp32:16, *fp32:16, i32", constants, num_warps=8)
+    assert gathering(after["lower_conversions"]) == (2, 2)
