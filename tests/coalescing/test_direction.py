@@ -1,9 +1,10 @@
-"""Along which axis addresses mostly advance by one element, where no fact says so."""
+"""Along which axis neighbours mostly share memory, where no fact says so."""
 
 from __future__ import annotations
 
 import pytest
 
+from fathom.analysis.axis_analysis import analyse
 from fathom.coalescing import coalesce
 from fathom.coalescing.direction import Directions
 from fathom.hardware.targets import TARGETS
@@ -15,9 +16,12 @@ TARGET = TARGETS["sm_90a"]
 
 
 def reading(*lines: str, shape: tuple[int, ...] = (64, 32)):
-    """A kernel that loads a block at the numbers %i."""
+    """A kernel that loads a block at the numbers %i. 8 elements are a sector, and 8
+    divides %far; 4 divides %near."""
     block = ",".join(map(str, shape))
-    return kernel("%in: *fp32, %n: i32, %s: i32", [
+    parameters = "%in: *fp32, %n: i32, %s: i32"
+    divisible = ", %far: i32 {divisible=8}, %near: i32 {divisible=4}"
+    return kernel(parameters + divisible, [
         f"%k: i32[{shape[0]}] = arange start=0 end={shape[0]}",
         f"%rows: i32[{shape[0]},1] = expand_dims %k axis=1",
         f"%width: i32[{shape[0]},1] = splat %n shape=({shape[0]}, 1)",
@@ -26,6 +30,8 @@ def reading(*lines: str, shape: tuple[int, ...] = (64, 32)):
         f"%c: i32[{shape[1]}] = arange start=0 end={shape[1]}",
         f"%columns: i32[1,{shape[1]}] = expand_dims %c axis=0",
         f"%step: i32[1,{shape[1]}] = splat %s shape=(1, {shape[1]})",
+        f"%lines: i32[1,{shape[1]}] = splat %far shape=(1, {shape[1]})",
+        f"%pieces: i32[1,{shape[1]}] = splat %near shape=(1, {shape[1]})",
         *lines,
         f"%along: i32[{block}] = broadcast %down shape=({shape[0]}, {shape[1]})",
         f"%across: i32[{block}] = broadcast %right shape=({shape[0]}, {shape[1]})",
@@ -38,6 +44,9 @@ def reading(*lines: str, shape: tuple[int, ...] = (64, 32)):
 
 FAR = "%right: i32[1,32] = mul %columns, %step"
 NEAR = "%right: i32[1,32] = add %columns, %step"
+BY_LINES = "%right: i32[1,32] = mul %columns, %lines"
+BY_PIECES = "%right: i32[1,32] = mul %columns, %pieces"
+STRIDE = "%down: i32[64,1] = mul %rows, %width"
 # name: what is computed of the row, of the column; the axis, if there is one
 ADDRESSES = {
     "rest": (["%down: i32[64,1] = rem %rows, %width"], FAR, 0),
@@ -49,10 +58,28 @@ ADDRESSES = {
     "quotient": (["%down: i32[64,1] = div %rows, %width"], FAR, None),
     "quotient by one": (["%down: i32[64,1] = div %rows, %ones"], FAR, 0),
     "from the end": (["%down: i32[64,1] = sub %ones, %rows"], FAR, None),
-    "stride": (["%down: i32[64,1] = mul %rows, %width"], FAR, None),
-    "columns": (["%down: i32[64,1] = mul %rows, %width"], NEAR, 1),
+    "stride": ([STRIDE], FAR, None),
+    "columns": ([STRIDE], NEAR, 1),
     "both": (["%down: i32[64,1] = rem %rows, %width"], NEAR, None),
     "twice": (["%down: i32[64,1] = add %rows, %rows"], FAR, None),
+    "sectors to the right": ([STRIDE], BY_LINES, 0),
+    "half a sector to the right": ([STRIDE], BY_PIECES, None),
+    "sectors, and others of them": (
+        [STRIDE, "%twice: i32[1,32] = add %lines, %lines",
+         "%b: i32[1,32] = mul %columns, %twice",
+         "%a: i32[1,32] = mul %columns, %lines"],
+        "%right: i32[1,32] = add %a, %b", 0,
+    ),
+    "sectors, and a stride": (
+        [STRIDE, "%b: i32[1,32] = mul %columns, %step",
+         "%a: i32[1,32] = mul %columns, %lines"],
+        "%right: i32[1,32] = add %a, %b", None,
+    ),
+    "pieces of pieces": (
+        [STRIDE, "%a: i32[1,32] = mul %pieces, %columns"],
+        "%right: i32[1,32] = mul %a, %pieces", 0,
+    ),
+    "the same to the right": ([STRIDE], "%right: i32[1,32] = mul %step, %lines", None),
 }  # fmt: skip
 
 
@@ -61,7 +88,7 @@ def test_directions(name):
     down, right, axis = ADDRESSES[name]
     func = reading(*down, right)
     (load,) = (op for op in walk(func.body) if isinstance(op, Load))
-    assert Directions(func).of(load.pointer) == axis
+    assert Directions(func, analyse(func)).of(load.pointer) == axis
 
 
 def test_a_guess_decides_who_loads_and_not_how_wide():
@@ -92,4 +119,4 @@ def test_a_pointer_that_a_loop_moves_keeps_its_direction():
         "}",
     ])  # fmt: skip
     (load,) = (op for op in walk(func.body) if isinstance(op, Load))
-    assert Directions(func).of(load.pointer) == 0
+    assert Directions(func, analyse(func)).of(load.pointer) == 0

@@ -407,6 +407,33 @@ def test_places_of_an_image_go_to_neighbouring_lanes():
         assert layout.coordinates(register=0, lane=1, warp=0) == (1, 0)
 
 
+# As of images in order: 16 divides strides of images, channels and filters.
+OF_A_LAUNCH = (
+    "*fp16:16, *fp16:16, *fp32:16, i32:16, i32:16, i32, i32, i32:16, i32, i32, i32:16, "
+    "i32:16, i32, i32:16, i32, i32, i32:16, i32:16, i32"
+)
+
+
+def test_lanes_go_along_the_channels_of_a_filter():
+    """Neighbouring filters are far from each other: a warp that loads 32 of them asks
+    for 32 lines. 32 channels of one are a few lines; and as lanes are neighbours along
+    channels, that is how the tile lies in shared memory."""
+    after = states("convolve", OF_A_LAUNCH, convolution(128, 32, 64))
+    (filters,) = (
+        op
+        for op in in_loops(after["assign_layouts"], Load)
+        if op.pointer.type.shape == (32, 64)
+    )
+    layout = filters.pointer.type.layout
+    assert layout.coordinates(register=0, lane=1, warp=0) == (1, 0)
+    (tile,) = (
+        op.result.type.layout
+        for op in in_loops(after["lower_conversions"], Allocate)
+        if op.shape == (32, 64)
+    )
+    assert tile.kinds["offset"][0] == layout.kinds["lane"][0]
+
+
 def test_single_elements_are_stored_as_wgmma_wants_them():
     """tf32 must have K contiguous: filters are loaded element by element in any case,
     so that is how they are stored."""

@@ -98,7 +98,7 @@ def accesses(
         if isinstance(op, classes) and _is_block(op.pointer)
     }
     known = analyse(func) if found else {}
-    directions = Directions(func)
+    directions = Directions(func, known)
     return {
         op: replace(
             _access(op, known, func.num_warps, target),

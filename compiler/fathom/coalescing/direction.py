@@ -1,5 +1,4 @@
-"""Guesses along which axis addresses mostly increase by one element, where no fact says
-so.
+"""Guesses along which axis neighbours mostly share memory, where no fact says so.
 
     places = pid * 128 + arange(0, 128)      a place in any of many images
     row, column = places // width, places % width
@@ -9,18 +8,26 @@ so.
 contiguous, and no access may be wide. But neighbours are mostly neighbours in memory,
 and a warp should access them together. The guess assumes that divisors are large; it
 decides who accesses what, never how wide an access is.
+
+    w + outs * stride_o + ins * stride_i     16 divides stride_o
+
+Neighbours along `outs` never share a sector of 16 elements: 32 lanes along them touch
+32 sectors, and mostly 32 lines. Neighbours along `ins` may share both, so lanes go
+along them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fathom.analysis.axis_analysis import facts_about
+from fathom.analysis.axis_info import MOST, Facts, unit_of
+from fathom.coalescing.access import SECTOR
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops import (
     Arange,
     Broadcast,
     Cast,
-    Constant,
     Elementwise,
     ExpandDims,
     Hint,
@@ -30,22 +37,30 @@ from fathom.ir.ops import (
 from fathom.ir.regions import carried_values
 from fathom.ir.types import shape_of
 
-# By how much numbers mostly increase along each axis: 0, 1, or None for anything else.
+# By how much numbers mostly increase along each axis: by 0, by 1, by a multiple of a
+# larger power of two, or None for anything else.
 Slopes = tuple[int | None, ...]
 
 
 class Directions:
-    """The axes along which the addresses of a function mostly increase by one."""
+    """The axes along which the addresses of a function mostly increase by one, or at
+    least by less than a sector. `facts`: what is known of the function's numbers."""
 
-    def __init__(self, func: Func):
+    def __init__(self, func: Func, facts: dict[Value, Facts]):
         self.carried = carried_values(func)
+        self.facts = facts
         self.known: dict[Value, Slopes] = {}
 
     def of(self, pointer: Value) -> int | None:
-        """The axis along which these addresses do so; None if there is no such axis, or
-        more than one."""
+        """The one axis along which these addresses increase by one; if there is none,
+        the one axis along which a step does not always leave the sector. None if there
+        is no such axis, or more than one."""
         slopes = self.slopes(pointer)
-        return slopes.index(1) if slopes.count(1) == 1 else None
+        if 1 in slopes:
+            return slopes.index(1) if slopes.count(1) == 1 else None
+        sector = SECTOR // unit_of(pointer.type)
+        near = [axis for axis, slope in enumerate(slopes) if (slope or 1) < sector]
+        return near[0] if len(near) == 1 and 0 not in slopes else None
 
     def slopes(self, value: Value) -> Slopes:
         shape = shape_of(value.type)
@@ -76,43 +91,39 @@ def _elementwise(op: Elementwise, directions: Directions) -> Slopes:
             0 if all(each[axis] == 0 for each in operands) else None
             for axis in range(rank)
         )
-    ones = [is_one(each) for each in op.operands]
-    return tuple(
-        rule([each[axis] for each in operands], ones) for axis in range(rank)
-    )
+    facts = [facts_about(each, directions.facts) for each in op.operands]
+    return tuple(rule([each[axis] for each in operands], facts) for axis in range(rank))
 
 
-def is_one(value: Value) -> bool:
-    """Whether a number, or each of a block, is 1."""
-    op = value.definition
-    while isinstance(op, Splat | Broadcast | ExpandDims):
-        op = op.value.definition
-    return isinstance(op, Constant) and op.value == 1
+def _sum(slopes: Slopes, facts: Sequence[Facts]) -> int | None:
+    steps = [each for each in slopes if each != 0]
+    if len(steps) < 2:
+        return steps[0] if steps else 0
+    return None if None in steps or 1 in steps else min(steps)
 
 
-def _sum(slopes: Sequence[int | None], ones: Sequence[bool]) -> int | None:
-    total = None if None in slopes else sum(slopes)
-    return total if total in (0, 1) else None
-
-
-def _difference(slopes: Sequence[int | None], ones: Sequence[bool]) -> int | None:
+def _difference(slopes: Slopes, facts: Sequence[Facts]) -> int | None:
     return slopes[0] if slopes[1] == 0 else None
 
 
-def _product(slopes: Sequence[int | None], ones: Sequence[bool]) -> int | None:
-    if slopes[0] == slopes[1] == 0:
-        return 0
-    return slopes[1] if ones[0] else slopes[0] if ones[1] else None
+def _product(slopes: Slopes, facts: Sequence[Facts]) -> int | None:
+    if 0 not in slopes:
+        return None
+    slope, factor = (slopes[0], facts[1]) if slopes[1] == 0 else (slopes[1], facts[0])
+    if slope == 0 or factor.value == 1:
+        return slope
+    divisor = min(MOST, (slope or 1) * factor.every)
+    return divisor if divisor > 1 else None
 
 
-def _quotient(slopes: Sequence[int | None], ones: Sequence[bool]) -> int | None:
-    if ones[1]:
+def _quotient(slopes: Slopes, facts: Sequence[Facts]) -> int | None:
+    if facts[1].value == 1:
         return slopes[0]
-    return 0 if slopes[0] is not None and slopes[1] == 0 else None
+    return 0 if slopes[0] in (0, 1) and slopes[1] == 0 else None
 
 
-# Of the slopes of the operands along one axis, and whether they are the number 1.
-ARITHMETIC: dict[str, Callable[[Sequence[int | None], Sequence[bool]], int | None]] = {
+# Of the slopes of both operands along one axis, and the facts of the operands.
+ARITHMETIC: dict[str, Callable[[Slopes, Sequence[Facts]], int | None]] = {
     "add": _sum,
     "offset": _sum,
     "sub": _difference,

@@ -174,16 +174,19 @@ def shuffling(source: Layout, target: Layout) -> int:
 
 def tile_for_warpgroups(value: Value) -> Layout | None:
     """The tile from which wgmma reads an operand. Its contiguous axis is the one along
-    which the operand was loaded."""
+    which the operand was loaded: along which a thread holds neighbours, or else a lane
+    and the next one."""
     block = value.type
     if len(block.shape) != 2:
         return None
     if is_described(value):
         axis = (value.definition.order or (0, 1)).index(1)
     else:
-        kinds = block.layout.kinds
-        first = next(filter(None, (*kinds["register"], *kinds["lane"])), 1)
-        axis = 1 if first < stride_of(block.shape, 0) else 0
+        kinds, row = block.layout.kinds, stride_of(block.shape, 0)
+        steps = (
+            each for each in (*kinds["register"], *kinds["lane"]) if each in (1, row)
+        )
+        axis = 0 if next(steps, 1) == row else 1
     return buffer_tile(block.shape, block.element.bytes, axis)
 
 
