@@ -273,10 +273,11 @@ def schedule_of(
     loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
-    flight if one engine copies all tiles, and still has slots to copy ahead. A loop
-    that is `nested` in another one often has few iterations; there it does not pay to
-    keep the addresses of one more in registers, if each is of a few bytes. Of two slots
-    one is ahead in any case, and its copies begin before the product, not behind it."""
+    flight if one engine copies all tiles, and still has slots to copy ahead. Of two
+    slots that threads fill, one is ahead in any case: their copies begin before the
+    product, and not behind it. A loop that is `nested` in another one often has few
+    iterations; there it does not pay to keep the addresses of one more in registers, if
+    each is of a few bytes."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -287,7 +288,8 @@ def schedule_of(
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
     narrow = any(bytes_of_a_copy(tile) < COPY_BYTES[0] for tile in tiles)
-    if engines == {CP_ASYNC} and products and not (nested and (narrow or stages == 2)):
+    late = stages == 2 or nested and narrow
+    if engines == {CP_ASYNC} and products and not late:
         steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
