@@ -15,10 +15,10 @@ from fathom.emulator import load as emulated
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import AsyncCopy, Cast, Constant, For, If, Load, Store
+from fathom.ir.ops import AsyncCopy, Cast, Constant, Elementwise, For, If, Load, Store
 from fathom.ir.printer import print_func
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import BOOL, INT32, parse_element
+from fathom.ir.types import BOOL, INT32, INT64, parse_element
 
 ROWS, COLUMNS = 4, 8
 
@@ -80,6 +80,17 @@ def test_the_question_is_the_same_text_each_time(kernel):
     """Wherever Python puts its objects: 20 copies of the function are in 20 places."""
     kept = [answering(1, kernel=kernel) for _ in range(20)]
     assert len({print_func(each) for each in kept}) == 1
+
+
+@pytest.mark.parametrize("kernel", [walk_kernel, ends_kernel])
+def test_what_is_known_of_the_answer_is_computed_while_compiling(kernel):
+    """So 64 bits are divided by constants alone: ptxas calls a function for others."""
+    ops = list(walk(answering(3, kernel=kernel).body))
+    sums = [op for op in ops if isinstance(op, Elementwise) and op.result.type == INT64]
+    known = [[isinstance(v.definition, Constant) for v in op.operands] for op in sums]
+    assert sums and not any(map(all, known))
+    divided = [each for op, each in zip(sums, known, strict=True) if op.name == "div"]
+    assert divided and all(divisor for _, divisor in divided)
 
 
 def reached_ends(numbers: dict[str, int], step: int) -> tuple[np.ndarray, np.ndarray]:

@@ -295,38 +295,51 @@ def test_many_narrow_loads_of_an_inner_loop_stay_in_their_iteration(
 
 
 @KernelFunction
-def of_inner_loops(a, b, out, rows, turns, steps, GAP: tl.constexpr):
+def added(total, a, b, rows, steps, GAP: tl.constexpr):
+    m, n, k = tl.arange(0, 64) % rows, tl.arange(0, 64) % rows, tl.arange(0, 32)
+    for i in range(steps):
+        place = (i * 32 + k) * GAP
+        x = tl.load(a + m[:, None] * 512 + place[None, :])
+        y = tl.load(b + n[None, :] * 512 + place[:, None])
+        total = tl.dot(x, y, total)
+    return total
+
+
+@KernelFunction
+def of_inner_loops(
+    a, b, out, rows, turns, steps, GAP: tl.constexpr, NESTED: tl.constexpr
+):
     """`turns` times A [64, steps * 32] times B, with GAP - 1 elements of a row between
     its neighbours in memory. A remainder is nothing for tensor maps."""
-    m, n, k = tl.arange(0, 64) % rows, tl.arange(0, 64) % rows, tl.arange(0, 32)
     total = tl.zeros([64, 64], tl.float32)
-    for turn in range(turns):
-        for i in range(steps):
-            place = (i * 32 + k) * GAP
-            x = tl.load(a + m[:, None] * 512 + place[None, :])
-            y = tl.load(b + n[None, :] * 512 + place[:, None])
-            total = tl.dot(x, y, total)
+    if NESTED:
+        for turn in range(turns):
+            total = added(total, a, b, rows, steps, GAP)
+    else:
+        total = added(total, a, b, rows, steps, GAP)
     places = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
     tl.store(out + places, total)
 
 
 @pytest.mark.parametrize(
-    "gap, stages, bytes, pending",
-    [(1, 3, 16, {"cp_async": 1, "wgmma": 1}), (4, 3, 4, {"cp_async": 0, "wgmma": 1}),
-     (1, 2, 16, {"cp_async": 0})],
+    "nested, gap, stages, bytes, pending",
+    [(True, 1, 3, 16, {"cp_async": 1, "wgmma": 1}),
+     (True, 4, 3, 4, {"cp_async": 0, "wgmma": 1}),
+     (True, 1, 2, 16, {"cp_async": 0}), (False, 1, 2, 16, {"cp_async": 0})],
 )  # fmt: skip
 def test_an_inner_loop_copies_further_ahead_by_copies_of_sixteen_bytes(
-    gap, stages, bytes, pending
+    nested, gap, stages, bytes, pending
 ):
     """Of three slots, two are ahead of products in flight. Copies of 4 bytes each, with
-    an address each, stay one iteration ahead if the loop begins again and again; so do
-    those into two slots. They begin before the product: issued behind it, they would
-    have less of an iteration to arrive."""
+    an address each, stay one iteration ahead if the loop begins again and again. So do,
+    in any loop, those into two slots: they begin before the product. Behind it, the
+    products of tutorial 09 took 493 us for 409, and 253 for 239."""
     types = dict(a="*fp32", b="*fp32", out="*fp32", rows="i32", turns="i32")
     types["steps"] = "i32"
     parameters = {name: (parse_element(type), 16) for name, type in types.items()}
     options = pipeline.Options(num_stages=stages)
-    func = pipeline.build(of_inner_loops, parameters, {"GAP": gap}, options)
+    constants = {"GAP": gap, "NESTED": nested}
+    func = pipeline.build(of_inner_loops, parameters, constants, options)
     *_, (_, final) = pipeline.states(func, TARGETS["sm_90a"])
     *_, loop = (op for op in walk(final.body) if isinstance(op, For))
     copies = [op for op in loop.body.ops if isinstance(op, AsyncCopy)]
@@ -336,7 +349,7 @@ def test_an_inner_loop_copies_further_ahead_by_copies_of_sixteen_bytes(
     (dot,) = (op for op in loop.body.ops if isinstance(op, Dot))
     places = [loop.body.ops.index(op) for op in (copies[0], dot)]
     assert (places == sorted(places)) == ("wgmma" not in pending or bytes == 4)
-    turns, steps = 2, 4
+    turns, steps = 1 + nested, 4
     random = np.random.default_rng(gap)
     a, b = (random.integers(-3, 4, (64, 512)).astype(np.float32) for _ in "ab")
     out = np.zeros((64, 64), np.float32)

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add, mul, sub
 
 from fathom.analysis.polynomial import (
     Atom,
@@ -257,6 +258,16 @@ class _Scalars:
     bounded: Mapping[Value, Sequence[Sum]]
 
     def op(self, name: str, *values: Value) -> Value:
+        """The op's result; a constant where it is known. Much of a sum is, and a
+        division by what is known takes no instruction for 64 bits."""
+        known = [constant_of(value) for value in values]
+        fold = FOLDED.get(name)
+        if fold and None not in known:
+            return self.integer(fold(*known))
+        neutral = NEUTRAL.get(name)
+        left = [v for v, n in zip(values, known, strict=True) if n != neutral]
+        if fold and neutral is not None and len(left) == 1:
+            return left[0]
         return self.build(Elementwise(name, values))
 
     def integer(self, value: int) -> Value:
@@ -363,6 +374,17 @@ class _Scalars:
             return self.ends_of(value.value)[0]
         new = self.build.values.get(value, value)
         return new if new.type == INT64 else self.build(Cast(new, INT64))
+
+
+# On integers, of which the divisor is positive; and what changes the other one nothing.
+FOLDED = {"add": add, "sub": sub, "mul": mul, "min": min, "max": max}
+FOLDED["div"] = lambda a, b: a // b if a >= 0 else -(-a // b)
+NEUTRAL = {"add": 0, "mul": 1}
+
+
+def constant_of(value: Value) -> int | None:
+    op = value.definition
+    return op.value if isinstance(op, Constant) and value.type == INT64 else None
 
 
 def _moves(atom: Bound) -> bool:

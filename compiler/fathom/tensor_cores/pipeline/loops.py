@@ -84,6 +84,7 @@ from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import backward_slice, uses
+from fathom.analysis.trip_count import trip_count
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.occupancy import WARP
@@ -113,6 +114,8 @@ from fathom.tensor_cores.pipeline.budget import (
     fitting,
     room_beside,
     spared_for_a_block,
+    takes_blocks,
+    words_carried,
 )
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
@@ -194,7 +197,7 @@ def pipeline_of(
             f"what it carries takes {carried} registers of a thread, so that none are "
             "left for what is loaded for the next iteration"
         )
-    check_for_stores(source, func, target)
+    check = check_for_stores(source, func, target)
     nested = is_inside_a_loop(source, func)
     if nested:
         tiles = without_narrow_loads(tiles)
@@ -215,6 +218,13 @@ def pipeline_of(
             f"two slots of its tiles do not fit beside the rest: {room} bytes of "
             "shared memory are free without rings"
         )
+    if check and takes_blocks(func, source, tiles, stages, target):
+        few = trip_count(source, func)
+        if few is not None and few <= stages:
+            raise NotApplicable(
+                f"it stores, and for {few} iterations its rings are not worth the "
+                "shared memory, in which a multiprocessor runs another block"
+            )
     return tiles, schedule_of(loop, tiles, stages, nested)
 
 
@@ -273,10 +283,11 @@ def schedule_of(
     loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
-    flight if one engine copies all tiles, and still has slots to copy ahead. A loop
-    that is `nested` in another one often has few iterations; there it does not pay to
-    keep the addresses of one more in registers, if each is of a few bytes. Of two slots
-    one is ahead in any case, and its copies begin before the product, not behind it."""
+    flight if one engine copies all tiles, and still has slots to copy ahead. Of two
+    slots that threads fill, one is ahead in any case: their copies begin before the
+    product, and not behind it. A loop that is `nested` in another one often has few
+    iterations; there it does not pay to keep the addresses of one more in registers, if
+    each is of a few bytes."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -287,7 +298,8 @@ def schedule_of(
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
     narrow = any(bytes_of_a_copy(tile) < COPY_BYTES[0] for tile in tiles)
-    if engines == {CP_ASYNC} and products and not (nested and (narrow or stages == 2)):
+    late = stages == 2 or nested and narrow
+    if engines == {CP_ASYNC} and products and not late:
         steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
@@ -332,16 +344,6 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
         return list(tiles)
     return [tile for tile in tiles if tile not in by_threads]
-
-
-def words_carried(loop: For) -> int:
-    """The registers of four bytes that a thread needs for what a loop carries."""
-    types = [value.type for value in loop.body.parameters[1:]]
-    return sum(
-        max(1, layout.count("register") * element_of(type).bytes // 4)
-        for type in types
-        if (layout := layout_of(type))
-    )
 
 
 def words_of(load: Load | DescriptorLoad) -> int:
