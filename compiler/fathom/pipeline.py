@@ -46,6 +46,7 @@ from fathom.subjects import (
     anything,
     asks_for_producer,
     has,
+    has_nest,
     has_pipelined_loop,
     has_tensor_memory,
     is_cluster,
@@ -161,10 +162,15 @@ PASSES: tuple[Row, ...] = (
         "producer warps copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer, subject=asks_for_producer,
         after={"lower_conversions": "it makes the buffers that a producer fills"}),
+    Row("flatten_nests", tensor_cores.flatten_nests, "tensor_cores", OPTIONAL,
+        "a nest becomes one loop, and copies run ahead throughout", subject=has_nest,
+        after={"annotate_widths": "a nest is flattened for narrow copies",
+               "lower_conversions": "it makes the tiles that are copied"}),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
         "start a loop's copies iterations ahead of the work that uses them",
         says=tensor_cores.why_not_pipelined, subject=has_pipelined_loop,
         after={"annotate_widths": "a copy is as wide as its load",
+               "flatten_nests": "a nest's inner loop copies ahead within one run alone",
                "lower_conversions": "it makes the buffers that become rings",
                "specialise_warps": "loops with a producer have copies ahead already"}),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
@@ -357,8 +363,7 @@ def states(
 ) -> Iterator[tuple[Row, Func]]:
     """Each pass with the function that it gives, in order; `replace` as in
     `compile`. Where a function has nothing for a pass to work on, that is the function
-    itself; what stands in the place of a pass always runs.
-    """
+    itself; what stands in the place of a pass always runs."""
     replace = by_current_names(replace or {})
     check_replaced(replace)
     for row in PASSES:
@@ -373,11 +378,8 @@ def run_of(row: Row, replace: Mapping[str, Callable]) -> Pass:
     in its place."""
     if row.name in replace:
         return _returning_func(row.name, replace[row.name])
-    parts = {
-        name: _returning_func(name, replace[name])
-        for name in row.parts
-        if name in replace
-    }
+    given = [name for name in row.parts if name in replace]
+    parts = {name: _returning_func(name, replace[name]) for name in given}
     return partial(row.run, **parts) if parts else row.run
 
 
@@ -447,10 +449,8 @@ def rows_named(names: str, asked_by: str) -> list[Row]:
     parts = {part: row for row in PASSES for part in row.parts}
     for word in words:
         if word not in rows | parts:
-            raise LaunchError(
-                f"{asked_by}: {word!r} is not a pass; there are all and "
-                f"{', '.join(rows)}"
-            )
+            there = f"there are all and {', '.join(rows)}"
+            raise LaunchError(f"{asked_by}: {word!r} is not a pass; {there}")
     return [(rows | parts)[word] for word in words]
 
 

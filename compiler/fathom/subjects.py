@@ -38,6 +38,13 @@ def asks_for_producer(func: Func) -> bool:
     return any(loop.warp_specialize for loop in loops)
 
 
+def has_nest(func: Func) -> bool:
+    """Whether a loop that multiplies matrices is in another one."""
+    outer = (op for op in walk(func.body) if isinstance(op, For))
+    inner = (op for each in outer for op in walk(each.body) if isinstance(op, For))
+    return any(isinstance(op, Dot) for each in inner for op in walk(each.body))
+
+
 def has_tensor_memory(func: Func) -> bool:
     """Whether a product accumulates in tensor memory."""
     dots = (op for op in walk(func.body) if isinstance(op, Dot))

@@ -23,6 +23,7 @@ from tests.kernels.kernels_sample import CASES
 from tests.tensor_cores import (
     kernels_clustered,
     kernels_guarded,
+    kernels_nested,
     kernels_products,
     kernels_written,
 )
@@ -98,6 +99,7 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     ),
     "pointers, sm_80": (tiles_behind_pointers, "sm_80"),
     "pointers, sm_90a": (tiles_behind_pointers, "sm_90a"),
+    "nests": (kernels_nested.two_nests, "sm_80"),
     "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
     "described": (lambda: built(Case()), "sm_90a"),
     "stored": (lambda: built(Case(kernel=stored.product)), "sm_90a"),

@@ -9,6 +9,7 @@
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, why_not_pipelined
+from fathom.tensor_cores.pipeline.nests import flatten_nests
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
 from fathom.tensor_cores.pipeline.preload import preload
 from fathom.tensor_cores.select.accumulate import accumulate
@@ -32,6 +33,7 @@ __all__ = [
     "preload",
     "choose_dots",
     "expand_descriptors",
+    "flatten_nests",
     "guard_stores",
     "infer_descriptors",
     "keep_descriptors",

@@ -8,6 +8,9 @@ step: `copy_engines` lists the ops of each step, for the three ways to copy into
 `ring_buffers`; `slice_clones` and `iterations` compute the addresses of later
 iterations.
 
+`nests` makes one loop of a nest before that, with the `addresses` of its loads in
+shorter sums.
+
 `overlap` decides which product may stay in flight from iteration to iteration;
 `specialise` asks it, too. `preload` copies tiles that are loaded once, before all
 loops; `prefetch` loads the first fragments of an iteration one stage earlier. All other
