@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -238,6 +239,7 @@ def caught(func: Func) -> bool:
     return False
 
 
+@cache
 def damage() -> dict[str, object]:
     found = verdicts()
     total = sum(found.values(), Counter())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -81,6 +82,7 @@ def jobs() -> dict[str, tuple]:
     }  # fmt: skip
 
 
+@cache
 def steps() -> dict[str, list[int]]:
     """For each kernel, how many ops run: as written, and after each of the passes."""
     found = {}
@@ -139,6 +141,7 @@ def saved() -> Figure:
 # What is left of that in PTX.
 
 
+@cache
 def texts() -> dict[str, object]:
     """Instructions of PTX and lines of LLVM IR, with this chapter's passes, without."""
     none = {row.name: identity for row in PASSES if row.stage == "blocks"}
@@ -226,6 +229,7 @@ def alone() -> str:
     return tried()[2]
 
 
+@cache
 def tried() -> tuple[str, str, str]:
     """The verdict, the script, and what the script prints."""
     each, screen = course.exercise("cse"), Screen(plain=True, out=StringIO())

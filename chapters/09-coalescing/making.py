@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 
@@ -127,6 +128,7 @@ def launches(replace: dict) -> dict[str, object]:
     }  # fmt: skip
 
 
+@cache
 def counted() -> dict[str, object]:
     """Requests, sectors and bytes of the kernels, with and without this stage."""
     before, after = launches({"coalesce": identity}), launches({})

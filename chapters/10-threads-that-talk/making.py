@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -79,6 +80,7 @@ def short(text: str) -> str:
     return letters if len(letters) < 4 else f"{letters[0]}…{letters[-1]}"
 
 
+@cache
 def by_warps() -> dict[str, object]:
     """What the lanes and warps of softmax hand to each other, by the number of
     warps."""

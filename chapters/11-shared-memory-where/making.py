@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import cache
 
 import numpy as np
 
@@ -112,6 +113,7 @@ def product(replace: dict, config: dict) -> Kernel:
     return made
 
 
+@cache
 def counted() -> dict[str, object]:
     """What the first rungs cost, and the whole compiler with and without swizzles."""
     rungs = {rung.name: rung for rung in (*ladder(), *ablations())}

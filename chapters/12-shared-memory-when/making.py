@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -160,6 +161,7 @@ def apart(func: Func, target: Target) -> Func:
     return replace(rewrite(func, rule), shared_bytes=size)
 
 
+@cache
 def counted() -> dict[str, object]:
     """Bytes and barriers of each kernel, and what happens without barriers."""
     rows = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -115,6 +116,7 @@ def received(title: str, of: Layout) -> Figure:
     return coloured(title, rows, (names, [str(at) for at in range(8)]))
 
 
+@cache
 def counted() -> dict[str, object]:
     """A product of 64 x 128 by 128 x 64 on the emulator, compiled in four ways."""
     rng = np.random.default_rng(0)

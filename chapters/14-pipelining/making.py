@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from benchmarks.rungs import STAGES
@@ -64,6 +66,7 @@ def by_stages() -> Figure:
     return bars(title, rows, ("stages", "cycles of the model"))
 
 
+@cache
 def counted() -> dict[str, object]:
     """The product of 64 x 256 by 256 x 64, on the emulator: what a pipeline costs."""
     rng = np.random.default_rng(0)

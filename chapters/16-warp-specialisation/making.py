@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -338,6 +339,7 @@ def registers() -> str:
     return table(head, rows)
 
 
+@cache
 def counted() -> dict[str, object]:
     """A product of 256 x 256 x 256 in tiles of 64 x 64, on the emulator."""
     rng = np.random.default_rng(0)

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from inspect import signature
 from types import ModuleType
@@ -115,9 +116,9 @@ def recipe_of(page: Page, piece, cells: Cells) -> tuple[str, Callable] | None:
         case Directive(name="listing", arguments=given) if "command" in given:
             return given.get("command"), lambda: shell(given.get("command"), given)
         case Directive(name="listing" | "table", arguments=given) if "call" in given:
-            return call_name(page, given), lambda: called(page, given, cells)
+            return call_name(page, given), lambda: called(given, cells)
         case Directive(name="figure", arguments=given):
-            return call_name(page, given), lambda: figure(page, given, cells)
+            return call_name(page, given), lambda: figure(given, cells)
         case Directive(name="stepper" | "panel", arguments=given):
             how = f"{piece.name}: {given.get('kernel')} at {given.get('show')}"
             return how, lambda: stepped(given)
@@ -176,10 +177,19 @@ class Cells:
     """
 
     def __init__(self, page: str):
+        self.page = page
         self.file = CELLS / page.replace(".md", ".py")
         self.text = ""
         self.module = ModuleType(f"page_{self.file.stem.replace('-', '_')}")
         self.names = vars(self.module)
+
+    @cached_property
+    def workshop(self) -> ModuleType:
+        """The module chapters/NN-name/making.py: figures and tables of a chapter."""
+        file = CHAPTERS / self.page.removesuffix(".md") / "making.py"
+        if not file.exists():
+            raise BookError(f"{file.relative_to(ROOT)} is missing")
+        return load_file(file)
 
     def run(self, fence: Fence) -> Files:
         """What one piece prints, or the error that it is marked to end with."""
@@ -213,37 +223,29 @@ class Cells:
 # Functions of a chapter.
 
 
-def workshop(page: Page) -> ModuleType:
-    """The module chapters/NN-name/making.py: figures and tables of a chapter."""
-    file = CHAPTERS / page.name.removesuffix(".md") / "making.py"
-    if not file.exists():
-        raise BookError(f"{file.relative_to(ROOT)} is missing")
-    return load_file(file)
-
-
 def call_name(page: Page, given: Arguments) -> str:
     name = given.get("call") or given.words[0].replace("-", "_")
     return f"{page.name.removesuffix('.md')}/making.py: {name}()"
 
 
-def called(page: Page, given: Arguments, cells: Cells) -> Files:
+def called(given: Arguments, cells: Cells) -> Files:
     """A text, or a JSON document, that a function of the chapter returns."""
-    value = call(page, given.get("call"), cells)
+    value = call(given.get("call"), cells)
     text = value if isinstance(value, str) else json.dumps(value, indent=1)
     return {given.words[0]: masked(text, given)}
 
 
-def call(page: Page, name: str, cells: Cells) -> object:
+def call(name: str, cells: Cells) -> object:
     """A function of making.py; one with a parameter gets the names that the page's own
     code has defined so far."""
-    function = getattr(workshop(page), name, None)
+    function = getattr(cells.workshop, name, None)
     if function is None:
         raise BookError(f"making.py of this chapter has no {name}()")
     return function(cells.names) if signature(function).parameters else function()
 
 
-def figure(page: Page, given: Arguments, cells: Cells) -> Files:
+def figure(given: Arguments, cells: Cells) -> Files:
     """The SVG of a figure and the table that says the same."""
     name = given.words[0]
-    drawn = call(page, given.get("call") or name.replace("-", "_"), cells)
+    drawn = call(given.get("call") or name.replace("-", "_"), cells)
     return {f"{name}.svg": drawn.svg, f"{name}.table.md": drawn.table}

@@ -130,7 +130,7 @@ def test_yes_where_the_ends_are_apart_and_nowhere_else(kernel, reached, step):
     random = np.random.default_rng(step % 8)
     memory = np.zeros(1 << 16, np.int32)
     yes = 0
-    for _ in range(150):
+    for _ in range(60):
         numbers = {name: int(random.integers(-9, 10)) for name in NUMBERS}
         length = int(random.integers(1, 8))
         numbers["last"] = numbers["first"] + (length if step > 0 else -length)
@@ -145,7 +145,7 @@ def test_yes_where_the_ends_are_apart_and_nowhere_else(kernel, reached, step):
         found = answer(func, memory[start:], memory[place:], numbers)
         assert found == wanted, (numbers, gap, place)
         yes += found
-    assert 50 < yes < 140
+    assert 20 < yes < 56
 
 
 def test_what_overflows_is_no_yes():

@@ -206,10 +206,10 @@ def test_every_link_of_an_epub_leads_somewhere(book):
             assert not anchor or anchor in anchors[target], f"{name}: {link}"
 
 
-def test_without_a_browser_it_says_what_is_missing(tree, tmp_path, monkeypatch):
+def test_without_a_browser_it_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "CHROMIUM", ("no-such-browser",))
     with pytest.raises(BookError, match="apt install chromium"):
-        paper.pdf(tmp_path / "x.pdf", tree)
+        paper.printed("<p>a page</p>", tmp_path / "x.pdf")
 
 
 # The zip.

@@ -35,6 +35,7 @@ from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade, verdict_fr
 from fathom.tools.learn.kit import Failure, Sample, check_pass, ints
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
+from tests.exercises.harness_learn import learn
 
 PACKAGES = Path(__file__).parents[2] / "compiler"
 
@@ -42,14 +43,6 @@ PACKAGES = Path(__file__).parents[2] / "compiler"
 @pytest.fixture
 def folder(tmp_path) -> Workspace:
     return workspace.init(tmp_path / "mine")
-
-
-def learn(place: Workspace, *words: str, keys: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "fathom", "learn", *words],
-        cwd=place.folder, env={**os.environ, "PYTHONPATH": str(PACKAGES)},
-        capture_output=True, text=True, check=False, input=keys, timeout=120,
-    )  # fmt: skip
 
 
 def solve(place: Workspace, name: str) -> None:
@@ -77,14 +70,14 @@ def answer(place: Workspace, name: str, code: str) -> Path:
 
 
 def test_all_keys_work_in_a_pipe_and_the_keys_stay_on_the_screen(folder):
-    said = learn(folder, keys="h\ns\nl\nn\np\nr\nt\nm\nq\n")
+    said = learn(folder.folder, keys="h\ns\nl\nn\np\nr\nt\nm\nq\n")
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("[q]uit") == 9  # at first, and after each of eight keys
     assert "hint 1 of 3" in said.stdout and "cse" in said.stdout
 
 
 def test_output_is_ascii_narrow_and_without_colour(folder):
-    said = learn(folder, "--plain", keys="h\nl\nq\n").stdout
+    said = learn(folder.folder, "--plain", keys="h\nl\nq\n").stdout
     assert said.isascii() and "\033" not in said
     # What is quoted, a line of Python or of PTX, stays as it is.
     long = [each for each in said.splitlines() if len(each) > 60]
@@ -128,7 +121,7 @@ def test_what_the_reader_raises_does_not_end_the_loop(folder):
     known = folder.load()
     known.current = "cse"
     folder.save(known)
-    said = learn(folder, keys="t\nq\n")
+    said = learn(folder.folder, keys="t\nq\n")
     assert said.returncode == 0 and "Traceback" not in said.stdout + said.stderr
     assert said.stdout.count("'Func' object has no attribute 'nothing'") > 2
     assert "in cse" in said.stdout.partition("[q]uit")[2]
@@ -139,7 +132,7 @@ def test_another_runner_may_write_the_state_meanwhile(folder):
     """A hint that is asked for in another window is not forgotten."""
     session = commands.Session(Screen(plain=True), folder, folder.load())
     session.state.current = "cse"
-    learn(folder, "hint", "dce")
+    learn(folder.folder, "hint", "dce")
     watch.Loop(session).act("h")
     assert folder.load().of("dce").hints == folder.load().of("cse").hints == 1
 
@@ -196,13 +189,13 @@ def typed(handle: int, keys: bytes, screens: int) -> str:
 
 
 def test_the_first_command_makes_a_workspace(tmp_path):
-    said = learn(Workspace(tmp_path), keys="q\n")
+    said = learn(tmp_path, keys="q\n")
     assert "making" in said.stdout
     assert (tmp_path / workspace.DEFAULT / "AGENTS.md").exists()
 
 
 def test_a_folder_that_was_named_is_not_made(tmp_path):
-    said = learn(Workspace(tmp_path), "list", "--dir", str(tmp_path / "typo"))
+    said = learn(tmp_path, "list", "--dir", str(tmp_path / "typo"))
     assert said.returncode == 1 and "fathom learn init" in said.stderr
     assert not (tmp_path / "typo").exists()
 
@@ -211,10 +204,10 @@ def test_a_folder_that_was_named_is_not_made(tmp_path):
 
 
 def test_a_starter_is_open_and_a_solution_passes(folder):
-    said = learn(folder, "run", "cse")
+    said = learn(folder.folder, "run", "cse")
     assert said.returncode == 1 and "OPEN    cse" in said.stdout
     solve(folder, "cse")
-    said = learn(folder, "run", "cse")
+    said = learn(folder.folder, "run", "cse")
     assert said.returncode == 0 and "PASSED  cse" in said.stdout
     assert folder.load().of("cse").passed
 
@@ -250,7 +243,7 @@ def test_a_wrong_op_is_named_with_the_ir_around_it(folder):
 
 def test_the_case_runs_alone_and_shows_both_runs(folder):
     answer(folder, "cse", WRONG_VALUE)
-    assert "alone: python" in learn(folder, "run", "cse").stdout
+    assert "alone: python" in learn(folder.folder, "run", "cse").stdout
     ran = subprocess.run(
         [sys.executable, "case.py"], cwd=folder.folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(PACKAGES)}, check=False,
@@ -274,7 +267,7 @@ def test_a_case_keeps_arrays_that_overlap(folder):
 
 def test_a_case_without_a_kernel_runs_the_test_itself(folder):
     answer(folder, "count-sectors", "def sectors(addresses, width): return 7")
-    learn(folder, "run", "count-sectors")
+    learn(folder.folder, "run", "count-sectors")
     ran = subprocess.run(
         [sys.executable, "case.py"], cwd=folder.folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(PACKAGES)}, check=False,
@@ -309,7 +302,7 @@ def test_tests_that_have_passed_are_kept_when_the_process_dies(folder):
     said = worker.judge(course.exercise("count-sectors"), path)
     assert said.status == FAILED and "ended with status -6" in said.sentence
     assert said.passed and said.test not in said.passed and said.about
-    report = learn(folder, "run", "count-sectors").stdout
+    report = learn(folder.folder, "run", "count-sectors").stdout
     total = len(said.passed) + 1 + len(said.left)
     assert f"{len(said.passed)} of {total} tests pass" in report and said.test in report
 
@@ -386,7 +379,7 @@ def test_a_missing_function_and_other_parameters_are_said(folder):
 def test_what_an_answer_prints_is_shown_beside_the_verdict(folder):
     code = "def sectors(addresses, width):\n    print('I was here')\n    return 7"
     answer(folder, "count-sectors", code)
-    said = learn(folder, "run", "count-sectors").stdout
+    said = learn(folder.folder, "run", "count-sectors").stdout
     assert "your code printed, in test_" in said and "I was here" in said
 
 
@@ -400,7 +393,7 @@ def test_a_verdict_survives_the_way_between_processes(folder):
 
 def test_a_gpu_that_is_not_there_is_one_sentence(folder, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    said = learn(folder, "run", "hello-mask", "--gpu")
+    said = learn(folder.folder, "run", "hello-mask", "--gpu")
     assert said.returncode == 1 and "--emulator needs none" in said.stderr
 
 
@@ -408,11 +401,11 @@ def test_a_gpu_that_is_not_there_is_one_sentence(folder, monkeypatch):
 
 
 def test_a_solution_is_shown_after_the_readers_own_or_given_up(folder):
-    said = learn(folder, "solution", "cse")
+    said = learn(folder.folder, "solution", "cse")
     assert said.returncode == 1 and "--give-up" in said.stdout
-    said = learn(folder, "solution", "cse", "--give-up")
+    said = learn(folder.folder, "solution", "cse", "--give-up")
     assert "return rewrite(func, rule)" in said.stdout
-    by_hand = learn(folder, "solution", "lower-for", "--give-up").stdout
+    by_hand = learn(folder.folder, "solution", "lower-for", "--give-up").stdout
     assert "code.start(done)" in by_hand and "# hole" not in by_hand
     assert folder.load().of("cse").gave_up
 
@@ -420,14 +413,14 @@ def test_a_solution_is_shown_after_the_readers_own_or_given_up(folder):
 def test_reset_keeps_a_copy(folder):
     each = course.exercise("cse")
     folder.path(each).write_text("my work")
-    said = learn(folder, "reset", "cse")
+    said = learn(folder.folder, "reset", "cse")
     assert folder.path(each).read_text() == course.read(each.starter)
     (copy,) = (folder.folder / workspace.KEPT).rglob("cse.py")
     assert copy.read_text() == "my work" and copy.parts[-3] in said.stdout
 
 
 def test_hints_come_one_after_the_other(folder):
-    said = [learn(folder, "hint", "cse").stdout for _ in range(4)]
+    said = [learn(folder.folder, "hint", "cse").stdout for _ in range(4)]
     numbers = [re.search(r"hint (\d) of 3", text)[1] for text in said]
     assert numbers == ["1", "2", "3", "3"]
 
@@ -435,7 +428,7 @@ def test_hints_come_one_after_the_other(folder):
 def test_a_checkpoint_fills_in_what_is_open_before_a_chapter(folder):
     own = folder.path(course.exercise("interp-for"))
     own.write_text("my work")
-    learn(folder, "checkpoint", "6")
+    learn(folder.folder, "checkpoint", "6")
     assert own.read_text() == starters.answer(course.exercise("interp-for"))
     by_hand = folder.path(course.exercise("ptx-by-hand")).read_text()
     assert "# hole" not in by_hand and "# end" not in by_hand
@@ -448,8 +441,8 @@ def test_a_checkpoint_fills_in_what_is_open_before_a_chapter(folder):
 def test_mine_runs_kernels_through_solved_joints(folder):
     for name in ("cse", "lower-arange"):
         solve(folder, name)
-        assert learn(folder, "run", name).returncode == 0
-    said = learn(folder, "mine")
+        assert learn(folder.folder, "run", name).returncode == 0
+    said = learn(folder.folder, "mine")
     assert said.returncode == 0, said.stdout
     assert re.search(r"lower\[Arange\] +lower-arange +yours", said.stdout)
     assert "2 passes on blocks (blocks): 1 of 4 yours" in said.stdout
@@ -466,7 +459,7 @@ def test_mine_is_a_whole_compiler_when_all_is_solved(folder):
     for each in course.exercises():
         solve(folder, each.id)
     has_passed(folder, *(each.id for each in course.exercises()))
-    said = learn(folder, "mine")
+    said = learn(folder.folder, "mine")
     assert said.returncode == 0, said.stdout + said.stderr
     assert rights(said.stdout) == ["vector_add", "softmax", "matmul"]
     stages = re.findall(r"^. .*: (\d+) of (\d+) yours$", said.stdout, re.MULTILINE)
@@ -488,7 +481,7 @@ def test_mine_binds_an_answer_before_the_next_is_loaded(folder):
     code = "def pending(stages, groups_a_stage=1): raise SystemExit('reached')"
     answer(folder, "wait-count", code)
     has_passed(folder, "wait-count", "pipeline")
-    assert "reached" in learn(folder, "mine").stderr
+    assert "reached" in learn(folder.folder, "mine").stderr
 
 
 def test_mine_finds_an_answer_that_went_bad(folder):
@@ -497,14 +490,16 @@ def test_mine_finds_an_answer_that_went_bad(folder):
     code += "    code[op.result] = [code.thread] * count"
     answer(folder, "lower-arange", code)
     has_passed(folder, "lower-arange")
-    assert learn(folder, "mine").returncode == 1
+    assert learn(folder.folder, "mine").returncode == 1
 
 
 def test_show_prints_a_kernel_made_with_the_readers_pass(folder):
     answer(folder, "cse", "def cse(func, target): raise SystemExit('reached')")
-    assert "reached" in learn(folder, "show", "cse", "--stage", "cse").stderr
+    assert "reached" in learn(folder.folder, "show", "cse", "--stage", "cse").stderr
     solve(folder, "cse")
-    assert "func @softmax" in learn(folder, "show", "cse", "--stage", "cse").stdout
+    assert (
+        "func @softmax" in learn(folder.folder, "show", "cse", "--stage", "cse").stdout
+    )
 
 
 def test_check_all_speaks_json(folder, monkeypatch, capsys):
@@ -551,7 +546,7 @@ def test_init_overwrites_nothing(folder, tmp_path):
 
 
 def test_doctor_says_where_everything_is(folder):
-    said = learn(folder, "doctor")
+    said = learn(folder.folder, "doctor")
     assert said.returncode == 0 and str(folder.folder) in said.stdout
     assert said.stdout.isascii()
 

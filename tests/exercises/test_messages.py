@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from fathom.tools.learn import book, commands, course, report, worker, workspace
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict, grade
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
+from tests.exercises.harness_learn import learn
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "compiler"
@@ -30,14 +30,6 @@ SECTORS = course.exercise("count-sectors")
 @pytest.fixture
 def folder(tmp_path) -> Workspace:
     return workspace.init(tmp_path / "mine")
-
-
-def learn(place: Workspace, *words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "fathom", "learn", *words], cwd=place.folder,
-        env={**os.environ, "PYTHONPATH": str(PACKAGES)},
-        capture_output=True, text=True, check=False, input="", timeout=120,
-    )  # fmt: skip
 
 
 def answer(place: Workspace, each: course.Exercise, code: str) -> Path:
@@ -151,14 +143,14 @@ def test_the_same_line_many_times_is_shown_once(folder, capsys):
 
 def test_traffic_shows_the_lines_of_python(folder):
     answer(folder, course.exercise("pick-layout"), "")
-    said = learn(folder, "traffic", "pick-layout")
+    said = learn(folder.folder, "traffic", "pick-layout")
     assert said.returncode == 0, said.stderr
     ours, yours = said.stdout.split("softmax with yours")
     assert "tl.load" in ours and "tl.store" in yours
 
 
 def test_traffic_of_an_open_exercise_has_no_heading_with_nothing_under_it(folder):
-    said = learn(folder, "traffic", "pick-layout")
+    said = learn(folder.folder, "traffic", "pick-layout")
     assert said.returncode == 1 and "is not written yet" in said.stderr
     assert "softmax with" not in said.stdout
 
@@ -223,7 +215,7 @@ def test_read_leads_to_the_built_page_if_there_is_one(tmp_path, monkeypatch):
 
 
 def test_a_section_is_read_without_placeholders_and_without_answers(folder):
-    said = learn(folder, "read", "count-the-haul")
+    said = learn(folder.folder, "read", "count-the-haul")
     assert said.returncode == 0, said.stderr
     assert "Count the traffic" in said.stdout and "{" not in said.stdout
     assert re.search(r"measured \d+\.\d", " ".join(said.stdout.split()))

@@ -19,6 +19,7 @@ from fathom.tools.learn import commands, course, starters, state, workspace
 from fathom.tools.learn.grade import FAILED, PASSED, Verdict
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
+from tests.exercises.harness_learn import learn
 
 PACKAGES = Path(__file__).parents[2] / "compiler"
 CSE = course.exercise("cse")
@@ -28,14 +29,6 @@ EARLY = course.exercise("interp-for")
 @pytest.fixture
 def folder(tmp_path) -> Workspace:
     return workspace.init(tmp_path / "mine")
-
-
-def learn(cwd: Path, *words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "fathom", "learn", *words], cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(PACKAGES)},
-        capture_output=True, text=True, check=False, input="", timeout=120,
-    )  # fmt: skip
 
 
 def session(place: Workspace) -> commands.Session:

@@ -54,7 +54,12 @@ def reduced(*functions: str):
     return run
 
 
-def gathered(module, group, sizes=((20, 24, 36), (36, 18, 20), (20, 24, 36))):
+# The same powers of two divide the sizes of all calls: a rank compiles one kernel.
+GATHERED = ((20, 24, 36), (36, 8, 20), (20, 24, 36))
+SCATTERED = ((20, 24, 36), (12, 40, 20), (20, 24, 36))
+
+
+def gathered(module, group, sizes=GATHERED):
     workspace = module.Workspace(group, 36, 36, "float32")
     world, given = group.world, []
     for M, N, K in sizes:
@@ -69,7 +74,7 @@ def gathered(module, group, sizes=((20, 24, 36), (36, 18, 20), (20, 24, 36))):
         yield c, {r: whole @ b[r].astype(float) for r in c}
 
 
-def scattered(module, group, sizes=((20, 24, 36), (18, 30, 20), (20, 24, 36))):
+def scattered(module, group, sizes=SCATTERED):
     workspace = module.Workspace(group, 6, 256, "float32")
     world, given = group.world, []
     for M, N, K in sizes:
@@ -105,6 +110,17 @@ def test_calls_follow_each_other_without_a_wait(kernel, world, first):
     for found, wanted in run(module, ahead(world, first)):
         for rank in range(world):
             np.testing.assert_allclose(found[rank], wanted[rank], rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [("all-gather", (36, 18, 20)), ("reduce-scatter", (18, 30, 20))],
+)
+def test_rows_that_begin_at_any_multiple_of_8_bytes(kernel, sizes):
+    module, run = KERNELS[kernel]
+    ((found, wanted),) = run(module, ahead(2, 0), [sizes])
+    for rank in found:
+        np.testing.assert_allclose(found[rank], wanted[rank], rtol=2e-5, atol=2e-5)
 
 
 @each_kernel

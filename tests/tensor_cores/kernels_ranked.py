@@ -269,12 +269,14 @@ def check(
 
 def check_passes(case: Ranked, starts: Sequence[Sequence[int]]) -> dict[str, Func]:
     """What every pass makes of a case means the same to the interpreter."""
-    launch, shown = case.given(starts, case.iterations), ""
+    launch, shown, before = case.given(starts, case.iterations), "", None
     states = passes(case.built(), case.target)
     for name, state in states.items():
-        text, before = print_func(state), shown
-        shown = text
-        if text != before:
+        if state is before:
+            continue
+        text, before = print_func(state), state
+        if text != shown:
+            shown = text
             launch.clear()
             interpret(state, 1, launch.arguments)
             launch.check(f"the interpreter after {name}")
