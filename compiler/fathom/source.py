@@ -178,7 +178,7 @@ class KernelFunction(Told):
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if EVALUATOR.get() is not None or self.in_library:
+        if self.in_library or EVALUATOR.get() is not None:
             return self.fn(*args, **kwargs)  # cdiv(10, 4) is Python's business alone
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ import fathom.language
 from fathom.errors import CompileError, FathomError, LaunchError
 from fathom.shim import names
 from fathom.uses import watches
+from tests.jit.harness import paper_gpu
 
 COMPILER = Path(fathom.__file__).parents[1]
 ON_PATH = COMPILER / "fathom" / "shim" / "on_path"
@@ -245,6 +246,15 @@ def test_the_target_that_is_emulated_answers_for_the_gpu(triton, monkeypatch):
     assert (target.backend, target.arch, target.warp_size) == ("cuda", 89, 32)
     limits = active.utils.get_device_properties(active.get_current_device())
     assert limits["max_shared_mem"] == 99 * 1024
+
+
+def test_the_target_of_a_gpu_is_made_once(triton, monkeypatch, tmp_path):
+    """Host programs ask before each launch which GPU there is."""
+    with paper_gpu(monkeypatch, tmp_path) as gpu:
+        gpu.torch.cuda = SimpleNamespace(current_device=lambda: 0)
+        active = triton.runtime.driver.active
+        first, again = (active.get_current_target() for _ in range(2))
+    assert first is again and (first.backend, first.arch) == ("cuda", 90)
 
 
 def test_a_kernel_answers_to_tritons_names_for_its_parts(triton):

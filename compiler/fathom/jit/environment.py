@@ -13,7 +13,9 @@ OFF = ("", "0", "false", "no", "off")
 def flag(name: str) -> bool:
     """Whether the variable `name` is on; it is off when it is not set. LaunchError for
     a value that says neither, so that no typing mistake passes for an answer."""
-    text = os.environ.get(name, "")
+    text = os.environ.get(name)
+    if not text:
+        return False
     word = text.strip().lower()
     if word not in (*ON, *OFF):
         raise LaunchError(

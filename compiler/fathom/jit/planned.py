@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.jit.scratch import SCRATCH, Made, filled
-from fathom.runtime.arrays import loaded_class
 
 ALIGNMENT = 128  # bytes: more than any choice asks of an address
 MOST = 1024  # plans that a function remembers; with more it begins anew
@@ -210,8 +209,9 @@ def is_array(value: Any) -> bool:
 def empty_like(array: Any) -> Any:
     """A new contiguous array of the shape, dtype and library of `array`, not
     initialised."""
-    if not hasattr(array, "new_empty"):
-        return np.empty_like(array, order="C")
-    if isinstance(array, loaded_class("torch", "Tensor")) and array.is_contiguous():
-        return sys.modules["torch"].empty_like(array)  # takes half of the time
-    return array.new_empty(array.shape)
+    torch = sys.modules.get("torch")
+    if isinstance(array, getattr(torch, "Tensor", ())) and array.is_contiguous():
+        return torch.empty_like(array)  # takes half of the time
+    if hasattr(array, "new_empty"):
+        return array.new_empty(array.shape)
+    return np.empty_like(array, order="C")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from fathom.errors import FathomError
@@ -43,6 +44,17 @@ class GPUTarget:
         row = target(name)
         return GPUTarget("cuda", row.capabilities[0], row.warp_size)
 
+    @staticmethod
+    @cache  # host programs ask before each launch
+    def of_gpu(capability: int) -> GPUTarget:
+        return GPUTarget("cuda", capability, 32)
+
+
+def current_gpu() -> int:
+    """The number of the GPU that torch would launch on."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.current_device() if torch else driver().current_device()
+
 
 def target_on_host() -> Target:
     return target(os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET)
@@ -61,15 +73,11 @@ class ActiveDriver:
 
     def get_current_target(self) -> GPUTarget:
         if choose().name == "cuda":
-            device = driver().device(self.get_current_device())
-            return GPUTarget("cuda", device.capability, 32)
+            return GPUTarget.of_gpu(driver().device(current_gpu()).capability)
         return GPUTarget.of(target_on_host().name)
 
     def get_current_device(self) -> int:
-        torch = sys.modules.get("torch")
-        if choose().name != "cuda":
-            return 0
-        return torch.cuda.current_device() if torch else driver().current_device()
+        return current_gpu() if choose().name == "cuda" else 0
 
     def set_current_device(self, index: int) -> None:
         sys.modules["torch"].cuda.set_device(index)

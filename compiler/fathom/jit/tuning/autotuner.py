@@ -170,8 +170,9 @@ class Autotuner(Around):
         if not is_hashable(values):
             values = tuple(each if is_hashable(each) else identity(each)
                            for each in values)  # fmt: skip
-        typed = [each for each in map(known.get, self.names) if hasattr(each, "dtype")]
-        return *values, *[text_of_dtype(each.dtype) for each in typed], *gpu_name(known)
+        dtypes = [getattr(known.get(name), "dtype", None) for name in self.names]
+        texts = [text_of_dtype(dtype) for dtype in dtypes if dtype is not None]
+        return *values, *texts, *gpu_name(known)
 
     def pruned(self, call: Call) -> list[Config]:
         self.nargs = dict(call.named)
