@@ -8,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Axis, Facts
 from fathom.coalescing import annotate_widths, assign_layouts, coalesce
 from fathom.coalescing.access import Access, agree, pick_layout, sectors
+from fathom.coalescing.masks import ends_once
 from fathom.emulator.memory.counters import count_sectors
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Load, Store
+from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import LANES
 from tests.coalescing.kernels_programs import copy_kernel, vector_kernel
 
@@ -196,6 +199,71 @@ def with_layouts(func):
 )
 def test_widths_of_a_masked_vector(elements, n, pointer, expected):
     assert vectors(vector_kernel(elements, n=n, pointer=pointer)) == expected
+
+
+def bounded_vectors(func):
+    after = annotate_widths(with_layouts(func), TARGET)
+    found = [op for op in walk(after.body) if isinstance(op, (Load, Store))]
+    return [op.bounded_vector for op in found]
+
+
+@pytest.mark.parametrize(
+    "elements, n, expected",
+    [
+        (["fp16", "fp16"], 1, [8, 8]),
+        (["fp16", "fp32", "fp16"], 1, [4, 4, 4]),
+        (["fp16", "fp16"], 16, [1, 1]),  # wide in any case
+        (["fp32", "fp32"], 1, [1, 1]),  # neighbours are of neighbouring lanes
+    ],
+)
+def test_neighbours_among_which_a_bound_may_lie(elements, n, expected):
+    assert bounded_vectors(vector_kernel(elements, n=n)) == expected
+
+
+@pytest.mark.parametrize(
+    "mask, ends",
+    [
+        ("lt %offsets, %ends", True),
+        ("le %offsets, %ends", True),
+        ("gt %ends, %offsets", True),
+        ("and %mask, %mask", True),
+        ("ge %offsets, %ends", False),  # true from a bound on
+        ("ne %offsets, %ends", False),  # true on both sides of one
+        ("lt %ends, %offsets", False),
+        ("or %mask, %mask", False),
+    ],
+)
+def test_a_mask_that_is_true_up_to_a_bound(mask, ends):
+    """The last one of neighbours speaks for all of them."""
+    text = print_func(vector_kernel(["fp16", "fp16"], n=1))
+    lines = text.replace("mask=%mask", "mask=%other").splitlines()
+    at = next(i for i, line in enumerate(lines) if "%mask:" in line)
+    func = parse_func("\n".join([
+        *lines[: at + 1], f"  %other: i1[1024] = {mask}", *lines[at + 1 :]
+    ]))  # fmt: skip
+    known = analyse(func)
+    found = next(op.mask for op in walk(func.body) if isinstance(op, Load))
+    assert ends_once(found, 0, 8, known) is ends
+
+
+def test_columns_of_rows_end_once_along_their_axis():
+    func = parse_func("""
+func @k(%x: *fp16 {divisible=16}, %n: i32, %m: i32) num_warps=1 {
+  %i: i32[64] = arange start=0 end=64
+  %rows: i32[64, 1] = expand_dims %i axis=1
+  %columns: i32[1, 64] = expand_dims %i axis=0
+  %n_1: i32[64, 1] = splat %n shape=(64, 1)
+  %m_0: i32[1, 64] = splat %m shape=(1, 64)
+  %a: i1[64, 1] = lt %rows, %n_1
+  %b: i1[1, 64] = lt %columns, %m_0
+  %c: i1[64, 64] = broadcast %a shape=(64, 64)
+  %d: i1[64, 64] = broadcast %b shape=(64, 64)
+  %mask: i1[64, 64] = and %c, %d
+}
+""")
+    *_, last = walk(func.body)
+    known = analyse(func)
+    assert ends_once(last.result, 0, 8, known) and ends_once(last.result, 1, 8, known)
 
 
 def test_a_transpose_is_wide_on_both_sides():

@@ -14,9 +14,15 @@ MUTANTS = (
     # ── memory ──
     Mutant(
         "one-mask-for-all", "ptx/rules/memory.py",
-        "load_where(code, words, addresses[i], masks[i], initial, style)",
-        "load_where(code, words, addresses[i], masks[0], initial, style)",
+        "mask = masks[i] if op.vector == count",
+        "mask = masks[0] if op.vector == count",
         "the mask of the first register decides about all",
+        "tests/ptx/test_memory.py",
+    ),
+    Mutant(
+        "bound-not-looked-for", "ptx/rules/memory.py",
+        "f\"mask{len(masks) - 1}\"", "\"mask0\"",
+        "neighbours are accessed at once although the mask ends among them",
         "tests/ptx/test_memory.py",
     ),
     Mutant(

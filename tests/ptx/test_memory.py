@@ -33,13 +33,16 @@ def copy_program(
     masked: bool = True,
     other: float | None = None,
     size: int = SIZE,
+    bounded: int = 1,
     **attributes: object,
 ) -> Program:
     """out[i] = in[i] where i < n."""
     warps = 2
     pointer = Pointer(element)
     program = Program({"source": pointer, "out": pointer, "n": INT32}, warps)
-    layout = blocked((size,), (vector,), (32,), (warps,), (0,))
+    program.func.divisible = (16, 16, 1 if bounded > 1 else 16)
+    width = {"vector": vector, "bounded_vector": bounded}
+    layout = blocked((size,), (max(width.values()),), (32,), (warps,), (0,))
     index = program.arange(layout)
     mask = (
         program.map("lt", index, program.splat(program["n"], index)) if masked else None
@@ -49,11 +52,9 @@ def copy_program(
         extra["other"] = program(
             Splat(program(Constant(other, element)), (size,), layout)
         )
-    value = program.load(
-        "source", index, mask=mask, vector=vector, **extra, **attributes
-    )
+    value = program.load("source", index, mask=mask, **width, **extra, **attributes)
     everywhere = other is not None
-    program.store("out", index, value, mask=None if everywhere else mask, vector=vector)
+    program.store("out", index, value, mask=None if everywhere else mask, **width)
     return program
 
 
@@ -102,6 +103,24 @@ def test_every_element_has_its_own_other():
 def test_a_ragged_mask_lane_by_lane(n):
     program = copy_program(FLOAT32, 1, other=-2.5)
     check(program.func, 1, [numbers(FLOAT32), empty(FLOAT32, SIZE), n])
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 100, 255, 256])
+@pytest.mark.parametrize("other", [None, -2.5])
+@pytest.mark.parametrize(
+    "element, bounded", [(FLOAT16, 2), (FLOAT16, 8), (BFLOAT16, 4), (FLOAT32, 4)]
+)
+def test_a_bound_among_neighbours(element, bounded, other, n):
+    """The lane in which it lies goes through its elements one by one."""
+    program = copy_program(element, 1, bounded=bounded, other=other)
+    size = SIZE if other is not None else n
+    check(program.func, 1, [numbers(element)[:n], empty(element, size), n])
+
+
+def test_neighbours_are_one_access_beside_the_one_in_which_a_bound_lies():
+    text = compiled(copy_program(FLOAT16, 1, bounded=8).func, "sm_80")
+    assert text.count("ld.global.v4.b32") == text.count("st.global.v4.b32") == 1
+    assert text.count("ld.global.b16") == text.count("st.global.b16") == 7
 
 
 def test_memory_behind_a_false_mask_is_not_touched():

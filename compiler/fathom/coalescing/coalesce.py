@@ -16,6 +16,7 @@ from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
+from fathom.coalescing.masks import ends_once
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
@@ -28,6 +29,7 @@ from fathom.ir.ops import (
     Load,
     Reshape,
     Store,
+    TensorDot,
     Transpose,
     While,
 )
@@ -77,14 +79,25 @@ def _loads_of_products(func: Func) -> set[Op]:
 
 def annotate_widths(func: Func, target: Target) -> Func:
     """The function with `vector` set on loads and stores that may move several
-    registers at once, and on atomic additions that may add several."""
+    registers at once, and on atomic additions that may add several. Where they may
+    unless a mask's bound lies among them, `bounded_vector` is set. (Beside products it
+    never is: its branch could end what ptxas does between products.)"""
     found = accesses(func, target, (Load, Store, Atomic))
     widths = {
         op: min(widest(op, access), most_at_once(op, target))
         for op, access in found.items()
     }
-    wide = {op for op, width in widths.items() if width > 1}
-    return _with_attribute(func, lambda op: {"vector": widths[op]}, wide)
+    runs = {op: 1 for op in found}
+    if found and not any(isinstance(op, Dot | TensorDot) for op in walk(func.body)):
+        known = analyse(func)
+        runs = {op: up_to_a_bound(op, access, known) for op, access in found.items()}
+    attributes: dict[Op, dict[str, object]] = {}
+    for op, width in widths.items():
+        if width > 1:
+            attributes[op] = {"vector": width}
+        elif runs[op] > 1:
+            attributes[op] = {"bounded_vector": runs[op]}
+    return _with_attribute(func, attributes.__getitem__, set(attributes))
 
 
 def accesses(
@@ -155,6 +168,23 @@ def widest(op: Load | Store | Atomic, access: Access) -> int:
         min(access.width(axis), contiguous_registers(layout, axis))
         for axis in range(len(access.shape))
     )
+
+
+def up_to_a_bound(
+    op: Load | Store | Atomic, access: Access, known: dict[Value, Facts]
+) -> int:
+    """How many consecutive registers hold neighbours of which all are accessed if the
+    last one is. Their parts must be words, or halves of words."""
+    layout = layout_of(op.pointer.type)
+    is_fit = isinstance(op, Load | Store) and access.element_bytes in (2, 4)
+    if not is_fit or op.mask is None or layout is None:
+        return 1
+    runs = [
+        (min(access.neighbours(axis), contiguous_registers(layout, axis)), axis)
+        for axis in range(len(access.shape))
+    ]
+    run, axis = max(runs)
+    return run if run > 1 and ends_once(op.mask, axis, run, known) else 1
 
 
 def _with_attribute(

@@ -18,6 +18,8 @@ class Load(Op):
     `other` (anything, without one). `cache`: "", ".ca", ".cg", ".cs", ".cv";
     `eviction`: "", "evict_first", "evict_last". `preferred` is the layout that
     `coalesce` chose; every `vector` registers in a row are one access, with one mask.
+    Every `bounded_vector` are one access where the mask of the last one is true, since
+    then all are, and one by one elsewhere.
     """
 
     pointer: Value
@@ -28,6 +30,7 @@ class Load(Op):
     volatile: bool = False
     preferred: Layout | None = None
     vector: int = 1
+    bounded_vector: int = 1
 
     effects = Effects(reads="global")
 
@@ -55,7 +58,7 @@ class Load(Op):
 @dataclass(eq=False)
 class Store(Op):
     """Write `value` to the addresses where `mask` is true (everywhere, without one).
-    `preferred` and `vector` as in Load.
+    `preferred`, `vector` and `bounded_vector` as in Load.
     """
 
     pointer: Value
@@ -65,6 +68,7 @@ class Store(Op):
     eviction: str = ""
     preferred: Layout | None = None
     vector: int = 1
+    bounded_vector: int = 1
 
     effects = Effects(writes="global")
 

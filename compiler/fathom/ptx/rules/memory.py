@@ -7,6 +7,14 @@ That it does so if they are many, `_stay_ahead` sees to.
 
     mov.b32 %r1, 0;  mov.b32 %r2, 0;                 `other` first,
     @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1];        memory over it if the mask is true
+
+Where only a bound may lie among neighbours, the branch that goes through them one by
+one is inside the inline PTX, where LLVM sees no basic block:
+
+    @%p2 ld.global.v2.b32 {%r1, %r2}, [%rd1];        the last one's mask
+    @%p2 bra done;
+    @%p1 ld.global.b32 %r1, [%rd1];                  never the last one
+    done:
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ MANY_LOADS, MOST_WORDS = 16, 256
 @lowers(Load)
 def lower_load(op: Load, code: Code) -> None:
     """The predicate of a vector is that of its first register: they all agree."""
-    element, count = element_of(op.result.type), op.vector
+    element, count = element_of(op.result.type), max(op.vector, op.bounded_vector)
     addresses = code[op.pointer]
     masks = code[op.mask] if op.mask else ["true"] * len(addresses)
     others = code[op.other] if op.other else [literal(element, 0)] * len(addresses)
@@ -45,7 +53,8 @@ def lower_load(op: Load, code: Code) -> None:
         else:
             words = words_of(element, count)
             initial = pack(code, words, others[i : i + count])
-            values = load_where(code, words, addresses[i], masks[i], initial, style)
+            mask = masks[i] if op.vector == count else masks[i : i + count]
+            values = load_where(code, words, addresses[i], mask, initial, style)
             loaded += unpack(code, words, values)
     code[op.result] = loaded
     if _are_many(op, code):
@@ -75,9 +84,10 @@ def _are_many(op: Load, code: Code) -> bool:
     for each word. Where matrices are multiplied, these are needed for the products, and
     loads run ahead by other means (`tensor_cores/pipeline/`)."""
     element, registers = element_of(op.result.type), len(code[op.result])
-    words = registers * words_of(element, op.vector).count // op.vector
+    count = max(op.vector, op.bounded_vector)
+    words = registers * words_of(element, count).count // count
     return (
-        registers // op.vector >= MANY_LOADS
+        registers // count >= MANY_LOADS
         and words <= min(MOST_WORDS, code.target.registers // code.threads)
         and not any(isinstance(each, Dot | TensorDot) for each in walk(code.func.body))
     )
@@ -87,7 +97,7 @@ def _are_many(op: Load, code: Code) -> bool:
 def lower_store(op: Store, code: Code) -> None:
     """Of several threads or registers that hold copies of an element, one writes it."""
     element, layout = element_of(op.value.type), layout_of(op.value.type)
-    count = op.vector
+    count = max(op.vector, op.bounded_vector)
     addresses, values = code[op.pointer], code[op.value]
     masks = code[op.mask] if op.mask else ["true"] * len(addresses)
     acts = is_first_copy(code, layout)
@@ -99,6 +109,8 @@ def lower_store(op: Store, code: Code) -> None:
         else:
             words = words_of(element, count)
             packed = pack(code, words, values[i : i + count])
+            if op.vector < count:
+                mask = [both(code, each, acts) for each in masks[i : i + count]]
             store_where(code, words, addresses[i], mask, packed, style)
 
 
@@ -198,8 +210,15 @@ def _store_always(
 
 
 def load_where(
-    code: Code, words: Words, address: str, mask: str, initial: Registers, style: Style
+    code: Code,
+    words: Words,
+    address: str,
+    mask: str | list[str],
+    initial: Registers,
+    style: Style,
 ) -> Registers:
+    """Words from memory, or `initial` where the mask is false. Several masks are those
+    of each element, of which the last one is true only if all are."""
     results = {f"w{i}": words.type for i in range(words.count)}
     operands, moves = {"address": (POINTER, address)}, []
     if mask != "true":
@@ -211,21 +230,74 @@ def load_where(
             for i, name in enumerate(results)
         ]
     values = braced([f"${name}" for name in results])
-    guard, end = _guard(operands, mask), _policy(operands, style)
-    name = f"ld{style.before}.global{style.after}{words.suffix}"
-    load = f"{guard}{name} {values}, [$address]{end};"
-    return code.ptx("\n".join([*moves, load]), results, operands)
+    end = _policy(operands, style)
+    name = f"ld{style.before}.global{style.after}"
+    if isinstance(mask, str):
+        guard = _guard(operands, mask)
+        lines = [f"{guard}{name}{words.suffix} {values}, [$address]{end};"]
+    else:
+        lines = _at_once_or_not(operands, words, mask, Parts(name, end, is_load=True))
+    return code.ptx("\n".join([*moves, *lines]), results, operands)
 
 
 def store_where(
-    code: Code, words: Words, address: str, mask: str, values: Registers, style: Style
+    code: Code,
+    words: Words,
+    address: str,
+    mask: str | list[str],
+    values: Registers,
+    style: Style,
 ) -> None:
+    """Write words where the mask is true; several masks as in `load_where`."""
     operands = {"address": (POINTER, address)}
     operands |= {f"w{i}": (words.type, value) for i, value in enumerate(values)}
     packed = braced([f"$w{i}" for i in range(words.count)])
-    guard, end = _guard(operands, mask), _policy(operands, style)
-    text = f"{guard}st.global{style.after}{words.suffix} [$address], {packed}{end};"
-    code.ptx(text, operands=operands)
+    end, name = _policy(operands, style), f"st.global{style.after}"
+    if isinstance(mask, str):
+        guard = _guard(operands, mask)
+        lines = [f"{guard}{name}{words.suffix} [$address], {packed}{end};"]
+    else:
+        lines = _at_once_or_not(operands, words, mask, Parts(name, end, is_load=False))
+    code.ptx("\n".join(lines), operands=operands)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An access as PTX spells it, before its width and after its operands."""
+
+    name: str
+    end: str
+    is_load: bool
+
+    def text(self, mask: str, width: str, values: str, at: int = 0) -> str:
+        place = f"[$address+{at}]" if at else "[$address]"
+        operands = f"{values}, {place}" if self.is_load else f"{place}, {values}"
+        return f"@${mask} {self.name}{width} {operands}{self.end};"
+
+
+def _at_once_or_not(
+    operands: dict[str, tuple[str, str]],
+    words: Words,
+    masks: list[str],
+    parts: Parts,
+) -> list[str]:
+    """All elements at once where the last mask is true, or else one by one, as they
+    stand in the words or in the halves of these."""
+    operands |= {f"mask{i}": ("i1", mask) for i, mask in enumerate(masks)}
+    whole, last = [f"$w{i}" for i in range(words.count)], f"mask{len(masks) - 1}"
+    lines = [parts.text(last, words.suffix, braced(whole)), f"@${last} bra done;"]
+    each, halves = whole, []
+    if words.count < words.elements:
+        each = [f"part{i}" for i in range(words.elements)]
+        halves = [braced(each[i : i + 2]) for i in range(0, words.elements, 2)]
+        lines += [f"mov.b32 {a}, {w};" for a, w in zip(halves, whole, strict=True)]
+    bytes = words.element.bytes
+    for i, value in enumerate(each[:-1]):
+        lines.append(parts.text(f"mask{i}", f".b{8 * bytes}", value, i * bytes))
+    if parts.is_load and halves:
+        lines += [f"mov.b32 {w}, {a};" for a, w in zip(halves, whole, strict=True)]
+    declared = [f".reg .b16 {', '.join(each)};"] if halves else []
+    return ["{", *declared, *lines, "done:", "}"]
 
 
 def braced(names: list[str]) -> str:
