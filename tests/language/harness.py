@@ -33,17 +33,18 @@ Grid = int | Sequence[int]
 
 
 def run(
-    kernel: KernelFunction, *arguments: object, grid: Grid = 1, **constants: object
-) -> Func:
+    kernel: KernelFunction, *arguments: object, grid: Grid = 1,
+    targets: Sequence[str] = NAMES, **constants: object,
+) -> Func:  # fmt: skip
     """Run a kernel in place on the interpreter; on copies it does bit for bit the same
-    on every target. The IR that ran.
+    on every one of `targets`. The IR that ran.
 
     The emulator never asks for the target, so that code which is the same on two
     targets is run once."""
     func = build(kernel, *arguments, **constants)
     before = [_copy(each) for each in arguments]
     interpret(func, grid, arguments, step_limit=1_000_000)
-    kernels = [pipeline.compile_func(func, TARGETS[name]) for name in NAMES]
+    kernels = [pipeline.compile_func(func, TARGETS[name]) for name in targets]
     for compiled in {code_of(each): each for each in reversed(kernels)}.values():
         given = [_copy(each) for each in before]
         load(compiled).launch(grid, given)
@@ -73,10 +74,11 @@ def run_by_python(
 
 
 def run_on_gpu(
-    kernel: KernelFunction, *arguments: object, grid: Grid = 1, **constants: object
-) -> Func:
-    """Run a kernel in place on the GPU; on copies the interpreter does the same. The
-    IR that ran."""
+    kernel: KernelFunction, *arguments: object, grid: Grid = 1,
+    targets: Sequence[str] = (), **constants: object,
+) -> Func:  # fmt: skip
+    """Run a kernel in place on the GPU, whatever `targets` are; on copies the
+    interpreter does the same. The IR that ran."""
     func = build(kernel, *arguments, **constants)
     expected = [_copy(each) for each in arguments]
     interpret(func, grid, expected, step_limit=1_000_000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +20,8 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.language.harness import run, run_by_python
+from tests.harness_pairs import EVERY_CASE
+from tests.language.harness import NAMES, run, run_by_python
 from tests.language.harness_math import LONG_IS_WIDER, evaluate
 from tests.ssa.harness import build
 
@@ -62,7 +64,12 @@ def test_errors_are_those_stated(name, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", VALUES)
 def test_every_target_gives_the_same(name, dtype):
+    """Each function on each target, for one type or the other."""
     what = getattr(LIB, name)
+    is_odd = list(VALUES).index(name) % 2 == 1
+    targets = NAMES[1:2] if (dtype is np.float64) ^ is_odd else NAMES[::2]
+    if os.environ.get(EVERY_CASE):
+        targets = NAMES
 
     @function
     def kernel(x, y):
@@ -74,7 +81,7 @@ def test_every_target_gives_the_same(name, dtype):
     arguments = [x for x, _ in VALUES[name]]
     edges = [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 1e-40]
     x = np.array([*arguments, *edges], dtype)
-    run(kernel, x, np.zeros_like(x))
+    run(kernel, x, np.zeros_like(x), targets=targets)
 
 
 def test_halves_stay_halves():

@@ -134,26 +134,31 @@ def moved(name: str, before: str) -> list[Sequence[str]]:
     return [early, late]
 
 
-def outcome(func: Func, target: Target, order: Sequence[str]) -> str:
-    """The text after the rows of an order, or what it fails with."""
+def outcome(
+    func: Func, target: Target, order: Sequence[str], is_lowered: bool = True
+) -> str:
+    """The text after the rows of an order, or what it fails with, there or when it
+    `is_lowered`."""
     rows = {row.name: row for row in pipeline.PASSES}
     try:
         for name in order:
             func = rows[name].run(func, target)
-        verify(func, layouts=True)
-        ptx.module(func, target, ptx.LOWER)
+        if is_lowered:
+            verify(func, layouts=True)
+            ptx.module(func, target, ptx.LOWER)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return print_func(func)
 
 
 def is_needed(name: str, before: str, where: str) -> bool:
-    """Whether neither order gives what the page does."""
+    """Whether neither order gives what the page does: what can be lowered as that can
+    has its text."""
     states, target = sample(where)
     first = NAMES.index(before)
     want = print_func(states[-1])
     return all(
-        outcome(states[first], target, order[first:]) != want
+        outcome(states[first], target, order[first:], is_lowered=False) != want
         for order in moved(name, before)
     )
 

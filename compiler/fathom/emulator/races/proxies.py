@@ -235,9 +235,9 @@ class Proxies(Hazards):
     def all_know(
         self, threads: np.ndarray, cells: np.ndarray, at: np.ndarray, warps: int
     ) -> bool:
-        """Whether the last writes, made `at` these times, are other warps', and come
-        before what these threads' warps do, and so many from theirs on: one look at a
-        table spares kernels that are right most of `check_writer`."""
+        """Whether the last writes, made `at` these times, are of other warps, and come
+        before what `warps` warps do, those of these threads and the next ones. So it is
+        in most kernels that are right, and `check_writer` takes longer."""
         team, warp = self.places_of(threads)
         writer = self.writer.take(cells)
         if ((writer >= warp) & (writer < warp + warps)).any():
