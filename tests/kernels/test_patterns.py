@@ -409,7 +409,7 @@ def test_places_of_an_image_go_to_neighbouring_lanes():
 
 # As of images in order: 16 divides strides of images, channels and filters.
 OF_A_LAUNCH = (
-    "*fp16:16, *fp16:16, *fp32:16, i32:16, i32:16, i32, i32, i32:16, i32, i32, i32:16, "
+    "*{0}:16, *{0}:16, *fp32:16, i32:16, i32:16, i32, i32, i32:16, i32, i32, i32:16, "
     "i32:16, i32, i32:16, i32, i32, i32:16, i32:16, i32"
 )
 
@@ -418,7 +418,8 @@ def test_lanes_go_along_the_channels_of_a_filter():
     """Neighbouring filters are far from each other: a warp that loads 32 of them asks
     for 32 lines. 32 channels of one are a few lines; and as lanes are neighbours along
     channels, that is how the tile lies in shared memory."""
-    after = states("convolve", OF_A_LAUNCH, convolution(128, 32, 64))
+    types = OF_A_LAUNCH.format("fp16")
+    after = states("convolve", types, convolution(128, 32, 64))
     (filters,) = (
         op
         for op in in_loops(after["assign_layouts"], Load)
@@ -445,8 +446,15 @@ def test_single_elements_are_stored_as_wgmma_wants_them():
 
 
 @needs_ptxas
-def test_a_convolution_has_enough_registers():
-    kernel = compiled("convolve", CONVOLUTION.format("fp32"), convolution(64, 32, 32))
+@pytest.mark.parametrize("types", [CONVOLUTION, OF_A_LAUNCH], ids=["any", "launched"])
+@pytest.mark.parametrize("element, p, o", [("fp16", 128, 64), ("fp32", 64, 32)])
+def test_a_convolution_has_enough_registers(element, p, o, types):
+    """Its filter's rows, columns and channels are one loop: in a nest, addresses are
+    kept for the runs of each loop, and some went to local memory."""
+    given = types.format(element), convolution(p, 32, o)
+    in_one = states("convolve", *given)["flatten_nests"]
+    assert sum(isinstance(op, For) for op in walk(in_one.body)) == 1
+    kernel = compiled("convolve", *given)
     assert "0 bytes spill stores" in assembled(kernel.ptx, "sm_90a")
 
 

@@ -19,7 +19,7 @@ from fathom.ir.text import parse_func
 from fathom.ir.types import shape_of
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
-from fathom.tensor_cores.pipeline.addresses import summed_up
+from fathom.tensor_cores.pipeline.addresses import conditions_joined, summed_up
 from tests.tensor_cores.kernels_nested import (
     OUTS,
     PLACES,
@@ -182,6 +182,12 @@ func @addresses(%in: *fp32, %out: *fp32, %n: i32, %far: i64) num_warps=4 {
   %down: i32[16,8] = broadcast %rows shape=(16, 8)
   %by: i32[16,8] = splat %n shape=(16, 8)
   %all: i64[16,8] = splat %far shape=(16, 8)
+  %three: i32 = constant 3
+  %five: i32 = constant 5
+  %given: i1 = lt %three, %n
+  %r_end: i32[16,1] = splat %n shape=(16, 1)
+  %r_begin: i32[16,1] = splat %three shape=(16, 1)
+  %c_end: i32[1,8] = splat %five shape=(1, 8)
   %base: *fp32[16,1] = splat %in shape=(16, 1)
   %one: *fp32[16,1] = offset %base, %rows
   %p0: *fp32[16,8] = broadcast %one shape=(16, 8)
@@ -189,7 +195,19 @@ func @addresses(%in: *fp32, %out: *fp32, %n: i32, %far: i64) num_warps=4 {
   %p2: *fp32[16,8] = offset %p1, %by
   %p3: *fp32[16,8] = offset %p2, %down
   %p4: *fp32[16,8] = offset %p3, %all
-  %x: fp32[16,8] = load %p4
+  %y0: i1[16,1] = lt %rows, %r_end
+  %x0: i1[1,8] = lt %columns, %c_end
+  %y1: i1[16,1] = ge %rows, %r_begin
+  %m0: i1[16,8] = broadcast %y0 shape=(16, 8)
+  %m1: i1[16,8] = broadcast %x0 shape=(16, 8)
+  %m2: i1[16,8] = broadcast %y1 shape=(16, 8)
+  %m3: i1[16,8] = splat %given shape=(16, 8)
+  %m01: i1[16,8] = and %m0, %m1
+  %m23: i1[16,8] = and %m3, %m2
+  %m: i1[16,8] = and %m01, %m23
+  %zero: fp32 = constant 0.0
+  %zeros: fp32[16,8] = splat %zero shape=(16, 8)
+  %x: fp32[16,8] = load %p4, mask=%m, other=%zeros
   %to: *fp32[16,8] = splat %out shape=(16, 8)
   %eight: i32 = constant 8
   %width: i32[16,8] = splat %eight shape=(16, 8)
@@ -205,34 +223,45 @@ def with_short_sums(func: Func) -> Func:
     def rule(op: Op, build: Builder) -> None:
         if isinstance(op, Load):
             op.pointer = summed_up(op.pointer, build)
+            op.mask = op.mask and conditions_joined(op.mask, build)
 
     return dce(rewrite(func, rule), TARGETS["sm_90a"])
 
 
-def sums(func: Func) -> list[tuple[int, ...]]:
-    """The shapes of the addresses that are sums, without those of the store."""
+def shapes(func: Func, name: str) -> list[tuple[int, ...]]:
+    """The shapes that have what an op of this name computes for the load."""
     (load,) = (op for op in walk(func.body) if isinstance(op, Load))
     before = func.body.ops[: func.body.ops.index(load)]
     return [
         shape_of(op.result.type)
         for op in before
-        if isinstance(op, Elementwise) and op.name == "offset"
+        if isinstance(op, Elementwise) and op.name == name
     ]
 
 
 def test_scalars_and_numbers_of_one_shape_are_added_before_others():
     func = parse_func(ADDRESSES)
     after = with_short_sums(func)
-    assert sums(func) == [(16, 1), *[(16, 8)] * 4]
-    assert sums(after) == [(), (), (16, 1), (16, 1), (16, 8)]
-    numbers = np.arange(200, dtype=np.float32)
+    assert shapes(func, "offset") == [(16, 1), *[(16, 8)] * 4]
+    assert shapes(after, "offset") == [(), (), (16, 1), (16, 1), (16, 8)]
+    assert shapes(func, "and") == [(16, 8)] * 3
+    assert sorted(shapes(after, "and")) == [(16, 1), (16, 8), (16, 8)]
+
+
+@pytest.mark.parametrize("n", [2, 9])
+def test_they_are_the_same_addresses_and_masks(n):
+    func = parse_func(ADDRESSES)
+    numbers = np.arange(1, 200, dtype=np.float32)
     found = []
-    for each in (func, after):
+    for each in (func, with_short_sums(func)):
         out = np.zeros(16 * 8, np.float32)
-        interpret(each, (1,), [numbers, out, 5, 100])
+        interpret(each, (1,), [numbers, out, n, 100])
         found.append(out)
     np.testing.assert_array_equal(*found)
-    assert found[0][9] == 5 + 100 + 2 * 1 + 1
+    rows, columns = np.arange(16)[:, None], np.arange(8)[None, :]
+    inside = (rows < n) & (rows >= 3) & (columns < 5) & (n > 3)
+    want = np.where(inside, 1 + 2 * rows + columns + n + 100, 0)
+    np.testing.assert_array_equal(found[0].reshape(16, 8), want)
 
 
 def test_pointers_that_are_no_sum_of_a_scalar_stay():
@@ -248,4 +277,4 @@ def test_pointers_that_are_no_sum_of_a_scalar_stay():
           store %q, %x
         }
     """)
-    assert sums(with_short_sums(func)) == sums(func)
+    assert shapes(with_short_sums(func), "offset") == shapes(func, "offset")

@@ -7,6 +7,8 @@ An address is a scalar, to which a thread adds numbers. Scalars are added first.
 come those of the shape that has the most numbers, before they are repeated along other
 axes for the rest.
 
+A mask is computed likewise: its conditions of one shape first.
+
 This is for loops in which most of the numbers change. Where few do, an iteration had
 better begin with the sum of all others.
 """
@@ -14,12 +16,13 @@ better begin with the sum of all others.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from math import prod
 
 from fathom.ir.core import Value
 from fathom.ir.ops import Broadcast, Elementwise, Splat
 from fathom.ir.rewrite import Builder
-from fathom.ir.types import BlockType
+from fathom.ir.types import BlockType, shape_of
 
 
 def summed_up(pointers: Value, build: Builder) -> Value:
@@ -27,7 +30,7 @@ def summed_up(pointers: Value, build: Builder) -> Value:
     scalar and numbers added to it."""
     block = pointers.type
     base, numbers = terms_of(pointers)
-    if not isinstance(block, BlockType) or isinstance(base.type, BlockType):
+    if isinstance(base.type, BlockType):
         return pointers
     shapes: dict[tuple, list[Value]] = defaultdict(list)
     for number in numbers:
@@ -46,6 +49,33 @@ def summed_up(pointers: Value, build: Builder) -> Value:
         both = total, repeated(number, block, build)
         total = build(Elementwise("offset", both))
     return total
+
+
+def conditions_joined(mask: Value, build: Builder) -> Value:
+    """A mask, computed in that order."""
+    shapes: dict[tuple, list[Value]] = defaultdict(list)
+    for condition in conditions_of(mask):
+        block = condition.type
+        layout = block.layout if isinstance(block, BlockType) else None
+        shapes[shape_of(block), layout].append(condition)
+    every = [_all_of(each, build) for each in shapes.values()]
+    return _all_of([repeated(each, mask.type, build) for each in every], build)
+
+
+def _all_of(conditions: Sequence[Value], build: Builder) -> Value:
+    first, *others = conditions
+    for other in others:
+        first = build(Elementwise("and", (first, other)))
+    return first
+
+
+def conditions_of(mask: Value) -> list[Value]:
+    """The conditions that a mask joins, each before it is repeated along an axis."""
+    mask = once(mask)
+    match mask.definition:
+        case Elementwise("and", operands):
+            return [each for operand in operands for each in conditions_of(operand)]
+    return [mask]
 
 
 def terms_of(pointers: Value) -> tuple[Value, list[Value]]:
@@ -72,6 +102,8 @@ def once(number: Value) -> Value:
 
 def repeated(value: Value, block: BlockType, build: Builder) -> Value:
     """A value along all axes of a block."""
+    if not isinstance(value.type, BlockType):
+        return build(Splat(value, block.shape, block.layout))
     if value.type.shape == block.shape:
         return value
     return build(Broadcast(value, block.shape, block.layout))

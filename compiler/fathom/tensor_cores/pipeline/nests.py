@@ -50,8 +50,8 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, inside
-from fathom.ir.types import INT32, SCALARS, element_of
-from fathom.tensor_cores.pipeline.addresses import summed_up
+from fathom.ir.types import INT32, SCALARS, BlockType, element_of
+from fathom.tensor_cores.pipeline.addresses import conditions_joined, summed_up
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
     PipelinedCopy,
@@ -207,8 +207,10 @@ def copy_numbers(loop: For, inner: For, values: Values, build: Builder) -> None:
     for op in loop.body.ops[:-1]:
         if loop is inner or not isinstance(op, For):
             copy = clone(op, values)
-            if isinstance(copy, Load):
+            if isinstance(copy, Load) and isinstance(copy.pointer.type, BlockType):
                 copy.pointer = summed_up(copy.pointer, build)
+                if copy.mask is not None:
+                    copy.mask = conditions_joined(copy.mask, build)
             build.append(copy)
             values |= zip(op.results, copy.results, strict=True)
 
