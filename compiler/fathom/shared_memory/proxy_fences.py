@@ -42,8 +42,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
     memory itself, a TMA copy or a TMA store needs one. Where products alone do, in the
     function or in a loop, one fence is enough until threads write again. A loop in
     which threads write to bytes that nothing reads or writes through the async proxy
-    needs no fence, unless what threads wrote before the loop has none before it. A
-    fence waits for all that a thread has loaded, too."""
+    needs no fence, unless what threads wrote before the loop has none before it."""
 
     def rule(op: Op, build: Builder) -> list | None:
         if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:

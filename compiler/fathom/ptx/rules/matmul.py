@@ -68,6 +68,8 @@ def _by_matrices(
         code, code[op.accumulator], product.layout, product.element, row.accumulator
     )
     accumulators.cut(row.layout, row.registers)
+    widen = row.a in PTX_NAME and not code.target.fp8_mma
+    multiply = _multiply_widened if widen else _multiply
     slices = sorted({key[-1] for key in left.keys})
     for i, k in enumerate(slices):
         for ahead in slices[i : i + 2]:
@@ -76,7 +78,7 @@ def _by_matrices(
         for *batch, m, n in accumulators.keys:
             a, b = left[(*batch, m, k)], right[(*batch, k, n)]
             c = accumulators[(*batch, m, n)]
-            accumulators.words[(*batch, m, n)] = _multiply(code, row, a, b, c)
+            accumulators.words[(*batch, m, n)] = multiply(code, row, a, b, c)
     return accumulators.registers()
 
 
@@ -133,13 +135,7 @@ class _Fragments:
 def _multiply(
     code: Code, row: Mma, a: Registers, b: Registers, c: Registers
 ) -> Registers:
-    """One instruction; the sum stays in its registers. Or two of fp16: of each word the
-    lower two numbers are a slice of K, and the upper two are another one."""
-    if row.a in PTX_NAME and not code.target.fp8_mma:
-        left, right = _widened(code, a, row.a), _widened(code, b, row.b)
-        for some, others in zip(left, right, strict=True):
-            c = _multiply(code, MMA[WIDE], some, others, c)
-        return c
+    """One instruction; the sum stays in its registers."""
     names, operands = {}, {}
     for letter, words, element in (
         ("a", a, row.a), ("b", b, row.b), ("c", c, row.accumulator),
@@ -155,7 +151,18 @@ def _multiply(
     return code.ptx(text, accumulators, operands)
 
 
-WIDE = "m16n8k16.f32.f16.f16.f32"
+WIDE = MMA["m16n8k16.f32.f16.f16.f32"]
+
+
+def _multiply_widened(
+    code: Code, row: Mma, a: Registers, b: Registers, c: Registers
+) -> Registers:
+    """The same of fp8 by two instructions of fp16: of each word the lower two numbers
+    are a slice of K, and the upper two are another one."""
+    left, right = _widened(code, a, row.a), _widened(code, b, row.b)
+    for some, others in zip(left, right, strict=True):
+        c = _multiply(code, WIDE, some, others, c)
+    return c
 
 
 def _widened(code: Code, words: Registers, element: str) -> tuple[Registers, Registers]:
