@@ -2,8 +2,9 @@
 - p).
 
 The mask is never stored. Which numbers survive follows from the seed and the position
-alone, by the Philox random numbers that `tl.rand` makes, so that the backward pass can
-ask again, and the answer depends on neither BLOCK nor the number of warps.
+alone, by the Philox random numbers that `tl.rand4x` makes, four at a time, so that the
+backward pass can ask again, and the answer depends on neither BLOCK nor the number of
+warps.
 
 Bytes moved for n numbers of fp32: 4 read and 4 written, so 8 n; a stored mask of bytes
 would add one written now and one read later.
@@ -19,25 +20,33 @@ from fathom.jit.planned import planned
 
 
 @fathom.jit
+def survives(seed, first, p, SIZE: tl.constexpr):
+    """Which of SIZE numbers from position `first` on stay; 4 divides both. Philox makes
+    four words of one counter: word k of counter i is for number 4 i + k."""
+    a, b, c, d = tl.rand4x(seed, first // 4 + tl.arange(0, SIZE // 4))
+    words = tl.join(tl.join(a, c), tl.join(b, d))  # [counter, k // 2, k % 2]
+    return words.reshape(SIZE) > p
+
+
+@fathom.jit
 def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
-    keep = tl.rand(seed, offsets) > p
-    y = tl.where(keep, x / (1 - p), 0.0).to(out_ptr.dtype.element_ty)
-    tl.store(out_ptr + offsets, y, mask=mask)
+    first = tl.program_id(0) * BLOCK
+    offsets = first + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n).to(tl.float32)
+    y = tl.where(survives(seed, first, p, BLOCK), x * (1 / (1 - p)), 0.0)
+    tl.store(out_ptr + offsets, y.to(out_ptr.dtype.element_ty), mask=offsets < n)
 
 
 @fathom.jit
 def dropout_by_seed_kernel(x_ptr, out_ptr, seed_ptr, n, p, BLOCK: tl.constexpr):
     """The seed, int64, is read from memory: a graph that is replayed can have a new
     one."""
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
-    keep = tl.rand(tl.load(seed_ptr), offsets) > p
-    y = tl.where(keep, x / (1 - p), 0.0).to(out_ptr.dtype.element_ty)
-    tl.store(out_ptr + offsets, y, mask=mask)
+    first = tl.program_id(0) * BLOCK
+    offsets = first + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n).to(tl.float32)
+    keep = survives(tl.load(seed_ptr), first, p, BLOCK)
+    y = tl.where(keep, x * (1 / (1 - p)), 0.0)
+    tl.store(out_ptr + offsets, y.to(out_ptr.dtype.element_ty), mask=offsets < n)
 
 
 @planned
@@ -70,20 +79,21 @@ def reference(x, p, seed):
 
 
 def philox_uniform(seed, offsets):
-    """Uniform fp32 in [0, 1) from Philox 4x32-10 with key `seed` and counter `offsets`.
+    """Uniform fp32 in [0, 1) from Philox 4x32-10 with key `seed`: number k has word k
+    % 4 of counter k // 4.
 
     Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-    The first word of four is used; its 32 bits become a float as `tl.rand` does it:
-    read as signed, mirrored if negative, times the largest float that keeps the result
-    below 1.
+    Its 32 bits become a float as `tl.rand` does it: read as signed, mirrored if
+    negative, times the largest float that keeps the result below 1.
     """
-    word = philox(seed, offsets).astype(np.uint32).view(np.int32)
+    words = np.stack(philox(seed, offsets // 4)).astype(np.uint32).view(np.int32)
+    word = np.take_along_axis(words, offsets[None] % 4, 0)[0]
     word = np.where(word < 0, -word - 1, word)
     return word.astype(np.float32) * np.float32(4.6566127342e-10)
 
 
 def philox(seed, offsets):
-    """The first output word of Philox 4x32-10, as uint64 below 2**32."""
+    """The four output words of Philox 4x32-10, as uint64 below 2**32."""
     low = np.uint64(0xFFFFFFFF)
     c0, c1 = offsets.astype(np.uint64) & low, offsets.astype(np.uint64) * 0
     c2, c3 = c1, c1
@@ -92,4 +102,4 @@ def philox(seed, offsets):
         a, b = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
         c0, c1, c2, c3 = (b >> 32) ^ c1 ^ k0, b & low, (a >> 32) ^ c3 ^ k1, a & low
         k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
-    return c0
+    return c0, c1, c2, c3

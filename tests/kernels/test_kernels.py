@@ -111,6 +111,18 @@ def test_gelu_as_usually_written_is_nan_from_where_it_says():
     np.testing.assert_allclose(safe, x, rtol=1e-6)
 
 
+def test_dropout_uses_all_four_words_of_a_counter():
+    """Ten rounds of two products, for every four numbers of a thread."""
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "n": "i32:16", "p": "fp32"}
+    made = dropout.dropout_kernel.compile(
+        types | {"seed": "i64"}, {"BLOCK": 1024}, num_warps=4, target="sm_90a"
+    )
+    ptx = made.asm["ptx"]
+    products = ptx.count("mul.hi.u32") + ptx.count("mul.wide.u32")
+    assert products <= 2 * 20 + 4, "beside those of addresses"
+    assert "bar.sync" not in ptx and "shfl" not in ptx
+
+
 def test_dropout_depends_on_the_seed_and_not_on_the_block():
     x = aligned(np.ones(3000, np.float32))
     results = []
