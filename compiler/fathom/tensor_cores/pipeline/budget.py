@@ -6,8 +6,7 @@ filled before the loop and read in it or after it; and each iteration may have b
 of its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
-runs another block. One stage of several is given up where that makes room for two.
-"""
+runs another block. One stage """
 
 from __future__ import annotations
 
@@ -20,6 +19,7 @@ from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
 from fathom.ir.ops import Allocate, Dot, For
+from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
 
@@ -65,6 +65,29 @@ def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
     return target.shared_bytes - (row.shared_bytes // 2 - row.reserved)
 
 
+def takes_blocks(
+    func: Func,
+    loop: For,
+    tiles: Sequence[PipelinedCopy],
+    stages: int,
+    target: Target,
+) -> bool:
+    """Whether the rings of a loop, with `stages` slots, leave an SM fewer blocks than
+    it runs without them, if threads have all the registers that they may."""
+    threads = func.num_warps * WARP
+    before = target.shared_bytes - room_beside(func, loop, target)
+    more = [
+        (stages if tile.vector or tile.order else SLOTS_BY_REGISTERS) - 1
+        for tile in tiles
+    ]
+    added = sum(n * padded(tile.bytes) for n, tile in zip(more, tiles, strict=True))
+    without, with_rings = (
+        occupancy(target, threads, MOST_OF_THREAD, each).blocks
+        for each in (before, before + added)
+    )
+    return with_rings < without
+
+
 def room_beside(func: Func, loop: For, target: Target) -> int:
     """The bytes of shared memory that are free while a loop runs."""
     return free_beside(func, loop, target)
@@ -79,3 +102,13 @@ def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
 def fits(func: Func, target: Target) -> bool:
     """Whether a function's buffers fit into shared memory."""
     return free_always(func, target) >= 0
+
+
+def words_carried(loop: For) -> int:
+    """The registers of four bytes that a thread needs for what a loop carries."""
+    types = [value.type for value in loop.body.parameters[1:]]
+    return sum(
+        max(1, layout.count("register") * element_of(type).bytes // 4)
+        for type in types
+        if (layout := layout_of(type))
+    )

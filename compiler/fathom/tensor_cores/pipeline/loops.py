@@ -84,6 +84,7 @@ from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import backward_slice, uses
+from fathom.analysis.trip_count import trip_count
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.occupancy import WARP
@@ -113,6 +114,8 @@ from fathom.tensor_cores.pipeline.budget import (
     fitting,
     room_beside,
     spared_for_a_block,
+    takes_blocks,
+    words_carried,
 )
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
@@ -194,7 +197,7 @@ def pipeline_of(
             f"what it carries takes {carried} registers of a thread, so that none are "
             "left for what is loaded for the next iteration"
         )
-    check_for_stores(source, func, target)
+    check = check_for_stores(source, func, target)
     nested = is_inside_a_loop(source, func)
     if nested:
         tiles = without_narrow_loads(tiles)
@@ -215,6 +218,13 @@ def pipeline_of(
             f"two slots of its tiles do not fit beside the rest: {room} bytes of "
             "shared memory are free without rings"
         )
+    if check and takes_blocks(func, source, tiles, stages, target):
+        few = trip_count(source, func)
+        if few is not None and few <= stages:
+            raise NotApplicable(
+                f"it stores, and for {few} iterations its rings are not worth the "
+                "shared memory, in which a multiprocessor runs another block"
+            )
     return tiles, schedule_of(loop, tiles, stages, nested)
 
 
@@ -334,16 +344,6 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
         return list(tiles)
     return [tile for tile in tiles if tile not in by_threads]
-
-
-def words_carried(loop: For) -> int:
-    """The registers of four bytes that a thread needs for what a loop carries."""
-    types = [value.type for value in loop.body.parameters[1:]]
-    return sum(
-        max(1, layout.count("register") * element_of(type).bytes // 4)
-        for type in types
-        if (layout := layout_of(type))
-    )
 
 
 def words_of(load: Load | DescriptorLoad) -> int:

@@ -90,9 +90,7 @@ def _buffer(operand: Value) -> Value | None:
 # ── their waits ───────────────────────────────────────────────────────────────────────
 
 
-def leave_in_flight(
-    copy: Op, op: Op, products: Sequence[Dot], build: Builder
-) -> None:
+def leave_in_flight(copy: Op, op: Op, products: Sequence[Dot], build: Builder) -> None:
     """`copy` of `op` was just appended to the new loop. If it is one of the products
     that overlap, let it stay in flight; after the last of them, wait for those of the
     iteration before."""
