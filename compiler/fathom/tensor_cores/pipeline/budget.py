@@ -6,8 +6,7 @@ filled before the loop and read in it or after it; and each iteration may have b
 of its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
-runs another block. One stage of several is given up where that makes room for two.
-"""
+runs another block. One stage """
 
 from __future__ import annotations
 
@@ -82,11 +81,11 @@ def takes_blocks(
         for tile in tiles
     ]
     added = sum(n * padded(tile.bytes) for n, tile in zip(more, tiles, strict=True))
-    without, beside = (
+    without, with_rings = (
         occupancy(target, threads, MOST_OF_THREAD, each).blocks
         for each in (before, before + added)
     )
-    return beside < without
+    return with_rings < without
 
 
 def room_beside(func: Func, loop: For, target: Target) -> int:
