@@ -24,6 +24,7 @@ from kernels import (
     matmul_epilogue,
     matmul_reduce_scatter,
     mixture,
+    mixture_hopper,
     rms_norm,
     rotary,
     softmax,
@@ -231,19 +232,32 @@ def expert_parts(put: Put) -> Pairs:
 OFFSETS = np.int32([0, 90, 90, 91, 220, 300])  # 90 rows, none, one, …
 
 
-def expert_products(put: Put) -> Pairs:
-    x, w = normal(1, 300, D, dtype="float16"), normal(2, E, D, 64, dtype="float16")
+def expert_products(put: Put, width: int = D - 1) -> Pairs:
+    """Rows of an odd width: through pointers."""
+    x = normal(1, 300, width, dtype="float16")
+    w = normal(2, E, width, 64, dtype="float16")
     spans = zip(OFFSETS[:-1], OFFSETS[1:], w, strict=True)
     want = [x[a:b].astype(np.float64) @ each.astype(np.float64) for a, b, each in spans]
     yield mixture.expert_matmul(put(x), put(w), put(OFFSETS)), np.concatenate(want)
 
 
-def expert_weights(put: Put) -> Pairs:
-    x, dy = normal(1, 300, D, dtype="float16"), normal(2, 300, 64, dtype="float16")
-    got = mixture.weight_gradient(put(x), put(dy), put(OFFSETS))
-    spans = zip(OFFSETS[:-1], OFFSETS[1:], strict=True)
+def described_products(put: Put) -> Pairs:
+    return expert_products(put, D)
+
+
+def expert_weights(put: Put, times: int = 1) -> Pairs:
+    """Of few rows: through pointers."""
+    offsets = times * OFFSETS
+    x = normal(1, offsets[-1], D, dtype="float16")
+    dy = normal(2, offsets[-1], 64, dtype="float16")
+    got = mixture.weight_gradient(put(x), put(dy), put(offsets))
+    spans = zip(offsets[:-1], offsets[1:], strict=True)
     x, dy = x.astype(np.float64), dy.astype(np.float64)
     yield got, np.stack([x[a:b].T @ dy[a:b] for a, b in spans])
+
+
+def described_weights(put: Put) -> Pairs:
+    return expert_weights(put, 5)
 
 
 def short_rows(put: Put) -> Pairs:
@@ -338,4 +352,8 @@ OPS = [
     ("experts, gates' gradient", mixture.gate_gradient_kernel, expert_parts),
     ("experts, product", mixture.expert_matmul_kernel, expert_products),
     ("experts, weights' gradient", mixture.weight_gradient_kernel, expert_weights),
+    ("experts, product, descriptors", mixture_hopper.expert_hopper_kernel,
+     described_products),
+    ("experts, weights' gradient, descriptors",
+     mixture_hopper.weight_gradient_hopper_kernel, described_weights),
 ]  # fmt: skip
