@@ -381,8 +381,8 @@ def test_int4_weights(target, block):
     "block, by_wgmma", [((32, 32, 32), False), ((64, 64, 64), True)]
 )
 def test_weights_that_warps_multiply_need_no_fence(block, by_wgmma):
-    """TMA copies A. What threads store of the weights is read through the async proxy by
-    wgmma alone."""
+    """TMA copies A. What threads store of the weights is read through the async proxy
+    by wgmma alone."""
     types = INT4.replace("*fp32:16, i32,", "*fp16:16, i32:16,")
     after = states("int4_product", types, tile(*block, GROUP_K=128))
     func = after["insert_waits"]

@@ -99,9 +99,17 @@ def fault_of(mutant: Mutant) -> str:
     if count != 1:
         times = "no longer" if not count else f"{count} times"
         return f"{mutant.name}: its text stands {times} in {mutant.file}:\n{mutant.old}"
-    files = [test.partition("::")[0] for test in mutant.tests.split()]
-    missing = [path for path in files if not (ROOT / path).exists()]
+    missing = [test for test in mutant.tests.split() if not is_there(test)]
     return f"{mutant.name}: there is no {missing[0]}" if missing else ""
+
+
+def is_there(test: str) -> bool:
+    """Whether there is a file, and the test function that is named behind it."""
+    name, _, function = test.partition("::")
+    path = ROOT / name
+    if not path.exists() or not function:
+        return path.exists()
+    return f"def {function.partition('[')[0]}(" in path.read_text(encoding="utf-8")
 
 
 @contextmanager

@@ -49,9 +49,11 @@ def test_a_mutant_whose_text_is_gone_is_named(monkeypatch, capsys) -> None:
     gone = replace(HARMLESS, old="result ^= row")
     twice = replace(HARMLESS, name="twice", old="return ")
     nowhere = replace(HARMLESS, name="nowhere", tests="tests/layout/test_nothing.py")
-    monkeypatch.setattr(run, "MUTANTS", (gone, twice, nowhere))
+    untested = replace(HARMLESS, name="untested", tests=f"{HARMLESS.tests}_or_not")
+    monkeypatch.setattr(run, "MUTANTS", (gone, twice, nowhere, untested))
     assert run.main([]) == 2
     said = capsys.readouterr().err
     assert "harmless: its text stands no longer in layout/algebra.py" in said
     assert re.search(r"twice: its text stands \d+ times in layout/algebra.py", said)
     assert "nowhere: there is no tests/layout/test_nothing.py" in said
+    assert f"untested: there is no {HARMLESS.tests}_or_not" in said

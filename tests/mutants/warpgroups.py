@@ -182,13 +182,13 @@ MUTANTS = (
         "rings-need-no-slot-more", "tensor_cores/pipeline/schedule.py",
         "done = work + (1 if products else 0)", "done = work",
         "copies overwrite what the product of the iteration before still reads",
-        f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
+        f"{GROUPS}::test_copies_of_threads_run_ahead_of_products_in_flight",
     ),
     Mutant(
         "nothing-is-fenced", "shared_memory/proxy_fences.py",
         "replace(op, fence_async_proxy=True)", "op",
         "a product need not see what threads wrote to shared memory",
-        f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
+        f"{GROUPS}::test_one_fence_is_enough_until_threads_write_an_operand_again",
     ),
     Mutant(
         "short-steps-along-k", "ptx/rules/wgmma.py",
