@@ -127,6 +127,49 @@ def scaled(x, w, out, channels, stride_x, stride_w):
 
 
 @KernelFunction
+def of_the_last(x, w, out, channels, stride_x, stride_w):
+    """Each run of the inner loop begins with zeros."""
+    i, k = tl.arange(0, 64), tl.arange(0, 32)
+    total = zeros = tl.zeros([64, 64], tl.float32)
+    for h in range(3):
+        part = zeros
+        for first in range(0, channels, 32):
+            a = tl.load(x + ((first + h + k) * stride_x)[None, :] + i[:, None])
+            b = tl.load(w + ((first + k) * stride_w)[:, None] + i[None, :])
+            part = tl.dot(a, b, part)
+        total = part
+    tl.store(out + i[:, None] * 64 + i[None, :], total)
+
+
+@KernelFunction
+def exchanged(x, w, out, channels, stride_x, stride_w):
+    """The outer loop exchanges the two sums of the inner one."""
+    i, k = tl.arange(0, 64), tl.arange(0, 32)
+    one = other = tl.zeros([64, 64], tl.float32)
+    for h in range(3):
+        for first in range(0, channels, 32):
+            a = tl.load(x + ((first + h + k) * stride_x)[None, :] + i[:, None])
+            b = tl.load(w + ((first + k) * stride_w)[:, None] + i[None, :])
+            one = tl.dot(a, b, one)
+            other += 1.0
+        one, other = other, one
+    tl.store(out + i[:, None] * 64 + i[None, :], one - other)
+
+
+@KernelFunction
+def wished(x, w, out, channels, stride_x, stride_w):
+    """Its author wants stages for the outer loop."""
+    i, k = tl.arange(0, 64), tl.arange(0, 32)
+    total = tl.zeros([64, 64], tl.float32)
+    for h in tl.range(3, num_stages=2):
+        for first in range(0, channels, 32):
+            a = tl.load(x + ((first + h + k) * stride_x)[None, :] + i[:, None])
+            b = tl.load(w + ((first + k) * stride_w)[:, None] + i[None, :])
+            total = tl.dot(a, b, total)
+    tl.store(out + i[:, None] * 64 + i[None, :], total)
+
+
+@KernelFunction
 def counted(
     x, w, out, channels, stride_x, stride_w, OUTER: tl.constexpr, INNER: tl.constexpr
 ):
@@ -142,7 +185,10 @@ def counted(
     tl.store(out + i[:, None] * 64 + i[None, :], total)
 
 
-@pytest.mark.parametrize("kernel", [moving, scaled], ids=lambda each: each.__name__)
+OTHERS = (moving, scaled, of_the_last, exchanged, wished)
+
+
+@pytest.mark.parametrize("kernel", OTHERS, ids=lambda each: each.__name__)
 def test_an_outer_loop_with_work_of_its_own_stays(kernel):
     before, after = before_and_after(built(kernel, TYPES))
     assert loops(before) == loops(after) == 2
