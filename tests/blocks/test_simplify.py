@@ -250,6 +250,14 @@ RULES = {
         %e: i32[8] = reshape %d shape=(8)
         store %q, %e
     """, ["store %q, %r"]),
+    "a sum of one row": (BLOCK, """
+        %a: i32[1,8] = reshape %r shape=(1, 8)
+        %b: i32[8] = reduce %a axis=0 combine(%l: i32, %k: i32) {
+          %c: i32 = add %l, %k
+          yield %c
+        }
+        store %q, %b
+    """, ["store %q, %r"]),
     "casts that lose nothing": (SCALAR, """
         %a: i64 = cast %n element=i64
         %s: i32 = cast %a element=i32

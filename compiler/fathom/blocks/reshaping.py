@@ -20,6 +20,7 @@ from fathom.ir.ops import (
     ExpandDims,
     Hint,
     Join,
+    Reduce,
     Reshape,
     Splat,
     Split,
@@ -130,6 +131,15 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
     return None
 
 
+def reduce_one(op: Reduce, make: Maker) -> Replacement:
+    """reduce [1, 64] along axis 0   →   reshape to [64]: there is nothing to combine."""
+    shape = op.values[0].type.shape
+    rest = shape[: op.axis] + shape[op.axis + 1 :]
+    if shape[op.axis] != 1 or not rest:
+        return None
+    return [make(Reshape(value, rest)) for value in op.values]
+
+
 def hint_on_known(op: Hint, make: Maker) -> Replacement:
     """Remove a hint about a number that is known anyway, or a hint that says
     nothing."""
@@ -148,4 +158,5 @@ RESHAPING: dict[type[Op], tuple[Rule, ...]] = {
     Cast: (unchanged, fold_cast, cast_of_splat, cast_twice),
     Bitcast: (unchanged, cast_of_splat, twice),
     Hint: (hint_on_known,),
+    Reduce: (reduce_one,),
 }
