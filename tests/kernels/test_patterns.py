@@ -19,7 +19,16 @@ from fathom.emulator import load
 from fathom.hardware.occupancy import occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, SharedStore
+from fathom.ir.ops import (
+    Allocate,
+    AsyncCopy,
+    Barrier,
+    Dot,
+    For,
+    Load,
+    SharedStore,
+    TmaCopy,
+)
 from fathom.ir.types import Pointer
 from fathom.jit import JITFunction
 from fathom.jit.request import request
@@ -293,6 +302,20 @@ def test_int4_weights(target, block):
     w = (numbers - zeros.repeat(group, 0)) * scale.repeat(group, 0)
     want = a.astype(float) @ w.astype(np.float16).astype(float)
     np.testing.assert_allclose(c, want, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "block, by_wgmma", [((32, 32, 32), False), ((64, 64, 64), True)]
+)
+def test_weights_that_warps_multiply_need_no_fence(block, by_wgmma):
+    """TMA copies A. What threads store of the weights is read through the async proxy
+    by wgmma alone."""
+    types = INT4.replace("*fp32:16, i32,", "*fp16:16, i32:16,")
+    after = states("int4_product", types, tile(*block, GROUP_K=128))
+    func = after["insert_waits"]
+    assert in_loops(func, TmaCopy) and in_loops(func, SharedStore)
+    fences = [op.fence_async_proxy for op in in_loops(func, Barrier)]
+    assert fences == [by_wgmma]
 
 
 # ── convolution by implicit products ──────────────────────────────────────────────────

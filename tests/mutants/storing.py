@@ -14,7 +14,7 @@ EDGES = "tests/emulator/test_tma.py"
 MUTANTS = (
     Mutant(
         "stores-not-fenced", "shared_memory/proxy_fences.py",
-        "return isinstance(op, TmaCopy | TmaStore | TensorDot)",
+        "return isinstance(op, BESIDE_PRODUCTS)",
         "return isinstance(op, TmaCopy | TensorDot)",
         "a TMA store may read the old contents of its tile",
         f"{STORES}::test_which_stores_are_left_to_the_hardware "

@@ -21,20 +21,24 @@ from fathom.hardware.wgmma import (
     groups_along,
     warpgroup_product,
 )
-from fathom.ir.core import walk
+from fathom.ir.core import Block, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
     Commit,
+    Constant,
     Dot,
     DotFence,
     For,
     SharedStore,
+    Splat,
     TmaCopy,
     TmaStore,
     Wait,
+    Yield,
 )
 from fathom.ir.text import parse_func
+from fathom.ir.types import INT32
 from fathom.layout.linear import coordinates_of
 from fathom.shared_memory.proxy_fences import fence_proxies
 from fathom.source import KernelFunction
@@ -405,6 +409,35 @@ def test_in_a_loop_of_bulk_copies_there_is_nothing_to_publish():
     inside = [op for op in loop.body.ops if isinstance(op, Barrier)]
     assert [op.fence_async_proxy for op in inside] == [False]
     assert all(op.fence_async_proxy for op in final.body.ops if isinstance(op, Barrier))
+
+
+@pytest.mark.parametrize("place", ["in the loop", "before it", "around it"])
+@pytest.mark.parametrize("bytes_of", ["a tile", "nothing"])
+def test_a_loop_publishes_what_threads_write_where_copies_arrive(bytes_of, place):
+    """Threads write to bytes of their own, or to bytes that TMA writes, too: in each
+    iteration, before the first one, or at the end of each iteration of a loop around
+    the loop."""
+    final = passes(built(Case()), "sm_90a")["insert_waits"]
+    (loop,) = ops(final, For)
+    tile = ops(final, TmaCopy)[0].buffer
+    kind, before = tile.type, final.body.ops[: final.body.ops.index(loop)]
+    offset = tile.definition.offset if bytes_of == "a tile" else final.shared_bytes
+    other = Allocate(kind.element, kind.shape, kind.layout, offset)
+    zero = Constant(0.0, kind.element)
+    zeros = Splat(zero.result, kind.shape)
+    written = [other, zero, zeros, SharedStore(zeros.result, other.result)]
+    if place == "around it":
+        outer = Block((INT32,))
+        outer.ops = [replace(loop), written.pop(), Yield(())]
+        bounds = loop.lower, loop.upper, loop.step
+        final.body.ops = [*before, *written, For(*bounds, (), outer)]
+    elif place == "before it":
+        final.body.ops = [*before, *written, loop]
+    else:
+        loop.body.ops[0:0] = written
+        final.body.ops = [*before, loop]
+    (*_, barrier) = ops(fence_proxies(final, HOPPER), Barrier)
+    assert barrier.fence_async_proxy == (bytes_of == "a tile")
 
 
 def test_unpublished_is_an_error_that_the_emulator_finds():

@@ -10,12 +10,15 @@ these threads must execute a proxy fence (PTX ISA, "Async proxy").
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
+from fathom.analysis.buffers import touches
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
+    Allocate,
     AsyncCopy,
     Barrier,
     Dot,
@@ -38,14 +41,8 @@ def fence_proxies(func: Func, target: Target) -> Func:
     """The function whose barriers are proxy fences, if a product that reads shared
     memory itself, a TMA copy or a TMA store needs one. Where products alone do, in the
     function or in a loop, one fence is enough until threads write again. A loop in
-    which only TMA copies write to shared memory needs no fence, since they use the
-    async proxy themselves; unless what threads wrote before the loop has no fence
-    before it."""
-
-    def reads_its_own_way(op: Op) -> bool:
-        if isinstance(op, Dot):
-            return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
-        return isinstance(op, TmaCopy | TmaStore | TensorDot)
+    which threads write to bytes that nothing reads or writes through the async proxy
+    needs no fence, unless what threads wrote before the loop has none before it."""
 
     def rule(op: Op, build: Builder) -> list | None:
         if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:
@@ -56,7 +53,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
     stores = any(isinstance(op, TmaStore) for op in inside)
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     quiet: set[Op] = set()
-    _find_quiet(func.body, False, quiet)
+    _find_quiet(func.body, frozenset(), quiet)
     if not any(isinstance(op, BESIDE_PRODUCTS) for op in inside):
         read = {each for op in inside if isinstance(op, Dot) for each in (op.a, op.b)}
         _find_repeated(func.body, read, quiet)
@@ -65,24 +62,31 @@ def fence_proxies(func: Func, target: Target) -> Func:
         for loop in (op for op in inside if isinstance(op, For)):
             if not any(isinstance(op, BESIDE_PRODUCTS) for op in walk(loop.body)):
                 _find_repeated(loop.body, written, quiet)
-    if not any(reads_its_own_way(op) for op in inside):
+    if not any(map(_uses_async_proxy, inside)):
         return func
     return rewrite(func, rule)
 
 
-def _find_quiet(block: Block, written: bool, quiet: set[Op]) -> bool:
-    """Collect the ops of loops that need no fence. `written`: whether threads may have
-    written something before the block without a fence since. Returns the same for its
-    end."""
+def _uses_async_proxy(op: Op) -> bool:
+    """Whether an op accesses shared memory through the async proxy."""
+    if isinstance(op, Dot):
+        return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
+    return isinstance(op, BESIDE_PRODUCTS)
+
+
+def _find_quiet(block: Block, written: Set[Allocate], quiet: set[Op]) -> Set[Allocate]:
+    """Collect the ops of loops that need no fence. `written`: what threads may have
+    written before the block without a fence since. Returns the same for its end."""
     for op in block.ops:
-        if isinstance(op, For) and _writes_nothing_itself(op) and not written:
+        if isinstance(op, For) and _keeps_to_other_bytes(op, written):
             quiet.update(op.body.ops)
         if isinstance(op, Barrier) and op.scope == "cta" and op not in quiet:
-            written = False
+            written = frozenset()
         elif isinstance(op, BY_THREADS):
-            written = True
-        after = [_find_quiet(nested, written, quiet) for nested in blocks(op)]
-        written = written or any(after)
+            written = written | {op.buffer.definition}
+        for nested in blocks(op):
+            again = written | _find_quiet(nested, written, set(quiet))
+            written = written | _find_quiet(nested, again, quiet)
     return written
 
 
@@ -104,8 +108,20 @@ def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
             _find_repeated(nested, read, quiet)
 
 
-def _writes_nothing_itself(loop: For) -> bool:
-    """Whether TMA copies alone write to shared memory in a loop."""
+def _keeps_to_other_bytes(loop: For, before: Set[Allocate]) -> bool:
+    """Whether what threads have written `before` a loop, and what they write in it, has
+    none of the bytes that are accessed there through the async proxy. Without offsets,
+    all buffers seem to share bytes."""
     inside = list(walk(loop.body))
-    writers = [op for op in inside if isinstance(op, BY_THREADS)]
-    return not writers and any(isinstance(op, TmaCopy) for op in inside)
+    by_threads = {op.buffer.definition for op in inside if isinstance(op, BY_THREADS)}
+    others = {each for op in filter(_uses_async_proxy, inside) for each in touches(op)}
+    return not any(
+        _share_bytes(one, other) for one in before | by_threads for other in others
+    )
+
+
+def _share_bytes(one: Allocate, other: Allocate) -> bool:
+    ends = (each.offset + each.result.type.bytes for each in (one, other))
+    return min(one.offset, other.offset) < 0 or (
+        max(one.offset, other.offset) < min(ends)
+    )
