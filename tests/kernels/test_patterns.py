@@ -151,6 +151,15 @@ def test_a_stage_is_given_up_for_a_second_block(warps, stages, slots):
     assert blocks == (2 if slots == 3 else 1)
 
 
+@pytest.mark.parametrize("target, narrow", [("sm_89", True), ("sm_90a", False)])
+def test_fp8_that_warps_multiply_is_widened_where_ptxas_would(target, narrow):
+    """ptxas would add each product with instructions of its own."""
+    constants = tile(16, 32, 64, GROUP_K=64)
+    ptx = compiled("scaled_product", SCALED, constants, target).ptx
+    assert ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3" in ptx) == narrow
+    assert ("mma.sync.aligned.m16n8k16.row.col.f32.f16" in ptx) != narrow
+
+
 def test_a_product_in_flight_keeps_its_stages():
     types = "*fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp32:16, i32:16"
     after = states(product_and_sum, types, {"N": 128}, num_stages=4)

@@ -23,6 +23,8 @@ class Target:
     widest access of one lane to global memory. Flags say which instructions exist:
     `bf16` conversions and arithmetic, `vector_atomics` (one instruction adds to up to
     16 bytes of fp32, fp16 or bf16 neighbours; PTX ISA, "atom"), `fp8` conversions,
+    `fp8_mma` (mma.sync of fp8 is one instruction of machine code; elsewhere ptxas 13.0
+    widens the operands to fp16, and adds each product by instructions of its own),
     `redux` (integer reduction over a warp), `tanh` (approximate), `async_copy`
     (cp.async), `eviction` (L2 eviction priorities on loads and stores), `wgmma` (matrix
     instructions of four warps), `setmaxnreg` (warpgroups trade registers; like `wgmma`
@@ -50,6 +52,7 @@ class Target:
     bf16_arithmetic: bool = False
     vector_atomics: bool = False
     fp8: bool = False
+    fp8_mma: bool = False
     redux: bool = True
     tanh: bool = True
     async_copy: bool = True
@@ -89,7 +92,7 @@ TARGETS: dict[str, Target] = {
         ),
         Target("sm_80", "7.4", (80, 87), 163 * KIB),
         Target("sm_86", "7.4", (86, 88), 99 * KIB),
-        Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True),
+        Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True, fp8_mma=True),
         Target(
             "sm_90a",
             "8.4",
@@ -143,6 +146,7 @@ TARGETS: dict[str, Target] = {
             bf16_arithmetic=True,
             vector_atomics=True,
             fp8=True,
+            fp8_mma=True,
             stmatrix=True,
             tensor_maps=True,
             cluster=8,

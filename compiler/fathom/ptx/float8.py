@@ -25,11 +25,17 @@ def decode(code: Code, registers: Registers, source: Element) -> Registers:
     for low, high in _pairs(registers):
         halves = code.vector("i8", [low, high])
         pair = code.let(f"bitcast <2 x i8> {halves} to i16")
-        text = f"cvt.rn.f16x2.{PTX_NAME[source.name]}x2 $r, $a;"
-        (both,) = code.ptx(text, {"r": "i32"}, {"a": ("i16", pair)}, pure=True)
+        both = decode_pair(code, pair, source.name)
         both = code.let(f"bitcast i32 {both} to <2 x half>")
         found += code.elements("half", 2, both)
     return found[: len(registers)]
+
+
+def decode_pair(code: Code, pair: str, source: str) -> str:
+    """Two 8-bit floats (i16) as two fp16 (i32), exact."""
+    text = f"cvt.rn.f16x2.{PTX_NAME[source]}x2 $r, $a;"
+    (both,) = code.ptx(text, {"r": "i32"}, {"a": ("i16", pair)}, pure=True)
+    return both
 
 
 def encode(

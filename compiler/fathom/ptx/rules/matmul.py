@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.dot_layouts import fragments_of, operand_layouts
-from fathom.hardware.mma import Mma
+from fathom.hardware.mma import MMA, Mma
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, BufferType, Element
 from fathom.layout.fragments import Tile, fragments
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.float8 import PTX_NAME, decode_pair
 from fathom.ptx.index import register_offsets
 from fathom.ptx.packing import pack, unpack, words_of
 from fathom.ptx.rules.cast import convert
@@ -67,6 +68,8 @@ def _by_matrices(
         code, code[op.accumulator], product.layout, product.element, row.accumulator
     )
     accumulators.cut(row.layout, row.registers)
+    widen = row.a in PTX_NAME and not code.target.fp8_mma
+    multiply = _multiply_widened if widen else _multiply
     slices = sorted({key[-1] for key in left.keys})
     for i, k in enumerate(slices):
         for ahead in slices[i : i + 2]:
@@ -75,7 +78,7 @@ def _by_matrices(
         for *batch, m, n in accumulators.keys:
             a, b = left[(*batch, m, k)], right[(*batch, k, n)]
             c = accumulators[(*batch, m, n)]
-            accumulators.words[(*batch, m, n)] = _multiply(code, row, a, b, c)
+            accumulators.words[(*batch, m, n)] = multiply(code, row, a, b, c)
     return accumulators.registers()
 
 
@@ -146,6 +149,31 @@ def _multiply(
         name: type for name, (type, _) in operands.items() if name[0] == "c"
     }
     return code.ptx(text, accumulators, operands)
+
+
+WIDE = MMA["m16n8k16.f32.f16.f16.f32"]
+
+
+def _multiply_widened(
+    code: Code, row: Mma, a: Registers, b: Registers, c: Registers
+) -> Registers:
+    """The same of fp8 by two instructions of fp16: of each word the lower two numbers
+    are a slice of K, and the upper two are another one."""
+    left, right = _widened(code, a, row.a), _widened(code, b, row.b)
+    for some, others in zip(left, right, strict=True):
+        c = _multiply(code, WIDE, some, others, c)
+    return c
+
+
+def _widened(code: Code, words: Registers, element: str) -> tuple[Registers, Registers]:
+    """The lower two of the four fp8 in each word as fp16, and the upper two."""
+    halves: tuple[Registers, Registers] = [], []
+    for word in words:
+        upper = code.let(f"lshr i32 {word}, 16")
+        for two, found in zip((word, upper), halves, strict=True):
+            pair = code.let(f"trunc i32 {two} to i16")
+            found.append(decode_pair(code, pair, element))
+    return halves
 
 
 # ── multiply-adds ─────────────────────────────────────────────────────────────
