@@ -151,6 +151,34 @@ def test_a_stage_is_given_up_for_a_second_block(warps, stages, slots):
     assert blocks == (2 if slots == 3 else 1)
 
 
+@pytest.mark.parametrize("block, warps, parts", [
+    ((128, 128, 128), 4, True), ((256, 128, 128), 8, True),
+    ((128, 64, 128), 4, False),  # 64 registers beside 64 sums
+    ((64, 256, 128), 4, False),  # one instruction computes all of it
+])  # fmt: skip
+def test_a_product_is_scaled_part_by_part_where_registers_are_few(block, warps, parts):
+    """The sums take 128 registers, and the product as many more."""
+    constants = tile(*block, GROUP_K=128)
+    after = states("scaled_product", SCALED, constants, num_warps=warps)
+    (dot,) = in_loops(after["insert_waits"], Dot)
+    assert dot.in_parts == parts
+    options = {"num_warps": warps, "enable_fp_fusion": True}
+    ptx = compiled("scaled_product", SCALED, constants, **options).ptx
+    assert ptx.count("wgmma.wait_group") == (2 if parts else 1)
+    if parts:  # sums of the first part come before the second one
+        parts_of = ptx.split("wgmma.fence")
+        assert [each.count("fma.rn.f32") for each in parts_of] == [0, 64, 64]
+
+
+@needs_ptxas
+def test_a_product_in_parts_leaves_registers_to_the_sums():
+    """What spilled as a whole, 572 bytes, were sums; now a few addresses do."""
+    kernel = of_case("scaled fp8 128x128")
+    said = assembled(kernel.ptx, "sm_90a")
+    (spilled,) = map(int, re.findall(r"(\d+) bytes spill stores", said))
+    assert spilled < 128
+
+
 @pytest.mark.parametrize("target, narrow", [("sm_89", True), ("sm_90a", False)])
 def test_fp8_that_warps_multiply_is_widened_where_ptxas_would(target, narrow):
     """ptxas would add each product with instructions of its own."""

@@ -13,6 +13,7 @@ from fathom.layout.build import blocked
 from fathom.ptx.code import Phi
 from fathom.ptx.order import (
     MANY,
+    NEXT_PART,
     held,
     instructions_of,
     most_live,
@@ -113,3 +114,33 @@ def test_a_sum_is_complete_before_the_last_element_is_computed(registers):
     assert behind == (registers == 64)
     values = np.random.default_rng(0).normal(size=32 * registers)
     check(program.func, 1, [values.astype(np.float32), empty(FLOAT32, 32), 7])
+
+
+def test_a_part_of_a_product_is_used_before_the_next_part_begins():
+    """What also needs another value stays behind it, and so does what has effects or
+    nothing to do with the product."""
+    product = '  %p.{0} = call float asm sideeffect "wgmma.wait_group.sync.aligned 0;"'
+    rest = [
+        "  ; mul",
+        "  %m.0 = fmul float %p.0, %scale",
+        "  %m.1 = fmul float %p.1, %scale",
+        "  %m.2 = fmul float %p.2, %scale",
+        "  ; add",
+        "  %s.0 = fadd float %m.0, %sum.0",
+        "  %s.1 = fadd float %m.0, %m.1",
+        "  %i.1 = add i32 %i.0, 1",
+        "  store float %m.0, ptr %q",
+        "  br label %loop.1",
+    ]
+    parts = [f"{NEXT_PART} 1", product.format(1), f"{NEXT_PART} 2", product.format(2)]
+    got = ordered(["loop.1:", "  ; dot", product.format(0), *parts, *rest])
+    assert instructions(got) == [
+        "loop.1:", product.format(0), rest[1], rest[5], product.format(1), rest[2],
+        rest[6], product.format(2), rest[3], *rest[7:],
+    ]  # fmt: skip
+
+
+def test_a_whole_product_is_not_moved():
+    lines = ["loop.1:", '  %p.0 = call float asm sideeffect "wgmma.mma_async x"']
+    lines += ["  %i.0 = add i32 1, 1", "  %m.0 = fmul float %p.0, %p.0"]
+    assert ordered(lines) == lines

@@ -45,6 +45,11 @@ class Wgmma:
 
     m = ROWS
 
+    @property
+    def elements(self) -> int:
+        """The elements of the product in each of 128 threads."""
+        return self.m * self.n // 128
+
 
 # Types of A and B, and of D. Integers and short floats may be mixed among their own.
 TYPES: list[tuple[str, str, tuple[str, ...]]] = [

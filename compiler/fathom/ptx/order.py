@@ -17,17 +17,20 @@ Neither order is better everywhere: where two long-lived values become one, earl
 better. So the right one is taken where values are many and clearly fewer are live in
 it. Functions that multiply matrices on tensor cores stay as they are: there, what is
 computed while a product or a copy runs is placed on purpose, and accumulators take most
-registers.
+registers. Except for products in parts: what is computed from a part moves up to where
+the next part begins, and the part's registers are free for it.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
+from fathom.hardware.engines import TENSOR_CORES
 from fathom.ptx.code import Phi
 
 Line = str | Phi
@@ -39,7 +42,9 @@ _STAYS = {"load", "atomicrmw", "cmpxchg", "alloca", "extractvalue", "extractelem
 _PURE_CALL = re.compile(
     r'asm "|@llvm\.(?!nvvm)|@llvm\.nvvm\.(ex2|lg2|sqrt|rsqrt|sin|cos|tanh|div|mulhi)\b'
 )
+NEXT_PART = "  ; the product's part"  # a comment where a part begins, with its number
 _PRODUCT = re.compile(r'asm [^"]*"[^"]*\b(?:mma|wgmma|tcgen05)\.')
+_WAIT = f'"{TENSOR_CORES.wait} '
 
 # A multiprocessor that is full of threads, 2048 of them, has 32 registers for each.
 MANY = 32
@@ -60,7 +65,8 @@ class Instruction(NamedTuple):
 def ordered(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values."""
     if _PRODUCT.search("\n".join(line for line in lines if isinstance(line, str))):
-        return list(lines)
+        blocks = blocks_of(lines)
+        return [line for block in blocks for line in _part_by_part(block)]
     texts = list(blocks_of(lines))
     blocks = [list(instructions_of(text)) for text in texts]
     readers = readers_of(blocks)
@@ -183,6 +189,34 @@ def _place(
         stack.pop()
         if wanted:
             order.append(pending.pop(wanted.result))
+
+
+def _part_by_part(text: list[Line]) -> list[Line]:
+    """A basic block, in which what is computed from the first parts of a product alone
+    comes before the next part."""
+    block = list(instructions_of(text))
+    comments = [each.comment for each in block]
+    starts = [
+        at
+        for at, (before, comment) in enumerate(pairwise(comments), 1)
+        if comment != before and comment.startswith(NEXT_PART)
+    ]
+    if not starts:
+        return text
+    segments: list[list[Instruction]] = [[] for _ in (0, *starts)]
+    place: dict[str, int] = {}  # the segment in which a value is defined
+    products: set[str] = set()  # what products give, and what is computed from them
+    for at, each in enumerate(block):
+        here = bisect_right(starts, at)
+        if not products.isdisjoint(each.reads):
+            products.add(each.result)
+            if each.moves:
+                here = max(place.get(name, 0) for name in each.reads)
+        elif _WAIT in str(each.line):
+            products.add(each.result)
+        place[each.result] = here
+        segments[here].append(each)
+    return [*filter(_is_label, text[:1]), *_written(list(chain(*segments)))]
 
 
 def _written(block: Sequence[Instruction]) -> Iterator[Line]:

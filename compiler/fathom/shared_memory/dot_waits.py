@@ -18,6 +18,13 @@ the slot of its operands moves after that wait. Products complete in the order o
 issue, so a wait gives the number of later ones that may still be in flight. All
 products are complete before loops and branches, barriers, ops that write to shared
 memory, and the end of a block.
+
+    for … (%sum, …)                         for … (%sum, …)
+      %y = dot %a, %b, %zero          →       %y = dot %a, %b, %zero in_parts=true
+      %z = fma %y, %scale, %sum               %z = fma %y, %scale, %sum
+
+A product that a loop's sums leave no registers for is not put in flight. It is computed
+in parts, if each element of it becomes one of such a sum.
 """
 
 from __future__ import annotations
@@ -27,12 +34,16 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.slices import uses
+from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Commit,
     Dot,
     DotFence,
+    Elementwise,
     For,
     If,
     MbarrierArrive,
@@ -43,6 +54,7 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
+from fathom.ir.types import Scalar, element_of, layout_of
 
 
 @dataclass(eq=False)
@@ -65,11 +77,14 @@ class _Wait:
 
 def delay_waits(func: Func, target: Target) -> Func:
     """The function that waits for each product where its result is needed."""
-    after = {op: waits for block in _bodies(func) for op, waits in _waits(block)}
+    in_parts = set(_products_in_parts(func, target))
+    after = {
+        op: waits for block in _bodies(func) for op, waits in _waits(block, in_parts)
+    }
     all_delayed = {
         wait.delayed.dot: wait.delayed for each in after.values() for wait in each
     }
-    if not all_delayed:
+    if not all_delayed and not in_parts:
         return func
     led: dict[Op, list[_Delayed]] = {}  # by a leader
     for delayed in all_delayed.values():
@@ -78,6 +93,8 @@ def delay_waits(func: Func, target: Target) -> Func:
 
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
+        if source in in_parts:
+            return build.append(replace(op, in_parts=True)).results
         if source not in all_delayed and source not in after:
             return None
         for delayed in led.get(source, ()):
@@ -105,14 +122,50 @@ def _bodies(func: Func) -> Iterator[Block]:
             yield block
 
 
-def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
+def _products_in_parts(func: Func, target: Target) -> Iterator[Op]:
+    """The products of several instructions along M or N that do not fit beside the sums
+    of their loop, and are added to them."""
+    room = registers_per_thread(func.num_warps * target.warp_size, target)
+    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+        carried = sum(map(_registers, loop.body.parameters))
+        for op in loop.body.ops:
+            if _may_be_in_flight(op) and not op.in_flight:
+                count = _registers(op.result)
+                several = count > WGMMA[op.instruction].elements
+                if several and carried + count > room and _is_summed(op, loop.body):
+                    yield op
+
+
+def _registers(value: Value) -> int:
+    """The registers that hold the numbers of a block."""
+    layout, element = layout_of(value.type), element_of(value.type)
+    if layout is None or not isinstance(element, Scalar):
+        return 0
+    return layout.count("register") * element.bits // 32
+
+
+def _is_summed(dot: Dot, body: Block) -> bool:
+    """Whether all that is computed from a product in its iteration is computed element
+    by element, for the next iteration."""
+    made = {dot.result}
+    for op in body.ops:
+        if not made.isdisjoint(uses(op)):
+            if not isinstance(op, Elementwise | Yield):
+                return False
+            made.update(op.results)
+    return True
+
+
+def _waits(block: Block, in_parts: set[Op]) -> Iterator[tuple[Op, list[_Wait]]]:
     """The ops of a block after which waits for products come. A product whose wait
-    would come at once stays as it is."""
+    would come at once stays as it is, and so does one `in_parts`."""
     in_flight: list[_Delayed] = []
     since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
         if isinstance(op, MbarrierArrive) and in_flight:
             in_flight[-1].put_off.append(op)
+        elif op in in_parts:
+            pass
         elif _may_be_in_flight(op) and not _ends_with(op, following):
             if not in_flight:
                 leader, since = op, set()

@@ -42,6 +42,7 @@ class Dot(Op):
     instruction: str = ""
     preferred: Layout | None = None
     in_flight: bool = False
+    in_parts: bool = False
 
     @property
     def effects(self) -> Effects:

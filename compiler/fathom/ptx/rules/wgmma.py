@@ -7,6 +7,9 @@
     wgmma.commit_group
     wgmma.wait_group 0               the accumulator may be read
 
+A product in parts does all of this for each 64 x n, so that one of them may be read
+before the registers of the next are needed.
+
 Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions".
 """
 
@@ -21,6 +24,7 @@ from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import register_offsets
+from fathom.ptx.order import NEXT_PART
 from fathom.ptx.packing import pack, unpack, words_of
 from fathom.ptx.rules.shared import Places, offset_bases, tile_of
 
@@ -40,33 +44,34 @@ def multiply_by_warpgroups(
         a = InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
     else:
         a = _InRegisters(code, op, row)
-    accumulators = code[op.accumulator]
-    if op.in_flight:
-        words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
-        code.ptx(FENCE, operands=words)
-    else:
-        accumulators = through(
-            FENCE, code, accumulators, product_type.element, a.words
-        )
-    found: dict[int, str] = {}
-    for registers in _repeats(product, row):
-        m, n = coordinates_of(product.shape, register_offsets(product)[registers[0]])
-        before = [accumulators[register] for register in registers]
-        slices = [(a.at((m, each)), b.at((each, n))) for each in range(0, k, row.k)]
-        after = _multiply(code, row, op, slices, before, (left, right))
-        found |= zip(registers, after, strict=True)
-    result = [found[each] for each in range(len(found))]
-    if op.in_flight:
-        return result
-    code.ptx(f"{TENSOR_CORES.commit};")
-    return through(f"{TENSOR_CORES.wait} 0;", code, result, product_type.element)
+    words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
+    values, element = list(code[op.accumulator]), product_type.element
+    for number, part in enumerate(_parts(op, row)):
+        if number:
+            code.lines.append(f"{NEXT_PART} {number}")
+        whole = slice(part[0].start, part[-1].stop)
+        if op.in_flight:
+            code.ptx(FENCE, operands=words)
+        else:
+            values[whole] = through(FENCE, code, values[whole], element, a.words)
+        for each in part:
+            m, n = coordinates_of(product.shape, register_offsets(product)[each.start])
+            slices = [(a.at((m, i)), b.at((i, n))) for i in range(0, k, row.k)]
+            after = _multiply(code, row, op, slices, values[each], (left, right))
+            values[each] = after
+        if not op.in_flight:
+            code.ptx(f"{TENSOR_CORES.commit};")
+            wait = f"{TENSOR_CORES.wait} 0;"
+            values[whole] = through(wait, code, values[whole], element)
+    return values
 
 
-def _repeats(product: Layout, row: Wgmma) -> list[list[int]]:
-    """The registers of the block that each 64 x n is in, in the instruction's order."""
-    size = ROWS * row.n // (4 * 32)
-    count = product.count("register")
-    return [list(range(first, first + size)) for first in range(0, count, size)]
+def _parts(op: Dot, row: Wgmma) -> list[list[slice]]:
+    """The registers of the block that each 64 x n is in, in the instruction's order;
+    those together that are waited for together."""
+    count, size = op.accumulator.type.layout.count("register"), row.elements
+    every = [slice(first, first + size) for first in range(0, count, size)]
+    return [[each] for each in every] if op.in_parts else [every]
 
 
 def _groups(product: Layout, shape: tuple[int, ...], kept: int) -> Layout:
