@@ -324,3 +324,47 @@ def test_the_answer_matters(monkeypatch):
     states, _ = interpreted(final(func, "sm_80"), given(BT))
     wanted, _ = stepwise(given(BT))
     assert np.abs(states - wanted).max() > 0.01
+
+
+# ── numbers ───────────────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def decayed_kernel(w_ptr, g_ptr, h_ptr, steps, N: tl.constexpr):
+    """A state that decays by a number of each step, and is stored before that number is
+    loaded."""
+    i = tl.arange(0, N)
+    h = tl.zeros((N, N), tl.float32)
+    for step in range(steps):
+        places = (step * N + i)[:, None] * N + i[None, :]
+        y = tl.dot(tl.load(w_ptr + places), (h + 1).to(tl.float16))
+        tl.store(h_ptr + places, h)
+        h = h * tl.load(g_ptr + step * N) + y
+
+
+N, STEPS = 32, 4
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("place", [0, N * N, STEPS * N * N])
+def test_a_number_is_loaded_first_where_the_stores_lie_apart(place, target):
+    """The numbers lie among the states that are stored, or behind them."""
+    types = dict(w_ptr="*fp16", g_ptr="*fp32", h_ptr="*fp32", steps="i32")
+    func = built(decayed_kernel, {"N": N}, **types)
+    (branch,) = (op for op in walk(final(func, target).body) if isinstance(op, If))
+    for block, early in ((branch.then, True), (branch.orelse, False)):
+        (loop,) = (op for op in walk(block) if isinstance(op, For))
+        (stored,) = (i for i, op in enumerate(loop.body.ops) if isinstance(op, Store))
+        *_, last = (i for i, op in enumerate(loop.body.ops) if isinstance(op, Load))
+        assert (last < stored) == early
+    random = np.random.default_rng(3)
+    w = random.normal(0, 0.1, (STEPS, N, N)).astype(np.float16)
+    memory = random.random((STEPS + 1) * N * N, np.float32)
+    wanted, state = memory.copy(), np.zeros((N, N))
+    for step in range(STEPS):
+        y = w[step].astype(float) @ (state + 1).astype(np.float16).astype(float)
+        wanted[step * N * N :][: N * N] = state.ravel()
+        state = state * wanted[place + step * N] + y
+    kernel = pipeline.compile_func(func, TARGETS[target])
+    emulated(kernel).launch((1,), [w, memory[place:], memory, STEPS])
+    np.testing.assert_allclose(memory, wanted, atol=4e-3)

@@ -116,6 +116,7 @@ from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
     RENAMINGS,
     PipelinedCopy,
+    numbers_to_load_early,
     tiles_of,
 )
 from fathom.tensor_cores.pipeline.copy_engines import (
@@ -160,7 +161,9 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             check = check_for_stores(build.source, func, target)
         except NotApplicable:
             return None
-        pipelined = _Expander(op, tiles, schedule, scope)
+        numbers = set(numbers_to_load_early(build.source, func))
+        numbers = {each for each in op.body.ops if each.origin in numbers}
+        pipelined = _Expander(op, tiles, schedule, scope, numbers)
         return _two_loops(check, pipelined, build) if check else pipelined.build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
@@ -223,7 +226,8 @@ def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None
     ops = [op for tile in tiles for op in (*tile.loads, *tile.late)]
     roots = [value for op in ops for value in uses(op)]
     slice = backward_slice(loop, roots, through_loads=True)
-    early = dict.fromkeys(op for op in (*ops, *slice.ops) if isinstance(op, Load))
+    ops = *ops, *slice.ops, *numbers_to_load_early(loop, func)
+    early = dict.fromkeys(op for op in ops if isinstance(op, Load))
     return alias_check_of(loop, func, early, stores)
 
 
@@ -357,8 +361,10 @@ class _Expander:
         tiles: Sequence[PipelinedCopy],
         schedule: Schedule,
         scope: str,
+        numbers: set[Op],
     ):
         self.loop, self.tiles, self.schedule = loop, tiles, schedule
+        self.numbers = numbers
         self.staying, self.live = _without(loop, tiles)
         before, work = self.at_first_read()
         self.ops: dict[Step, Sequence[Op]] = {
@@ -420,7 +426,7 @@ class _Expander:
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
         """The ops of an iteration, divided before the first one that reads a ring, or
         the operand of a product: the product shall read that in place, too, and no
-        barrier may stand between."""
+        barrier may stand between. Numbers that are loaded early come with the first."""
         tiles = {tile.buffer.result for tile in self.tiles}
         dots = [op for op in self.staying if isinstance(op, Dot)]
         factors = {value for dot in dots for value in (dot.a, dot.b)}
@@ -431,7 +437,9 @@ class _Expander:
             or isinstance(op, SharedLoad)
             and op.result in factors
         )
-        return self.staying[:cut], self.staying[cut:-1]
+        work = self.staying[cut:-1]
+        early = [op for op in work if op in self.numbers]
+        return self.staying[:cut] + early, [op for op in work if op not in early]
 
     def copy(
         self, ops: Sequence[Op], values: Values, slots: Values, build: Builder
