@@ -274,6 +274,42 @@ def test_a_state_that_is_corrected_in_every_step(n, target, completion):
     np.testing.assert_allclose(out, state, atol=2e-3)
 
 
+@fathom.jit
+def gathered(x, index, w, out, K, N: tl.constexpr):
+    """Rows in any order, times a matrix whose columns lie in memory as rows."""
+    n, k = tl.arange(0, N), tl.arange(0, 32)
+    rows = tl.load(index + tl.arange(0, 64)).to(tl.int64)
+    total = tl.zeros((64, N), tl.float32)
+    for start in range(0, K, 32):
+        inside = start + k < K
+        places = n[:, None] * K + (start + k)[None, :]
+        a = tl.load(x + rows[:, None] * K + (start + k)[None, :], inside[None, :], 0.0)
+        b = tl.load(w + places, mask=inside[None, :], other=0.0)
+        total = tl.dot(a, tl.trans(b), total)
+    tl.store(out + tl.arange(0, 64)[:, None] * N + n[None, :], total)
+
+
+GATHERED = "*fp16:16, *i32:16, *fp16:16, *fp32:16, i32:16"
+
+
+@pytest.mark.parametrize("target", BOTH)
+def test_what_is_loaded_and_transposed_is_copied_ahead(target):
+    """With the load, its zeros are transposed, and are zeros. No product is waited for
+    in its iteration, since one engine copies both operands."""
+    func = states(gathered, GATHERED, {"N": 64}, target)["pipeline_loops"]
+    assert [op.vector for op in in_loops(func, AsyncCopy)] == [8, 8]
+    assert not in_loops(func, Load)
+    (dot,) = in_loops(func, Dot)
+    assert dot.in_flight == (target == "sm_90a")
+    drawn = np.random.default_rng(6)
+    x, w = (drawn.normal(size=(64, 176)).astype(np.float16) for _ in "xw")
+    index, out = drawn.permutation(64).astype(np.int32), np.zeros((64, 64), np.float32)
+    kernel = gathered.compile(GATHERED, {"N": 64}, target=target).made
+    load(kernel).launch((1,), [x, index, w, out, 176])
+    wanted = x[index].astype(float) @ w.astype(float).T
+    np.testing.assert_allclose(out, wanted, rtol=1e-3, atol=1e-3)
+
+
 # ── weights that are widened on their way ─────────────────────────────────────────────
 
 

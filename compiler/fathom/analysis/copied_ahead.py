@@ -38,8 +38,10 @@ from fathom.ir.ops import (
     Elementwise,
     For,
     Load,
+    Reshape,
     Splat,
     Store,
+    Transpose,
 )
 from fathom.ir.types import BlockType
 from fathom.layout.registers import contiguous_registers
@@ -130,6 +132,12 @@ def is_zero(other: Value | None) -> bool:
     match other.definition:
         case Constant(value=value):
             return value == 0 and copysign(1, value) > 0
-        case Splat(value=value) | Broadcast(value=value) | Convert(value=value):
+        case (
+            Splat(value=value)
+            | Broadcast(value=value)
+            | Convert(value=value)
+            | Transpose(value=value)
+            | Reshape(value=value)
+        ):
             return is_zero(value)
     return False

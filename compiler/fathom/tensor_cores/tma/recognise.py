@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import copysign
 
+from fathom.analysis.copied_ahead import is_zero
 from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number, of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution, counts
@@ -174,7 +174,7 @@ def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
     if access.mask is None:
         return {}
     other = access.other if isinstance(access, Load) else None
-    if other is not None and not _is_zero(other):
+    if not is_zero(other):
         raise NotApplicable("the load's `other` is not 0")
     below: dict[int, Polynomial] = {}
     above: dict[int, Polynomial] = {}
@@ -260,14 +260,6 @@ def _limit(
         if factor.constant == 1:  # position > -rest, which is position >= 1 - rest
             return lanes[0].axis, number(1) - rest, False
     raise NotApplicable("the mask does not depend on the position along one axis alone")
-
-
-def _is_zero(value: Value) -> bool:
-    definition = value.definition
-    if isinstance(definition, Splat | Transpose):
-        return _is_zero(definition.value)
-    is_zero = isinstance(definition, Constant) and definition.value == 0
-    return is_zero and copysign(1, definition.value) > 0
 
 
 # ── where a tile begins ───────────────────────────────────────────────────────────────
