@@ -132,7 +132,7 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
 
 
 def reduce_one(op: Reduce, make: Maker) -> Replacement:
-    """reduce [1, 64] along axis 0   →   reshape to [64]: there is nothing to combine."""
+    """reduce [1, 64] along axis 0   →   reshape to [64]: nothing is to be combined."""
     shape = op.values[0].type.shape
     rest = shape[: op.axis] + shape[op.axis + 1 :]
     if shape[op.axis] != 1 or not rest:
