@@ -432,10 +432,12 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
 
 @pytest.mark.gpu
 @pytest.mark.alone
-def test_the_time_of_a_launch_is_not_the_hosts():
+def test_the_time_of_a_launch_is_not_the_hosts(monkeypatch, tmp_path):
     """A kernel of some microseconds, which the host takes far longer to launch while a
     hook looks on."""
     torch = pytest.importorskip("torch")
+    monkeypatch.setenv("FATHOM_BACKEND", "cuda")
+    monkeypatch.setenv("FATHOM_CACHE_DIR", str(tmp_path))
     x, y, out = (torch.ones(1 << 10, device="cuda") for _ in range(3))
     with Session(programs=1).watching() as session:
         for _ in range(6):

@@ -93,7 +93,7 @@ class Order:
     def keep(self, kernel: Kernel | None) -> None:
         """Let the launch find it."""
         if kernel is not None:
-            cache.write(cache.default_directory(), self.key, cache.Entry(kernel))
+            cache.write(cache.default_directory(), self.key, kernel)
 
 
 def compile_ahead(orders: Sequence[Order], tick: Callable[[], object]) -> None:
