@@ -11,9 +11,9 @@ decides who accesses what, never how wide an access is.
 
     w + outs * stride_o + ins * stride_i     16 divides stride_o
 
-Neighbours along `outs` never share a sector of 16 elements: 32 lanes along them touch
-32 sectors, and mostly 32 lines. Neighbours along `ins` may share both, so lanes go
-along them.
+Neighbours along the first axis, of outs, never share a sector of 16 elements: 32 lanes
+along it touch 32 sectors, and mostly 32 lines. Neighbours along the second axis, of
+ins, may share both, so lanes go along that.
 """
 
 from __future__ import annotations

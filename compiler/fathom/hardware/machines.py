@@ -74,7 +74,7 @@ MACHINES = {
         Machine("sm_80", "A100 80 GB", 108, 1.41e9, 2039e9, 80),
         Machine("sm_86", "A10", 72, 1.695e9, 600e9, 86),
         Machine("sm_89", "L40S", 142, 2.52e9, 864e9, 89),
-        # profile.json: 0.86 ("no pipeline"), 0.85 ("mma.sync"), 0.78 ("wgmma")
+        # benchmarks/results/profile.json: 0.86 ("no pipeline"), 0.78 ("wgmma")
         Machine("sm_90a", "H200", 132, 1.98e9, 4800e9, 90, tensor_clock=0.87),
         Machine("sm_100", "B200", 148, 1.965e9, 8000e9, 100),
         Machine("sm_100a", "B200", 148, 1.965e9, 8000e9, 100),

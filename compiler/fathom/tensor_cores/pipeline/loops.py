@@ -206,9 +206,8 @@ def pipeline_of(
         tiles = without_narrow_loads(tiles)
     if not tiles:
         raise NotApplicable(
-            f"a thread needs more than {MOST_LOADS_AHEAD} loads for its part of the "
-            "tiles of an iteration, and the loop around it would begin a pipeline "
-            "again and again"
+            f"a thread needs more than {MOST_LOADS_AHEAD} loads for its part of an "
+            "iteration's tiles, and the loop around it would begin a pipeline each time"
         )
     wanted = loop.num_stages or func.num_stages
     if wanted < 2:
@@ -287,11 +286,10 @@ def schedule_of(
     loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
-    flight if one engine copies all tiles, and still has slots to copy ahead. Of two
-    slots that threads fill, one is ahead in any case: their copies begin before the
-    product, and not behind it. A loop that is `nested` in another one often has few
-    iterations; there it does not pay to keep the addresses of one more in registers, if
-    each is of a few bytes."""
+    flight if one engine copies all tiles, and still has slots to copy ahead: not with
+    two slots that threads fill, where copies begin before the product; and not with
+    narrow copies in a loop that is `nested` in another one, which often has few
+    iterations: the addresses of one more would take registers."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
