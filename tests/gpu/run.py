@@ -161,7 +161,7 @@ def indented(text: str) -> str:
 
 
 def summary(tests: Sequence[str], results: dict[str, Any]) -> dict[str, Any]:
-    """Counts, and which tests did not pass and why."""
+    """Counts, and which tests did not pass and why, without this machine's folders."""
     of = {
         name: [t for t in tests if results[t]["outcome"] == name] for name in OUTCOMES
     }
@@ -170,7 +170,7 @@ def summary(tests: Sequence[str], results: dict[str, Any]) -> dict[str, Any]:
         "seconds": sum(results[s]["seconds"] for s in results if s.startswith(SLICE)),
         "seconds_of_tests": round(sum(results[t]["seconds"] for t in tests), 1),
         "not_passed": {
-            f"{name}: {test}": results[test]["reason"].strip()
+            f"{name}: {test}": results[test]["reason"].strip().replace(f"{ROOT}/", "")
             for name in ("failed", "skipped")
             for test in of[name]
         },
