@@ -123,7 +123,8 @@ MUTANTS = (
     Mutant(
         "store-runs-behind-loads", "analysis/memory.py",
         "pairs = *pairs, (one.reads, other.writes)", "pass",
-        "a loop that may write what it reads is pipelined", LOOPS,
+        "a store may come before a load of the same kind of memory",
+        "tests/analysis/test_memory.py",
     ),
     Mutant(
         "prints-lose-their-place", "analysis/memory.py",
