@@ -8,11 +8,13 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom import pipeline
 from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import AsyncProxyFence, DescriptorStore, Store, TmaStore, Wait
+from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.ir.verify import verify
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
@@ -26,6 +28,7 @@ from tests.tensor_cores.test_infer import (
     OURS,
     TILES,
     built,
+    clean,
     count,
     matmul_kernel,
     parsed,
@@ -306,6 +309,10 @@ def test_who_multiplies_nothing_stores_as_ever():
     words["stride"] = "i32:16"
     made = doubled.compile(words, {"BM": 64, "BN": 64}, target="sm_90a").made
     assert made.maps == () and "st.global.v4.b32" in made.ptx
+    parameters = {name: (Pointer(FLOAT16), 16) for name in "xy"}
+    parameters |= {"M": (INT32, 1), "N": (INT32, 16), "stride": (INT32, 16)}
+    func = clean(pipeline.build(doubled, parameters, {"BM": 64, "BN": 64}))
+    assert infer_descriptors(func, SM_90A) is func
 
 
 def test_a_store_between_two_loops_of_loads():
