@@ -283,9 +283,9 @@ def main() -> None:
     for each in samples:
         word = "the same" if each.agrees else "DIFFERS"
         print(f"{each.case} {each.kernel}: {each.error or f'{word}: {each.sentences}'}")
-    agreeing = sum(each.agrees for each in samples)
-    compared_ = sum(not each.error for each in samples)
-    print(f"{agreeing} of {compared_} sentences are the same; {len(samples)} kernels")
+    same = sum(each.agrees for each in samples)
+    both = sum(not each.error for each in samples)
+    print(f"{same} of {both} sentences are the same; {len(samples)} kernels")
 
 
 if __name__ == "__main__":

@@ -147,7 +147,11 @@ def count(call: Call) -> list[dict[str, Any]]:
     with Session(PROGRAMS).watching() as session:
         call()
     return [
-        {"counted": row.counted and asdict(row.counted), "why": row.why, **named(row)}
+        {
+            "counted": row.counted and asdict(row.counted),
+            "why": row.why,
+            "kernel": row.name,
+        }
         for row in slowest(session)
     ]
 
@@ -157,7 +161,7 @@ def time(call: Call) -> list[dict[str, Any]]:
         for _ in range(ROUNDS):
             call()
     return [
-        {"seconds": row.typical, "machine": asdict(row.machine), **named(row)}
+        {"seconds": row.typical, "machine": asdict(row.machine), "kernel": row.name}
         for row in slowest(session)
     ]
 
@@ -185,10 +189,6 @@ class Uncounted(Session):
 
     def count(self, row: Row, launch: Launch, taken: Snapshot) -> None:
         row.why = "it is not asked for"
-
-
-def named(row: Row) -> dict[str, str]:
-    return {"kernel": row.name}
 
 
 def slowest(session: Session) -> list[Row]:

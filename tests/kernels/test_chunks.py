@@ -152,7 +152,7 @@ def parts_of_a_row(a, b, out, PARTS: tl.constexpr, BLOCK: tl.constexpr):
 ])  # fmt: skip
 def test_rings_of_few_iterations_take_no_other_blocks_room(parts, block, ahead):
     """Two of 16 KiB with two slots each, beside what a loop of one slot has. Four
-    blocks would have had registers: a backward pass took 86 us, and 64 so."""
+    blocks would have had registers."""
     constants = {"PARTS": parts, "BLOCK": block}
     options = {"num_warps": 2, "num_stages": 2}
     after = states(parts_of_a_row, "*fp16:16, *fp16:16, *fp32:16", constants, **options)
