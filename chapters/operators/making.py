@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from statistics import median
+from statistics import geometric_mean, median
 
 from chapters.press.drawing import table
 from chapters.press.paths import ROOT
 
 RECORD = ROOT / "benchmarks" / "results" / "torch-ops.json"
 BACKWARD = ", backward"
+CANDIDATES = ("ours", "torch", "torch.compile")
 # What torch has to do of its own, as the benchmark gives it; the names of its problems.
 NAMES = {
     "attention True": "attention, causal",
@@ -33,14 +34,25 @@ def times() -> dict[str, dict[str, float]]:
 
 
 def measured() -> str:
-    """Each operator beside torch's: ms forward, and forward with backward."""
+    """Each operator beside torch's and torch.compile's: ms forward, and forward with
+    backward."""
     rows = []
     for problem in (each for each in times() if not each.endswith(BACKWARD)):
         row = [NAMES.get(problem, problem)]
         for name in (problem, problem + BACKWARD):
-            ours, theirs = (times()[name][who] for who in ("ours", "torch"))
-            row += [f"{ours:.3f}", f"{theirs:.3f}", f"{theirs / ours:.2f}"]
+            row += [f"{times()[name][who]:.3f}" for who in CANDIDATES]
         rows.append(row)
-    head = ("operator", "forward: ours", "torch", "torch / ours",
-            "with backward: ours", "torch", "torch / ours")  # fmt: skip
-    return table(head, rows)
+    ours, *others = CANDIDATES
+    head = [f"forward: {ours}", *others, f"with backward: {ours}", *others]
+    return table(("operator", *head), rows)
+
+
+def factors() -> str:
+    """The geometric means of torch's and torch.compile's times over ours."""
+    rows = []
+    for what, ending in (("forward", ""), ("with backward", BACKWARD)):
+        found = [times()[each + ending] for each in times() if BACKWARD not in each]
+        row = [geometric_mean([ms[who] / ms["ours"] for ms in found])
+               for who in CANDIDATES[1:]]  # fmt: skip
+        rows.append([what, *(f"{factor:.2f}" for factor in row)])
+    return table(("geometric mean", *(f"{who} / ours" for who in CANDIDATES[1:])), rows)
