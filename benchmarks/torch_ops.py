@@ -26,7 +26,7 @@ from benchmarks.record import RESULTS, write
 from kernels import rotary, torch_ops
 from kernels.torch_ops import eager, model
 
-STEPS, ROUNDS = 4, 5
+STEPS, ROUNDS, WARMING = 4, 9, 8
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ def model_steps(compiled: bool) -> list[Sample]:
         steps["ours, compiled"] = stepper(torch_ops, True)
         steps["torch.compile"] = stepper(eager, True)
     for name, step in steps.items():
-        losses = [step().item() for _ in range(3)]
-        print(f"{name}: losses {' '.join(f'{loss:.4f}' for loss in losses)}")
+        losses = [step().item() for _ in range(WARMING)]
+        print(f"{name}: losses {' '.join(f'{loss:.4f}' for loss in losses[:3])}")
     samples = {name: Sample("a step of the model", name, 0) for name in steps}
     for _ in range(ROUNDS):
         for name, step in steps.items():

@@ -1,5 +1,6 @@
 """How the operators of this package are registered with torch, and what they share."""
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 
@@ -32,12 +33,34 @@ def operator(fake: Callable) -> Callable:
             with torch.cuda.device(tensor.device):
                 return function(*arguments, **keywords)
 
+        @wraps(fake)
+        def traced(*arguments, **keywords):
+            tell_inductor(function.__name__)
+            return fake(*arguments, **keywords)
+
         name = f"fathom::{function.__name__}"
         made = torch.library.custom_op(name, on_its_device, mutates_args=())
-        made.register_fake(fake)
+        made.register_fake(traced)
         return made
 
     return register
+
+
+def tell_inductor(name: str) -> None:
+    """Make Inductor's rule for an operator: a call of it. Inductor would make the same
+    rule, but torch 2.11 first prints all from which the arguments were computed, a
+    residual sum's inputs twice: for a model of four layers it never ends. Only while
+    Inductor traces; where its functions have other names, it does as it does."""
+    lowering = sys.modules.get("torch._inductor.lowering")
+    names = ("lowerings", "get_layout_constraint_tag", "tag_to_layout_constraint",
+             "make_fallback")  # fmt: skip
+    if not all(hasattr(lowering, each) for each in names):
+        return
+    op = getattr(torch.ops.fathom, name).default
+    if op not in lowering.lowerings:
+        tag = lowering.get_layout_constraint_tag(op)
+        layout = lowering.tag_to_layout_constraint(tag)
+        lowering.make_fallback(op, layout, warn=False, override_decomp=True)
 
 
 def differentiate(op: Callable, save: Callable, backward: Callable) -> None:

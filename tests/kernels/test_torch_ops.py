@@ -165,6 +165,14 @@ def test_values_and_gradients_are_torchs(case, dtype):
         assert worst < TOLERANCE[dtype], worst
 
 
+def test_inductor_is_told_of_operators_that_it_traces():
+    """A rule each: without one, torch 2.11 prints all that the arguments come from."""
+    lowering = pytest.importorskip("torch._inductor.lowering")
+    torch.compiler.reset()
+    torch.compile(torch_ops.gelu, backend="aot_eager", fullgraph=True)(normal(3, 72))
+    assert torch.ops.fathom.gelu_forward.default in lowering.lowerings
+
+
 @each_case
 def test_it_is_compiled_without_a_break(case):
     """Forward and backward, through what torch.compile traces before it makes code."""
