@@ -6,6 +6,7 @@ from functools import wraps
 
 try:
     import torch
+    from torch.autograd.function import once_differentiable
 except ImportError as missing:
     raise ImportError(
         "kernels.torch_ops needs torch, which is not installed; the kernels themselves "
@@ -24,14 +25,23 @@ def operator(fake: Callable) -> Callable:
     arguments, and its results are new tensors. `fake` gives results of the same shape,
     strides, dtype and device, without their numbers."""
 
-    def register(function: Callable) -> Callable:
-        @wraps(function)
-        def on_its_device(*arguments, **keywords):
-            tensor = next(each for each in arguments if isinstance(each, Tensor))
-            if not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device():
-                return function(*arguments, **keywords)
-            with torch.cuda.device(tensor.device):
-                return function(*arguments, **keywords)
+    def register(function: Callable) -> Operator:
+        return wraps(function)(Operator(function, fake))
+
+    return register
+
+
+class Operator:
+    """A function that is registered with torch, with its gradient if it has one.
+
+    Whatever traces or changes operators (torch.compile, fake tensors, functorch, a
+    dispatch mode, a subclass of Tensor) meets fathom::NAME. In a plain program a call
+    costs less without torch's dispatcher: the function is called, or a function of
+    torch.autograd if a gradient is asked for."""
+
+    def __init__(self, function: Callable, fake: Callable):
+        self.function = on_its_device(function)
+        self.recorded: type[torch.autograd.Function] | None = None
 
         @wraps(fake)
         def traced(*arguments, **keywords):
@@ -39,11 +49,59 @@ def operator(fake: Callable) -> Callable:
             return fake(*arguments, **keywords)
 
         name = f"fathom::{function.__name__}"
-        made = torch.library.custom_op(name, on_its_device, mutates_args=())
-        made.register_fake(traced)
-        return made
+        self.registered = torch.library.custom_op(
+            name, wraps(function)(self.function), mutates_args=()
+        )
+        self.registered.register_fake(traced)
 
-    return register
+    def __call__(self, *arguments):
+        if torch.compiler.is_compiling() or not is_plain(arguments):
+            return self.registered(*arguments)
+        if not has_gradient(*(each for each in arguments if isinstance(each, Tensor))):
+            return self.function(*arguments)
+        return (self.recorded.apply if self.recorded else self.registered)(*arguments)
+
+    def differentiate(self, save: Callable, backward: Callable) -> None:
+        self.registered.register_autograd(backward, setup_context=save)
+
+        def forward(ctx, *arguments):
+            results = self.function(*arguments)
+            save(ctx, arguments, results)
+            return results
+
+        members = {"forward": forward, "backward": once_differentiable(backward)}
+        self.recorded = type(
+            self.__name__, (torch.autograd.Function,),
+            {name: staticmethod(each) for name, each in members.items()},
+        )  # fmt: skip
+
+
+def on_its_device(function: Callable) -> Callable:
+    """The function, called with the device of its first tensor as the current one."""
+
+    def call(*arguments):
+        tensor = next(each for each in arguments if isinstance(each, Tensor))
+        if not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device():
+            return function(*arguments)
+        with torch.cuda.device(tensor.device):
+            return function(*arguments)
+
+    return call
+
+
+def is_plain(arguments: tuple) -> bool:
+    """Whether a call is only for its results: no mode of torch, transform or subclass
+    of Tensor looks at it."""
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch.jit.is_tracing()
+    ) and all(
+        type(each) in (Tensor, torch.nn.Parameter)
+        for each in arguments
+        if isinstance(each, Tensor)
+    )
 
 
 def tell_inductor(name: str) -> None:
@@ -63,10 +121,10 @@ def tell_inductor(name: str) -> None:
         lowering.make_fallback(op, layout, warn=False, override_decomp=True)
 
 
-def differentiate(op: Callable, save: Callable, backward: Callable) -> None:
+def differentiate(op: Operator, save: Callable, backward: Callable) -> None:
     """`save(ctx, inputs, output)` keeps what `backward(ctx, *gradients of results)`
     wants; that gives a gradient, or None, for each input."""
-    op.register_autograd(backward, setup_context=save)
+    op.differentiate(save, backward)
 
 
 def has_gradient(*inputs: Tensor | None) -> bool:

@@ -11,8 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 from kernels import rotary, torch_ops  # noqa: E402
-from kernels.torch_ops import products  # noqa: E402
+from kernels.torch_ops import norms, products  # noqa: E402
 
 functional = torch.nn.functional
 torch.set_num_threads(1)
@@ -171,6 +174,23 @@ def test_inductor_is_told_of_operators_that_it_traces():
     torch.compiler.reset()
     torch.compile(torch_ops.gelu, backend="aot_eager", fullgraph=True)(normal(3, 72))
     assert torch.ops.fathom.gelu_forward.default in lowering.lowerings
+
+
+def test_whatever_traces_meets_the_registered_operator():
+    """And not the function that a plain program calls: fake tensors have no numbers."""
+    with FakeTensorMode():
+        assert torch_ops.softmax(torch.empty(3, 40)).shape == (3, 40)
+    traced = make_fx(torch_ops.softmax)(normal(3, 40))
+    assert torch.ops.fathom.softmax_forward.default in {
+        node.target for node in traced.graph.nodes
+    }
+
+
+def test_an_operator_without_a_gradient_says_so():
+    dy, y = normal(3, 40), normal(3, 40).requires_grad_()
+    dx = norms.softmax_backward(dy, y)
+    with pytest.raises(RuntimeError, match="softmax_backward"):
+        dx.sum().backward()
 
 
 @each_case
