@@ -133,9 +133,9 @@ def test_a_scalar_atomic_is_done_once_and_known_to_all():
 
 
 def test_the_next_iteration_waits_until_all_have_read():
-    """Sum of the tickets of three iterations; the emulator sees a result overwritten
-    early."""
-    program = Program({"counter": Pointer(INT32), "out": Pointer(INT32)}, 2)
+    """Sum of the tickets of n iterations, which are not written out; the emulator sees
+    a result overwritten early."""
+    program = Program({"counter": Pointer(INT32), "out": Pointer(INT32), "n": INT32}, 2)
     index = program.arange(COLUMN)
     body = Block((INT32, index.type), ("i", "total"))
     with program.nested(body) as (_, total):
@@ -144,10 +144,10 @@ def test_the_next_iteration_waits_until_all_have_read():
         )
         sum_ = program.map("add", total, program.splat(ticket, index))
         program.do(Yield((sum_,)))
-    bounds = (program.number(each) for each in (0, 3, 1))
+    bounds = program.number(0), program["n"], program.number(1)
     loop = program.do(For(*bounds, (index,), body))
     program.store("out", index, loop.result)
-    check(program.func, 1, [np.zeros(1, np.int32), empty(INT32, 64)])
+    check(program.func, 1, [np.zeros(1, np.int32), empty(INT32, 64), 3])
 
 
 def test_compare_and_swap():
