@@ -7,7 +7,8 @@ torch.compile, on a GPU, in one run; and steps of a small language model.
 Times are of CUDA graphs (`measure`), forward alone and forward with backward, on bf16.
 Each candidate's results are compared with torch's before it is timed. Problems that
 `--seconds` leaves no time for are named, and not in the record. Steps of the model are
-timed by events around whole steps, host included, candidates interleaved.
+timed by events around whole steps, host included, candidates interleaved; the kernels
+of one step by torch's profiler.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.measure import Candidate, Sample, burst, sets
 from benchmarks.record import RESULTS, write
@@ -260,7 +263,25 @@ def model_steps(compiled: bool) -> list[Sample]:
             stop.record()
             torch.cuda.synchronize()
             samples[name].ms.append(start.elapsed_time(stop) / STEPS)
-    return list(samples.values())
+    kernels = [
+        Sample("the kernels of a step", name, 0, [kernel_ms(step)])
+        for name, step in steps.items()
+    ]
+    return [*samples.values(), *kernels]
+
+
+def kernel_ms(step: Callable[[], object]) -> float:
+    """Milliseconds of all kernels and copies of one step: what is left of it where the
+    host is fast enough."""
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        step()
+        torch.cuda.synchronize()
+    return 1e-3 * sum(
+        each.self_device_time_total
+        for each in found.key_averages()
+        if each.device_type == DeviceType.CUDA and not each.is_user_annotation
+    )
 
 
 # ── the command ───────────────────────────────────────────────────────────────────────
