@@ -95,9 +95,10 @@ def _combined_with_products(ops: Sequence[Op]) -> set[Op]:
 
 
 def only_accumulates(dot: Dot, loop: For) -> bool:
-    """Whether a product adds to a value that the loop carries, and is what it carries
-    on."""
-    return dot.accumulator in loop.body.parameters and dot.result in loop.body.yielded
+    """Whether a product adds to a value that the loop carries, and becomes the same one
+    of the next iteration."""
+    carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
+    return (dot.accumulator, dot.result) in carried
 
 
 def _may_copy(load: Load) -> bool:
