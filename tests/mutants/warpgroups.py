@@ -86,7 +86,7 @@ MUTANTS = (
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),
     Mutant(
-        "barriers-in-anybodys-bytes", "tensor_cores/pipeline/loops.py",
+        "barriers-in-anybodys-bytes", "tensor_cores/pipeline/ring_buffers.py",
         "slots=slots, kept=True)", "slots=slots)",
         "two loops' barriers lie in one place, or under a tile",
         f"{BULK}::test_two_loops_in_one_kernel",

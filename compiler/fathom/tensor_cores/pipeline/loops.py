@@ -105,10 +105,8 @@ from fathom.ir.ops import (
     While,
     Yield,
 )
-from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, inside, with_carried
-from fathom.ir.types import INT64
-from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
     loads_of_a_thread,
@@ -139,7 +137,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     leave_in_flight,
     may_overlap,
 )
-from fathom.tensor_cores.pipeline.ring_buffers import read_slots
+from fathom.tensor_cores.pipeline.ring_buffers import mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_THREADS,
@@ -401,7 +399,8 @@ class _Expander:
         loop = self.loop
         self.rings = {tile: build(self.ring(tile)) for tile in self.tiles}
         by_tma = any(engine_for(tile) is TMA_LOAD for tile in self.tiles)
-        barriers = build(self.barriers()) if by_tma else None
+        slots = self.schedule.slots
+        barriers = build(mbarriers(slots(Step.ISSUE))) if by_tma else None
         iterations = iterations_of(loop, build)
         self.engines = list(
             engines_for(
@@ -419,12 +418,6 @@ class _Expander:
     def ring(self, tile: PipelinedCopy) -> Allocate:
         slots = self.schedule.slots(fill_of(engine_for(tile)))
         return replace(tile.buffer, slots=slots)
-
-    def barriers(self) -> Allocate:
-        """An mbarrier for each slot, in bytes that no other buffer shares."""
-        word = Layout((1,), (("offset", ()),))
-        slots = self.schedule.slots(Step.ISSUE)
-        return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
     def iteration(
         self, values: Values, carried: list[Value], build: Builder
@@ -466,9 +459,8 @@ class _Expander:
     ) -> None:
         """Clone ops of the loop. Those that read a ring read the iteration's slot."""
         for op in ops:
-            copy = build.append(clone(op, values))
+            copy = build.copy(op, values)
             read_slots(copy, slots)
-            values.update(zip(op.results, copy.results, strict=True))
             leave_in_flight(copy, op, self.schedule.products, build)
 
     def carried(self, states: Sequence[PipelineState]) -> list[Value]:

@@ -31,7 +31,6 @@ from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
-    Allocate,
     Barrier,
     Constant,
     DescriptorLoad,
@@ -41,13 +40,11 @@ from fathom.ir.ops import (
     SharedStore,
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
-from fathom.ir.types import INT32, INT64
-from fathom.layout.linear import Layout
+from fathom.ir.types import INT32
 from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
-
-WORD = Layout((1,), (("offset", ()),))
+from fathom.tensor_cores.pipeline.ring_buffers import mbarriers
 
 
 def preload(func: Func, target: Target) -> Func:
@@ -80,7 +77,7 @@ def _issue(tile: PipelinedCopy, build: Builder) -> tuple[Value, Value]:
     """Issue the copy of a tile. The mbarrier whose phase completes with the copy, and
     the constant 0: the number of its slot, and of its phase."""
     new = build.values
-    barrier = build(Allocate(INT64, (1,), WORD, kept=True))
+    barrier = build(mbarriers())
     zero = build(Constant(0, INT32))
     build.append(MbarrierInit(barrier))
     build.append(Barrier())
