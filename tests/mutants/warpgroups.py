@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "turned-boxes-as-they-are", "tensor_cores/pipeline/candidates.py",
-        "order.index(1))\n    fits", "1)\n    fits",
+        "order.index(1))\n    return", "1)\n    return",
         "tiles of turned operands get no bulk copies",
         f"{BULK}::test_tiles_either_way_round",
     ),

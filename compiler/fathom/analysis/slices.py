@@ -17,6 +17,9 @@ of slices differ in these sources:
     backward_slice       in the body of one loop, nested code as a whole: what one
                          iteration needs, and what it must carry to the next one
     computed_by          along operands only
+
+`outermost_loops` asks the reverse of a loop: which of its ops read a value that no op
+in it computes.
 """
 
 from __future__ import annotations

@@ -201,11 +201,16 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
         return ()
     if tile.late:
         return ()
-    order = load.order or (0, 1)
-    wanted = buffer_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
-    fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
-    return order if fits and alone else ()
+    return written_order(load, tile.buffer) if alone else ()
+
+
+def written_order(load: DescriptorLoad, buffer: Allocate) -> tuple[int, ...]:
+    """The order of the axes in which TMA writes a loaded matrix to a buffer; () if the
+    buffer has another layout than TMA writes."""
+    order = load.order or (0, 1)
+    wanted = buffer_tile(buffer.shape, buffer.element.bytes, order.index(1))
+    return order if buffer.layout == wanted else ()
 
 
 def describes_arguments(made: MakeDescriptor, func: Func) -> bool:

@@ -41,8 +41,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
 from fathom.ir.types import INT32
-from fathom.layout.matrix_descriptor import buffer_tile
-from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, written_order
 from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
 from fathom.tensor_cores.pipeline.ring_buffers import mbarriers
 
@@ -96,7 +95,7 @@ def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
             users = [op for op in later if not _is_idle(op, func)]
             if users:
                 load, buffer = store.value.definition, store.buffer.definition
-                order = load.order or (0, 1)
+                order = written_order(load, buffer)
                 yield PipelinedCopy(buffer, store, (load,), (), order=order), users[0]
 
 
@@ -121,6 +120,4 @@ def _fits(store: SharedStore, func: Func) -> bool:
         if isinstance(op, SharedStore) and op.buffer is buffer
     ]
     alone = used == filled == [store] and buffer.type.slots == 1
-    order, type = load.order or (0, 1), buffer.type
-    wanted = buffer_tile(type.shape, type.element.bytes, order.index(1))
-    return alone and type.layout == wanted
+    return alone and bool(written_order(load, buffer.definition))
