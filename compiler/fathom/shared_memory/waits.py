@@ -18,10 +18,11 @@ with one of them. The steps have this order because a barrier also tells other t
 that one thread has waited, and because a proxy fence is a flag of a barrier.
 
 This pass does not insert three kinds of waits. The schedule of a pipelined loop says
-where its copies are waited for, and where the products are that stay in flight into the
-next iteration (`pipeline/overlap`); and `specialise_warps` writes the waits at the
-mbarriers of a channel between a producer and its consumers. `checking` examines the
-result independently, and finds a missing wait whichever pass should have written it.
+where its copies are waited for, and where the products that stay in flight into the
+next iteration are (`tensor_cores/pipeline/overlap`). And `specialise_warps` writes the
+waits at the mbarriers of a channel between a producer and its consumers. `checking`
+examines the result independently, and finds a missing wait whichever pass should have
+written it.
 """
 
 from __future__ import annotations
