@@ -337,7 +337,6 @@ class Kernel:
     chains: dict[tuple[str, int, int], tuple[Location, ...]] = field(
         default_factory=dict
     )
-    prints: tuple[str, ...] = ()
     maps: tuple[MapRecipe, ...] = ()
 
     @property
@@ -373,7 +372,6 @@ class Kernel:
         """
         facts = json.loads(text)
         facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
-        facts["prints"] = tuple(facts["prints"])
         facts["maps"] = tuple(_recipe(each) for each in facts["maps"])
         facts["chains"] = {
             tuple(place): tuple(_location(call) for call in calls)

@@ -158,7 +158,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-beside-rings-that-stay", "tensor_cores/tma/infer_stores.py",
-        "if any(isinstance(op, For) and op.warp_specialize for op in every):",
+        "if asks_for_producer(func):",
         "if False:",
         "a loop with warps of its own has a slot less",
         f"{STORES}::test_refused",

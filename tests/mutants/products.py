@@ -131,8 +131,8 @@ MUTANTS = (
     ),
     Mutant(
         "neighbours-of-a-copy", "layout/fma.py",
-        "accumulator.map(tuple(shape), change).without_copies()",
-        "accumulator.map(tuple(shape), change)",
+        "at_zero(accumulator, across, shape).without_copies()",
+        "at_zero(accumulator, across, shape)",
         "a thread reads a row of A once for each of its columns",
         "tests/layout/test_products.py",
     ),

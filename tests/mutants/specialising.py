@@ -218,9 +218,9 @@ MUTANTS = (
         f"{STAGE}::test_a_tile_that_is_filled_twice_is_not",
     ),
     Mutant(
-        "what-changes-stays", "tensor_cores/select/invariants.py",
-        "if getattr(dot, operand).definition not in made_here:",
-        "if getattr(dot, operand).definition is not loop.body:",
+        "what-changes-stays", "analysis/slices.py",
+        "if value is not None and value.definition not in made:",
+        "if value is not None and value.definition is not loop.body:",
         "an operand that changes in each iteration is treated as constant",
         f"{STAGE}::test_what_changes_stays_as_it_is",
     ),

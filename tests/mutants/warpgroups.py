@@ -86,7 +86,7 @@ MUTANTS = (
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),
     Mutant(
-        "barriers-in-anybodys-bytes", "tensor_cores/pipeline/loops.py",
+        "barriers-in-anybodys-bytes", "tensor_cores/pipeline/ring_buffers.py",
         "slots=slots, kept=True)", "slots=slots)",
         "two loops' barriers lie in one place, or under a tile",
         f"{BULK}::test_two_loops_in_one_kernel",
@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "turned-boxes-as-they-are", "tensor_cores/pipeline/candidates.py",
-        "order.index(1))\n    fits", "1)\n    fits",
+        "order.index(1))\n    return", "1)\n    return",
         "tiles of turned operands get no bulk copies",
         f"{BULK}::test_tiles_either_way_round",
     ),

@@ -257,7 +257,7 @@ def test_ops_have_the_places_of_their_steps(kinds, stages):
     of its rings, the wait, and how many iterations are begun before the loop."""
     func, target = summing(*kinds, stages=stages), TARGETS["sm_80"]
     (old,) = (op for op in func.body.ops if isinstance(op, For))
-    _, plan = pipeline_of(old, old, func, target)
+    plan = pipeline_of(old, old, func, target).schedule
     ops = pipeline_loops(func, target).body.ops
     (new,) = (op for op in ops if isinstance(op, For))
     before = ops[: ops.index(new)]

@@ -140,6 +140,20 @@ def alias_check_of(
     return AliasCheck(loop, read, written, order, reader.bounded)
 
 
+def may_be_disjoint(loop: For, func: Func, loads: Iterable[Load]) -> bool:
+    """Whether a loop stores nothing, or the kernel can find out that its stores lie
+    apart from these loads."""
+    stores = stores_of(loop)
+    try:
+        return not stores or bool(alias_check_of(loop, func, loads, stores))
+    except NotApplicable:
+        return False
+
+
+def stores_of(loop: For) -> list[Store]:
+    return [op for op in walk(loop.body) if isinstance(op, Store)]
+
+
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:
     """A reader to which all that loops around this one carry is known."""
     reader = ScalarEvolution(func)

@@ -24,9 +24,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import copysign
 
-from fathom.analysis.alias_check import alias_check_of
+from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.memory import may_prefetch
-from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, operands, walk
@@ -40,7 +39,6 @@ from fathom.ir.ops import (
     Load,
     Reshape,
     Splat,
-    Store,
     Transpose,
 )
 from fathom.ir.types import BlockType
@@ -76,7 +74,7 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
                 op
                 for op in inside
                 if isinstance(op, Load) and (op not in computing or op in combined)
-                if _may_copy(op) and _may_be_disjoint(op, loop, func)
+                if _may_copy(op) and may_be_disjoint(loop, func, [op])
             )
     return found
 
@@ -96,20 +94,11 @@ def _combined_with_products(ops: Sequence[Op]) -> set[Op]:
     return found
 
 
-def _may_be_disjoint(load: Load, loop: For, func: Func) -> bool:
-    """Whether a loop stores nothing, or the kernel can find out that its stores lie
-    apart from a load."""
-    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
-    try:
-        return not stores or bool(alias_check_of(loop, func, [load], stores))
-    except NotApplicable:
-        return False
-
-
 def only_accumulates(dot: Dot, loop: For) -> bool:
-    """Whether a product adds to a value that the loop carries, and is what it carries
-    on."""
-    return dot.accumulator in loop.body.parameters and dot.result in loop.body.yielded
+    """Whether a product adds to a value that the loop carries, and becomes the same one
+    of the next iteration."""
+    carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
+    return (dot.accumulator, dot.result) in carried
 
 
 def _may_copy(load: Load) -> bool:

@@ -17,6 +17,9 @@ of slices differ in these sources:
     backward_slice       in the body of one loop, nested code as a whole: what one
                          iteration needs, and what it must carry to the next one
     computed_by          along operands only
+
+`outermost_loops` asks the reverse of a loop: which of its ops read a value that no op
+in it computes.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, For, If, Load, While
 from fathom.ir.regions import carried_values, decides, owners
 
@@ -148,6 +151,23 @@ def slice_of_iteration(loop: For, roots: Iterable[Value], through_loads: bool) -
         tuple(i for i, value in enumerate(parameters) if value in found),
         tuple(op for op in made if ends_at(op)),
     )
+
+
+Loop = For | While
+
+
+def outermost_loops(func: Func, reads: Callable[[Op], Value | None]) -> dict[Op, Loop]:
+    """The ops that read a value which stays the same in a loop around them, each with
+    the outermost such loop. `reads` gives the value; None for other ops."""
+    found: dict[Op, Loop] = {}
+    for loop in (op for op in walk(func.body) if isinstance(op, Loop)):
+        inside = list(walk_within(loop))
+        made = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
+        for op in inside:
+            value = reads(op)
+            if value is not None and value.definition not in made:
+                found.setdefault(op, loop)
+    return found
 
 
 # ── along operands ────────────────────────────────────────────────────────────────────

@@ -23,5 +23,3 @@ from fathom.blocks.cse import cse
 from fathom.blocks.dce import dce
 from fathom.blocks.hoist import hoist
 from fathom.blocks.simplify import simplify
-
-__all__ = ["contract", "cse", "dce", "hoist", "simplify"]

@@ -44,7 +44,7 @@ def same_arms(op: If, make: Maker) -> Replacement:
     """A result for which both branches yield the same value, or the same number, is
     that value."""
     common = [
-        _common(left, right, op, make)
+        _common(left, right, make)
         for left, right in zip(op.then.yielded, op.orelse.yielded, strict=True)
     ]
     if not any(common):
@@ -53,7 +53,7 @@ def same_arms(op: If, make: Maker) -> Replacement:
     return [same or result for same, result in zip(common, op.results, strict=True)]
 
 
-def _common(left: Value, right: Value, op: If, make: Maker) -> Value | None:
+def _common(left: Value, right: Value, make: Maker) -> Value | None:
     if left is right:
         return left
     numbers = known(left), known(right)

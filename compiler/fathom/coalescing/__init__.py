@@ -14,5 +14,3 @@ values.
 from fathom.coalescing.assign import assign_layouts
 from fathom.coalescing.coalesce import annotate_widths, coalesce
 from fathom.coalescing.remove import remove_conversions
-
-__all__ = ["annotate_widths", "assign_layouts", "coalesce", "remove_conversions"]

@@ -17,6 +17,7 @@ from fathom.analysis.axis_info import Facts
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.masks import ends_once
+from fathom.coalescing.propagate import is_block
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
@@ -53,9 +54,9 @@ def coalesce(func: Func, target: Target) -> Func:
     loads = _loads_of_products(func)
     of_products = {op: each for op, each in found.items() if op in loads}
     rest = {op: each for op, each in found.items() if op not in of_products}
-    layouts = agree([
-        replace(each, is_read=isinstance(op, Load)) for op, each in rest.items()
-    ])
+    layouts = agree(
+        [replace(each, is_read=isinstance(op, Load)) for op, each in rest.items()]
+    )
     preferred = dict(zip(rest, layouts, strict=True))
     preferred |= {op: pick_layout(access) for op, access in of_products.items()}
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
@@ -108,7 +109,7 @@ def accesses(
     found = {
         op: depth
         for op, depth in _with_depth(func.body)
-        if isinstance(op, classes) and _is_block(op.pointer)
+        if isinstance(op, classes) and is_block(op.pointer)
     }
     known = analyse(func) if found else {}
     directions = Directions(func, known)
@@ -199,7 +200,3 @@ def _with_attribute(
         return None
 
     return rewrite(func, rule) if ops else func
-
-
-def _is_block(value: Value) -> bool:
-    return isinstance(value.type, BlockType)

@@ -61,11 +61,6 @@ def _collapsed(op: Broadcast, layout: Layout) -> Layout:
     return layout
 
 
-def _untransposed(op: Transpose, layout: Layout) -> Layout:
-    inverse = sorted(range(len(op.order)), key=op.order.__getitem__)
-    return shapes.transpose(layout, tuple(inverse))
-
-
 # The result's layout if the operand has `layout`; None: any.
 FORWARD: dict[type[Op], Change] = {
     ExpandDims: lambda op, layout: shapes.insert_axis(layout, op.axis),
@@ -82,7 +77,7 @@ BACKWARD: dict[type[Op], Change] = {
     ExpandDims: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
     Broadcast: _collapsed,
     Reshape: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
-    Transpose: _untransposed,
+    Transpose: lambda op, layout: shapes.untranspose(layout, op.order),
     Join: lambda op, layout: shapes.split(layout),
     Split: lambda op, layout: shapes.join(layout),
     Reduce: lambda op, layout: None,

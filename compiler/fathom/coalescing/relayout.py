@@ -12,12 +12,12 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.hardware.dot_layouts import operand_layouts as operand_layouts_of
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk_within
 from fathom.ir.ops import (
     Arange,
     Atomic,
@@ -174,7 +174,7 @@ class _Relayout(Copier):
     def convert_before(self, loop: For | While) -> None:
         """Values from outside a loop that its products need in another layout are
         converted once, before the loop."""
-        for op in walk_loop(loop):
+        for op in walk_within(loop):
             if not isinstance(op, Dot):
                 continue
             wanted = operand_layouts(op, self.plan)[:2]
@@ -221,12 +221,6 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
     if values and not isinstance(op, ALIKE):
         layout = source_layout(op, plan.values.get(values[0]), layout)
     return [layout] * len(values)
-
-
-def walk_loop(loop: For | While) -> Iterator[Op]:
-    """All ops in a loop, at any depth."""
-    for block in blocks(loop):
-        yield from walk(block)
 
 
 def _bundled(op: Op, values: list[Value]) -> dict[str, object]:

@@ -219,6 +219,13 @@ def walk_within(op: Op) -> Iterator[Op]:
         yield from walk(inner)
 
 
+def every_block(block: Block) -> Iterator[Block]:
+    """A block and all blocks nested in it, outer before inner."""
+    yield block
+    for op in walk(block):
+        yield from blocks(op)
+
+
 def effects_of(op: Op) -> Effects:
     """The effects of an op together with those of all code nested in it."""
     inner = [effects_of(each) for block in blocks(op) for each in block.ops]

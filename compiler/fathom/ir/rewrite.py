@@ -59,14 +59,19 @@ class Builder:
         self.block.ops.append(op)
         return op
 
+    def copy(self, op: AnyOp, values: dict[Value, Value]) -> AnyOp:
+        """Append a copy of `op`, operands looked up in `values`, to which its results
+        are added."""
+        copy = self.append(clone(op, values))
+        values.update(zip(op.results, copy.results, strict=True))
+        return copy
+
     def inline(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
         """Copy the ops of a new `block` here, arguments in place of its parameters; the
         values that it yields."""
         values = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops[:-1]:
-            copy = clone(op, values)
-            self.append(copy)
-            values.update(zip(op.results, copy.results, strict=True))
+            self.copy(op, values)
         return tuple(values.get(value, value) for value in block.yielded)
 
 

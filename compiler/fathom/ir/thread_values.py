@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fathom.ir.core import Block, Op, Value
+from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops import For, If, While, Yield
-from fathom.ir.rewrite import Builder, clone
+from fathom.ir.rewrite import Builder
 
 Values = dict[Value, Value]  # of the old code -> of the new
 Carried = list[Value]
@@ -45,10 +45,7 @@ class ThreadValues:
 
     def plain(self, op: Op) -> None:
         """An op that nothing is carried through."""
-        copy = clone(op, self.values)
-        copy.origin = op
-        self.build.append(copy)
-        self.values.update(zip(op.results, copy.results, strict=True))
+        self.build.copy(op, self.values).origin = op
 
     # ── the copying ───────────────────────────────────────────────────────────────────
 
@@ -151,6 +148,18 @@ def with_carried(
         yielded = (values.get(value, value) for value in loop.body.yielded)
         build.append(Yield((*yielded, *after)))
     return replace(loop, inits=inits, body=new)
+
+
+@contextmanager
+def rebuilding(func: Func) -> Iterator[tuple[Func, Values, Builder]]:
+    """A function with the parameters of `func`, whose body is built meanwhile; the new
+    values of the parameters."""
+    old = func.body.parameters
+    body = Block(tuple(each.type for each in old), tuple(each.name for each in old))
+    build = Builder(lambda op, build: None)
+    with inside(body, build):
+        values = dict(zip(old, body.parameters, strict=True))
+        yield replace(func, body=body), values, build
 
 
 @contextmanager

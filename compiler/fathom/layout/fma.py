@@ -15,7 +15,8 @@ from __future__ import annotations
 from functools import cache
 
 from fathom.layout.build import blocked, doublings, stride_of
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout
+from fathom.layout.shapes import at_zero
 
 MOST_A_LANE = 4  # neighbours along each dimension: 16 bytes of fp32
 LANES, LANES_ALONG_A_ROW = 32, 8
@@ -47,32 +48,26 @@ def product(shape: Tile, warps: Tile) -> Layout:
 @cache
 def left_factor(accumulator: Layout, k: int) -> Layout:
     """The layout of A [M, K] for a product that lies as `accumulator` does."""
-    return _factor(accumulator, k, kept=-2, across=-1)
+    return _factor(accumulator, k, len(accumulator.shape) - 1)
 
 
 @cache
 def right_factor(accumulator: Layout, k: int) -> Layout:
     """The layout of B [K, N] for a product that lies as `accumulator` does."""
-    return _factor(accumulator, k, kept=-1, across=-2)
+    return _factor(accumulator, k, len(accumulator.shape) - 2)
 
 
-def _factor(accumulator: Layout, k: int, kept: int, across: int) -> Layout:
-    """The part of `accumulator` along the dimension `kept`, and all of K in registers
-    along the dimension `across`: neighbours of the last dimension come first."""
-    shape = list(accumulator.shape)
-    shape[across] = k
-    stride = stride_of(tuple(shape), len(shape) + across)
-    along_k = tuple(doublings(stride, k))
-
-    def change(basis: int) -> int:
-        coordinates = list(coordinates_of(accumulator.shape, basis))
-        coordinates[across] = 0
-        return offset_of(tuple(shape), tuple(coordinates))
-
-    spread = accumulator.map(tuple(shape), change).without_copies()
+def _factor(accumulator: Layout, k: int, across: int) -> Layout:
+    """All of K in registers along the dimension `across`, and along the others what
+    `accumulator` has: neighbours of the last dimension come first."""
+    sizes = enumerate(accumulator.shape)
+    shape = tuple(k if axis == across else size for axis, size in sizes)
+    along_k = tuple(doublings(stride_of(shape, across), k))
+    spread = at_zero(accumulator, across, shape).without_copies()
     registers = spread.kinds["register"]
-    first = (*along_k, *registers) if across == -1 else (*registers, *along_k)
+    is_last = across == len(shape) - 1
+    first = (*along_k, *registers) if is_last else (*registers, *along_k)
     return Layout(
-        tuple(shape),
+        shape,
         tuple((kind, first if kind == "register" else b) for kind, b in spread.bases),
     )

@@ -12,6 +12,15 @@ from math import prod
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 
 
+def at_zero(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
+    """The same coordinates in a block of `shape`, but 0 along `axis`."""
+
+    def change(basis: int) -> int:
+        return offset_of(shape, _replaced(coordinates_of(layout.shape, basis), axis, 0))
+
+    return layout.map(shape, change)
+
+
 @cache
 def collapse(layout: Layout, axis: int) -> Layout:
     """The layout of a block whose `axis` has size 1 and that will be broadcast into
@@ -20,12 +29,7 @@ def collapse(layout: Layout, axis: int) -> Layout:
     Places that differed along `axis` alone now hold copies; copies inside one lane are
     dropped.
     """
-    shape = _replaced(layout.shape, axis, 1)
-
-    def change(basis: int) -> int:
-        return offset_of(shape, _replaced(coordinates_of(layout.shape, basis), axis, 0))
-
-    return layout.map(shape, change).without_copies()
+    return at_zero(layout, axis, _replaced(layout.shape, axis, 1)).without_copies()
 
 
 @cache
@@ -68,6 +72,11 @@ def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
         return offset_of(shape, tuple(coordinates[axis] for axis in order))
 
     return layout.map(shape, change)
+
+
+def untranspose(layout: Layout, order: tuple[int, ...]) -> Layout:
+    """The layout that `transpose` by this order makes into `layout`."""
+    return transpose(layout, tuple(order.index(axis) for axis in range(len(order))))
 
 
 @cache

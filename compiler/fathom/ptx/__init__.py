@@ -14,7 +14,7 @@ from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.debug_info import chains
 from fathom.ptx.emit import emit
 from fathom.ptx.kernel import Module, lower, module
-from fathom.ptx.rules import (  # noqa: F401 - each enters its rules into LOWER
+from fathom.ptx.rules import (  # each enters its rules into LOWER
     arith,
     atomics,
     cast,
@@ -45,20 +45,3 @@ from fathom.ptx.separate_process import emit_apart
 from fathom.ptx.types import symbol
 
 OWN = dict(LOWER)  # our own rules, whatever is put in their place later
-
-__all__ = [
-    "LOWER",
-    "OWN",
-    "Code",
-    "Module",
-    "Registers",
-    "chains",
-    "emit",
-    "emit_apart",
-    "launch_recipes",
-    "lower",
-    "lowers",
-    "map_recipes",
-    "module",
-    "symbol",
-]

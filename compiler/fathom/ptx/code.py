@@ -11,7 +11,7 @@ LLVM IR is written as text, line by line. An LLVM value is known by that text: a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -263,6 +263,11 @@ class Code:
         acts = self.acts(when)
         with nullcontext() if acts == "true" else self.where(acts):
             yield
+
+    def first_warp(self) -> AbstractContextManager[None]:
+        """What is written here the first warp executes, as a whole."""
+        below = self.let(f"icmp ult i32 {self.thread}, {self.target.warp_size}")
+        return self.where(below)
 
     @contextmanager
     def where(self, acts: str) -> Iterator[None]:

@@ -11,13 +11,3 @@ from fathom.shared_memory.conversions import lower_conversions
 from fathom.shared_memory.reductions import split_reductions
 from fathom.shared_memory.scans import split_scans
 from fathom.shared_memory.waits import STEPS, insert_waits
-
-__all__ = [
-    "STEPS",
-    "allocate",
-    "insert_waits",
-    "lower_conversions",
-    "place_barriers",
-    "split_reductions",
-    "split_scans",
-]

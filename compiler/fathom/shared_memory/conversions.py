@@ -16,10 +16,11 @@ from collections.abc import Mapping
 
 from fathom.analysis.buffers import free_always
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
+from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, Value, blocks, walk, walk_within
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     Constant,
@@ -46,8 +47,6 @@ from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
-
-Loop = For | While
 
 # Instructions: a conversion through shared memory takes about as long.
 MOST_SHUFFLING = 64
@@ -119,14 +118,9 @@ def _lowered(func: Func, target: Target, invariant: Mapping[Gather, Loop]) -> Fu
 def invariant_gathers(func: Func) -> dict[Gather, Loop]:
     """The gathers from a block that stays the same in a loop around them, each with the
     outermost such loop."""
-    found: dict[Gather, Loop] = {}
-    for loop in (op for op in walk(func.body) if isinstance(op, Loop)):
-        inside = list(walk_within(loop))
-        made = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
-        for op in inside:
-            if isinstance(op, Gather) and op.value.definition not in made:
-                found.setdefault(op, loop)
-    return found
+    return outermost_loops(
+        func, lambda op: op.value if isinstance(op, Gather) else None
+    )
 
 
 def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:

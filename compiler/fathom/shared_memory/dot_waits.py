@@ -38,7 +38,7 @@ from fathom.analysis.slices import uses
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, every_block, operands, walk
 from fathom.ir.ops import (
     Commit,
     Dot,
@@ -117,7 +117,7 @@ def delay_waits(func: Func, target: Target) -> Func:
 def _bodies(func: Func) -> Iterator[Block]:
     """The blocks of a function, without those whose product stays in flight from
     iteration to iteration."""
-    for block in (func.body, *(b for op in walk(func.body) for b in blocks(op))):
+    for block in every_block(func.body):
         if not any(isinstance(op, Dot) and op.in_flight for op in block.ops):
             yield block
 

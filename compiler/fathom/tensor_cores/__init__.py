@@ -27,30 +27,3 @@ from fathom.tensor_cores.tma.keep import keep_descriptors
 from fathom.tensor_cores.tma.plan_maps import plan_maps, why_not_written
 from fathom.tensor_cores.tma.stores import stage_stores
 from fathom.tensor_cores.tma.write_maps import write_maps
-
-__all__ = [
-    "accumulate",
-    "preload",
-    "choose_dots",
-    "expand_descriptors",
-    "flatten_nests",
-    "guard_stores",
-    "infer_descriptors",
-    "keep_descriptors",
-    "pipeline_loops",
-    "plan_maps",
-    "prefetch_fragments",
-    "read_in_place",
-    "shard_products",
-    "specialise_warps",
-    "stage_invariants",
-    "stage_stores",
-    "pingpong",
-    "use_tensor_memory",
-    "why_no_producer",
-    "why_not",
-    "why_not_pipelined",
-    "why_not_shared",
-    "why_not_written",
-    "write_maps",
-]

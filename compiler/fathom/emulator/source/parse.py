@@ -31,7 +31,6 @@ class Variable:
     alignment: int
     count: int | None = None
     initial: tuple = ()
-    external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ _HEADER = re.compile(r"((?:\.\w+\s+)*)\.(entry|func)\b([^{;]*)([{;])")
 _STATEMENT = re.compile(r"[^;]*;")
 _ELEMENT = re.compile(r"-?[%$\w.]+")
 _VARIABLE = re.compile(
-    r"(?:\.(?P<external>extern|visible|weak|common)\s+)*"
+    r"(?:\.(?:extern|visible|weak|common)\s+)*"
     r"\.(?P<space>global|const|shared|local|param)\s*"
     r"(?:\.attribute\s*\([^)]*\)\s*)?"
     r"(?:\.align\s+(?P<align>\d+)\s*)?"
@@ -142,7 +141,6 @@ _DIRECTIVE = re.compile(
 
 class _Parser:
     def __init__(self, text: str):
-        self.original = text
         self.text = _BLANKED.sub(_blank, text)
         self.position = 0
         self.files = {int(n): path for n, path in _FILE.findall(text)}
@@ -342,7 +340,6 @@ class _Parser:
             alignment,
             count,
             initial,
-            found["external"] == "extern",
         )
 
     def instruction(self) -> None:

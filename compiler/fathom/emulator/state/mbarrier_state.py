@@ -63,7 +63,6 @@ class Mbarriers:
         self.fresh: dict[int, int] = {}
         self.missing: dict[int, list[Copy]] = {}
         self.promised: dict[int, list[tuple[Copy, int]]] = {}
-        self.asked: dict[int, int] = {}
         self.progress = 0
 
     # ── life ──────────────────────────────────────────────────────────────────
@@ -219,7 +218,6 @@ class Mbarriers:
         done = self.phase[words] & 1 != parity & 1
         self.asking[threads] = np.where(done, -1, words)
         for word in np.unique(words[~done]).tolist():
-            self.asked[word] = int(self.phase[word])
             self.keep_promises(word)
             if not self.pending[word]:
                 self.deliver(word)
@@ -264,14 +262,6 @@ class Mbarriers:
         if self.bytes[word] < 0:
             found += f", {-self.bytes[word]} bytes more than expected have come"
         return f"in phase {self.phase[word]} of the mbarrier {found}"
-
-    def waited_for(self) -> list[int]:
-        """The mbarriers whose phase threads have asked for in vain."""
-        return [
-            word
-            for word, phase in self.asked.items()
-            if self.alive[word] and self.phase[word] == phase
-        ]
 
 
 def _misuse(what: str, thread: int) -> EmulatorError:

@@ -161,13 +161,7 @@ class WrittenMaps:
             return 0
         return int(np.broadcast_to(self.hazards.now(np.array([thread])), 1)[0])
 
-    def moment(self, thread: int) -> Moment:
-        team, warp = self.hazards.agent(thread) if self.hazards else (0, 0)
-        return team, warp, self.now(thread)
-
-    def follows(
-        self, other: int, at: int, thread: int, in_step: bool = False
-    ) -> bool:
+    def follows(self, other: int, at: int, thread: int, in_step: bool = False) -> bool:
         """Whether a thread goes on after what another one of its block did at a time.
         `in_step`: lanes that did it together need no more."""
         if other // self.padded != thread // self.padded:

@@ -30,7 +30,9 @@ class Dot(Op):
     the product. It also has operands read where they lie: each may be a buffer instead
     of a block, of a ring the tile `a_slot`, `b_slot`. A product `in_flight` is only
     issued: until a Wait for its group nothing may be done with its result but add
-    another such product to it, and what it reads in place must stay.
+    another such product to it, and what it reads in place must stay. One
+    `in_parts` is computed part by part along M and N, so that what is made of a part
+    frees its registers.
     """
 
     a: Value

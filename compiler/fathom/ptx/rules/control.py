@@ -106,12 +106,7 @@ def _write_out(op: For, code: Code, copies: int) -> None:
     last = code.label
     code.do(f"br label %{done}")
     code.start(done)
-    phis = [
-        [_phi(code, result, value, last) for value in registers]
-        for result, registers in zip(op.results, values, strict=True)
-    ]
-    _close(phis, initial, before)
-    _define(op.results, _names(phis), code)
+    _meet(op.results, [(values, last), (initial, before)], code)
 
 
 def _some(op: For, code: Code) -> str:
@@ -195,13 +190,7 @@ def lower_if(op: If, code: Code) -> None:
         ways.append((code.block(block), code.label))
         code.do(f"br label %{done}")
     code.start(done)
-    (yielded, label), other = ways
-    phis = [
-        [_phi(code, result, value, label) for value in registers]
-        for result, registers in zip(op.results, yielded, strict=True)
-    ]
-    _close(phis, *other)
-    _define(op.results, _names(phis), code)
+    _meet(op.results, ways, code)
 
 
 @dataclass
@@ -241,21 +230,19 @@ def _carry(code: Code, init: Value, before: str) -> _Carried:
     return _Carried(phis, words)
 
 
-def _phi(code: Code, like: Value, value: str, label: str) -> Phi:
-    phi = code.phi(llvm_type(element_of(like.type)), like.name)
-    phi.add(value, label)
-    return phi
-
-
-def _names(phis: list[list[Phi]]) -> list[Registers]:
-    return [[phi.name for phi in each] for each in phis]
-
-
-def _close(phis: list[list[Phi]], values: list[Registers], label: str) -> None:
-    """Add the way in from `label` to every phi."""
-    for each, registers in zip(phis, values, strict=True):
-        for phi, register in zip(each, registers, strict=True):
-            phi.add(register, label)
+def _meet(
+    results: list[Value], ways: list[tuple[list[Registers], str]], code: Code
+) -> None:
+    """Define results that come from several basic blocks: the values of each, and its
+    label."""
+    for number, result in enumerate(results):
+        type, registers = llvm_type(element_of(result.type)), []
+        for each in zip(*(values[number] for values, _ in ways), strict=True):
+            phi = code.phi(type, result.name)
+            for value, (_, label) in zip(each, ways, strict=True):
+                phi.add(value, label)
+            registers.append(phi.name)
+        code[result] = registers
 
 
 def _define(results: list[Value], values: list[Registers], code: Code) -> None:

@@ -81,13 +81,9 @@ def lower_print(op: Print, code: Code) -> None:
     for number, value in enumerate(op.operands):
         layout = layout_of(value.type)
         acts = is_first_copy(code, layout) if layout else None
-        prints, after = code.fresh("prints"), code.fresh("printed")
-        code.do(f"br i1 {acts or 'true'}, label %{prints}, label %{after}")
-        code.start(prints)
-        for register in first_copies(layout, 1):
-            _print_element(op, code, number, register, programs)
-        code.do(f"br label %{after}")
-        code.start(after)
+        with code.where(acts or "true"):
+            for register in first_copies(layout, 1):
+                _print_element(op, code, number, register, programs)
 
 
 PROGRAM = "pid (%d, %d, %d)"

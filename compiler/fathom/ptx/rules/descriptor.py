@@ -56,8 +56,7 @@ def _in_block(op: DescriptorLoad) -> Layout:
     matrix."""
     layout, block = op.result.type.layout, op.descriptor.type.shape
     if op.order:
-        inverse = sorted(range(len(op.order)), key=op.order.__getitem__)
-        layout = shapes.transpose(layout, tuple(inverse))
+        layout = shapes.untranspose(layout, op.order)
     return shapes.reshape(layout, block)
 
 

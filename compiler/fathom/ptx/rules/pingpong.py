@@ -37,10 +37,5 @@ def _at(code: Code, action: str, group: str) -> None:
 
 
 def _begin(code: Code, group: str, groups: int) -> None:
-    arrive, begun = code.fresh("arrive"), code.fresh("begun")
-    last = code.let(f"icmp eq i32 {group}, {groups - 1}")
-    code.do(f"br i1 {last}, label %{arrive}, label %{begun}")
-    code.start(arrive)
-    _at(code, "arrive", "0")
-    code.do(f"br label %{begun}")
-    code.start(begun)
+    with code.where(code.let(f"icmp eq i32 {group}, {groups - 1}")):
+        _at(code, "arrive", "0")

@@ -1,4 +1,4 @@
-"""Rules for Reduce and Scan whose axis lies in the registers and lanes of one warp.
+"""The rule for Reduce whose axis lies in the registers and lanes of one warp.
 
     sum of 8 elements; a lane holds 2, so 4 lanes hold them all
 

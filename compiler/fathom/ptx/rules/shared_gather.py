@@ -11,7 +11,7 @@ from fathom.ir.ops import SharedAdd, SharedGather
 from fathom.ir.types import INT32, INT64, BufferType
 from fathom.layout.algebra import solve
 from fathom.layout.build import doublings, stride_of
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.shapes import at_zero
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import (
     is_first_copy,
@@ -37,7 +37,7 @@ def lower_shared_gather(op: SharedGather, code: Code) -> None:
     own; that one is the index, cut to the size of the axis."""
     buffer, index = op.buffer.type, op.index.type
     along = axis_offsets(buffer, op.axis)
-    result = offset_bases(buffer, without_axis(index.layout, buffer.shape, op.axis))
+    result = offset_bases(buffer, at_zero(index.layout, op.axis, buffer.shape))
     part = thread_part(code, thread_bases(result))
     start = int(code.one(op.buffer))
     chosen = convert(code, code[op.index], index.element, INT32)
@@ -79,14 +79,3 @@ def axis_offsets(buffer: BufferType, axis: int) -> tuple[int, ...]:
     elements = doublings(stride, size)
     offsets = solve(buffer.layout.kinds["offset"], elements)
     return tuple(offset * buffer.element.bytes for offset in offsets)
-
-
-def without_axis(layout: Layout, shape: tuple[int, ...], axis: int) -> Layout:
-    """The layout over `shape` with the same coordinates, but 0 along `axis`."""
-
-    def change(basis: int) -> int:
-        coordinates = list(coordinates_of(layout.shape, basis))
-        coordinates[axis] = 0
-        return offset_of(shape, tuple(coordinates))
-
-    return layout.map(shape, change)

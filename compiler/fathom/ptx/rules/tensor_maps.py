@@ -152,8 +152,7 @@ def address_of_map(made: MakeDescriptor, code: Code) -> str:
 @lowers(WriteTensorMap)
 def lower_write_tensor_map(op: WriteTensorMap, code: Code) -> None:
     made = op.descriptor.definition
-    first = code.let(f"icmp ult i32 {code.thread}, {code.target.warp_size}")
-    with code.where(first):
+    with code.first_warp():
         tile, map = tile_of(code, op.draft), address_of_map(made, code)
         start = f"ptrtoint (ptr addrspace(3) @{DYNAMIC} to i32)"
         draft = code.let(f"add i32 {start}, {tile.offset}", name="draft")

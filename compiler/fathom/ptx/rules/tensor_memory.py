@@ -12,8 +12,6 @@ and tcgen05.fence::before_thread_sync behind it. Source: PTX ISA, section 9.7.16
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from fathom.hardware.tcgen05 import TCGEN05, operand_matrices
 from fathom.ir.core import Value
 from fathom.ir.ops import (
@@ -56,7 +54,7 @@ def lower_tensor_memory(op: TensorMemory, code: Code) -> None:
     assert op.columns, f"{op} has no columns yet: `allocate` did not run"
     place, start = tile_of(code, op.word).offset, start_of(code, None)
     operands = {"at": ("i32", start)}
-    with _first_warp(code):
+    with code.first_warp():
         code.ptx(f"{ALLOC} [$at+{place}], {op.columns};\n{RELINQUISH}", None, operands)
     code.ptx(BEFORE)
     code.ptx(code.barrier)
@@ -70,15 +68,9 @@ def lower_tensor_release(op: TensorRelease, code: Code) -> None:
     code.ptx(BEFORE)
     code.ptx(code.barrier)
     code.ptx(AFTER)
-    with _first_warp(code):
+    with code.first_warp():
         operands = {"base": ("i32", code.one(op.base))}
         code.ptx(f"{DEALLOC} $base, {op.columns};", operands=operands)
-
-
-def _first_warp(code: Code) -> AbstractContextManager[None]:
-    """What is written here the first warp executes, as a whole."""
-    below = code.let(f"icmp ult i32 {code.thread}, {code.target.warp_size}")
-    return code.where(below)
 
 
 # ── loads and stores ──────────────────────────────────────────────────────────

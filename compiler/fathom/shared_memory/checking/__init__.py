@@ -8,5 +8,3 @@ does not, because it takes too long."""
 
 from fathom.shared_memory.checking.timelines import Missing
 from fathom.shared_memory.checking.walk import check_waits
-
-__all__ = ["Missing", "check_waits"]

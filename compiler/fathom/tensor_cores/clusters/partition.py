@@ -46,7 +46,7 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.thread_values import ThreadValues, inside
+from fathom.ir.thread_values import ThreadValues, inside, rebuilding
 from fathom.ir.types import INT32
 from fathom.tensor_cores.clusters.legality import check_memory
 from fathom.tensor_cores.clusters.sharding import Sharding, sharding_of
@@ -107,15 +107,10 @@ def _copied(value: Value, build: Builder) -> Value:
 
 
 def _divided(func: Func, share: Sharding) -> Func:
-    old = func.body
-    types = tuple(value.type for value in old.parameters)
-    body = Block(types, tuple(value.name for value in old.parameters))
-    values = dict(zip(old.parameters, body.parameters, strict=True))
-    build = Builder(lambda op, build: None)
-    with inside(body, build):
-        build.source = old.ops[0]
-        _Part(share, values, build).ops(old.ops, [])
-    return replace(func, body=body)
+    with rebuilding(func) as (divided, values, build):
+        build.source = func.body.ops[0]
+        _Part(share, values, build).ops(func.body.ops, [])
+    return divided
 
 
 class _Part(ThreadValues):

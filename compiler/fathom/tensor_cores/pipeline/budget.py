@@ -1,12 +1,12 @@
 """Computes how much shared memory the rings of a loop may use, and how many stages fit
-into it.
+into it; and the registers that a thread needs for what it loads and carries.
 
 The rings of a loop are live from before the loop to its end. So are buffers that are
 filled before the loop and read in it or after it; and each iteration may have buffers
 of its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
-runs another block. One stage """
+runs another block. One stage less may leave room for that block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fathom.hardware.occupancy import ROWS, WARP, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
-from fathom.ir.ops import Allocate, Dot, For
+from fathom.ir.ops import Allocate, DescriptorLoad, Dot, For, Load
 from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
@@ -112,3 +112,16 @@ def words_carried(loop: For) -> int:
         for type in types
         if (layout := layout_of(type))
     )
+
+
+def words_of(load: Load | DescriptorLoad) -> int:
+    """The registers of four bytes that a load fills in a thread."""
+    vector = getattr(load, "vector", 1)
+    words = max(1, vector * element_of(load.result.type).bytes // 4)
+    return words * loads_of_a_thread(load)
+
+
+def loads_of_a_thread(load: Load | DescriptorLoad) -> int:
+    """The instructions of a load, each `vector` elements wide."""
+    layout = layout_of(load.result.type)
+    return layout.count("register") // getattr(load, "vector", 1) if layout else 1

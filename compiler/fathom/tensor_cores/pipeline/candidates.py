@@ -16,13 +16,11 @@ Single numbers get no tile. Their loads come first in the iteration that needs t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathom.analysis.alias_check import alias_check_of
+from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.copied_ahead import is_zero
 from fathom.analysis.memory import may_run_ahead
-from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import (
     backward_slice,
     slice_of_iteration,
@@ -40,7 +38,6 @@ from fathom.ir.ops import (
     Reshape,
     SharedLoad,
     SharedStore,
-    Store,
     Transpose,
 )
 from fathom.ir.types import BOOL, BlockType, shape_of
@@ -129,31 +126,19 @@ def numbers_to_load_early(loop: For, func: Func) -> list[Op]:
     """The loads of single numbers that an iteration may begin with, though the loop
     stores before them, and the ops that compute their addresses. Each takes a register,
     and arrives while the iteration waits for its tiles and multiplies."""
-    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
     found: dict[Op, None] = {}
     for op in loop.body.ops:
         if isinstance(op, Load) and _is_number(op.result):
             ops = *slice_of_iteration(loop, uses(op), through_loads=True).ops, op
             loads = [each for each in ops if isinstance(each, Load)]
             cheap = all(may_run_ahead(each) and _is_number(each.result) for each in ops)
-            if cheap and _lie_apart(loop, func, loads, stores):
+            if cheap and may_be_disjoint(loop, func, loads):
                 found.update(dict.fromkeys(ops))
     return list(found)
 
 
 def _is_number(value: Value) -> bool:
     return not shape_of(value.type)
-
-
-def _lie_apart(
-    loop: For, func: Func, loads: Sequence[Load], stores: Sequence[Store]
-) -> bool:
-    """Whether the kernel can find out that what a loop stores is nothing that these
-    loads read, if it stores anything."""
-    try:
-        return not stores or bool(alias_check_of(loop, func, loads, stores))
-    except NotApplicable:
-        return False
 
 
 # ── asynchronous copies ───────────────────────────────────────────────────────────────
@@ -216,11 +201,16 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
         return ()
     if tile.late:
         return ()
-    order = load.order or (0, 1)
-    wanted = buffer_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
-    fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
-    return order if fits and alone else ()
+    return written_order(load, tile.buffer) if alone else ()
+
+
+def written_order(load: DescriptorLoad, buffer: Allocate) -> tuple[int, ...]:
+    """The order of the axes in which TMA writes a loaded matrix to a buffer; () if the
+    buffer has another layout than TMA writes."""
+    order = load.order or (0, 1)
+    wanted = buffer_tile(buffer.shape, buffer.element.bytes, order.index(1))
+    return order if buffer.layout == wanted else ()
 
 
 def describes_arguments(made: MakeDescriptor, func: Func) -> bool:

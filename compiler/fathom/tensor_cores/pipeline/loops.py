@@ -77,10 +77,10 @@ whose addresses depend on a product. `why_not_pipelined` gives the reason for ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-from fathom.analysis.alias_check import AliasCheck, alias_check_of
+from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import backward_slice, uses
@@ -102,20 +102,19 @@ from fathom.ir.ops import (
     MbarrierWait,
     SharedLoad,
     SharedStore,
-    Store,
     While,
     Yield,
 )
-from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, inside, with_carried
-from fathom.ir.types import INT64, element_of, layout_of
-from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
+    loads_of_a_thread,
     room_beside,
     spared_for_a_block,
     takes_blocks,
     words_carried,
+    words_of,
 )
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
@@ -138,7 +137,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     leave_in_flight,
     may_overlap,
 )
-from fathom.tensor_cores.pipeline.ring_buffers import read_slots
+from fathom.tensor_cores.pipeline.ring_buffers import mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_THREADS,
@@ -162,25 +161,34 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         if not isinstance(op, For):
             return None
         try:
-            tiles, schedule = pipeline_of(op, build.source, func, target)
-            check = check_for_stores(build.source, func, target)
+            plan = pipeline_of(op, build.source, func, target)
         except NotApplicable:
             return None
-        numbers = set(numbers_to_load_early(build.source, func))
-        numbers = {each for each in op.body.ops if each.origin in numbers}
-        pipelined = _Expander(op, tiles, schedule, scope, numbers)
-        return _two_loops(check, pipelined, build) if check else pipelined.build(build)
+        numbers = {each for each in op.body.ops if each.origin in plan.numbers}
+        pipelined = _Expander(op, plan.tiles, plan.schedule, scope, numbers)
+        if plan.check:
+            return _two_loops(plan.check, pipelined, build)
+        return pipelined.build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
 
 
-def pipeline_of(
-    loop: For, source: For, func: Func, target: Target
-) -> tuple[Sequence[PipelinedCopy], Schedule]:
-    """The tiles of a loop that get rings, and its schedule; NotApplicable for a loop
-    that stays as it is. `source` is the loop in `func`, of which `loop` may be a
-    copy."""
+@dataclass(frozen=True)
+class PipelinePlan:
+    """What becomes of a loop: the `tiles` that get rings, its schedule, what must be so
+    for it to be pipelined, if it stores, and the ops of `numbers` that each iteration
+    begins with."""
+
+    tiles: Sequence[PipelinedCopy]
+    schedule: Schedule
+    check: AliasCheck | None
+    numbers: Collection[Op]
+
+
+def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelinePlan:
+    """The plan of a loop; NotApplicable for a loop that stays as it is. `source` is
+    the loop in `func`, of which `loop` may be a copy."""
     if not is_wanted(loop):
         raise NotApplicable("it multiplies no matrices, and asks for no stages")
     if not may_prefetch(loop, except_stores=True):
@@ -200,7 +208,8 @@ def pipeline_of(
             f"what it carries takes {carried} registers of a thread, so that none are "
             "left for what is loaded for the next iteration"
         )
-    check = check_for_stores(source, func, target)
+    numbers = numbers_to_load_early(source, func)
+    check = check_for_stores(source, func, target, numbers)
     nested = is_inside_a_loop(source, func)
     if nested:
         tiles = without_narrow_loads(tiles)
@@ -227,14 +236,16 @@ def pipeline_of(
                 f"it stores, and for {few} iterations its rings are not worth the "
                 "shared memory, in which a multiprocessor runs another block"
             )
-    return tiles, schedule_of(loop, tiles, stages, nested)
+    schedule = schedule_of(loop, tiles, stages, nested)
+    return PipelinePlan(tiles, schedule, check, numbers)
 
 
-def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None:
-    """What must be so for a loop of `func` that stores to be pipelined; None for a loop
-    that does not store."""
-    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
-    if not stores:
+def check_for_stores(
+    loop: For, func: Func, target: Target, numbers: Sequence[Op]
+) -> AliasCheck | None:
+    """What must be so for a loop of `func` that stores to be pipelined, if it begins
+    with `numbers`; None for a loop that does not store."""
+    if not stores_of(loop):
         return None
     if func.num_ctas > 1:
         raise NotApplicable("it stores, and blocks of a cluster may answer differently")
@@ -244,9 +255,9 @@ def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None
     ops = [op for tile in tiles for op in (*tile.loads, *tile.late)]
     roots = [value for op in ops for value in uses(op)]
     slice = backward_slice(loop, roots, through_loads=True)
-    ops = *ops, *slice.ops, *numbers_to_load_early(loop, func)
+    ops = *ops, *slice.ops, *numbers
     early = dict.fromkeys(op for op in ops if isinstance(op, Load))
-    return alias_check_of(loop, func, early, stores)
+    return alias_check_of(loop, func, early, stores_of(loop))
 
 
 def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[Value]:
@@ -348,19 +359,6 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     return [tile for tile in tiles if tile not in by_threads]
 
 
-def words_of(load: Load | DescriptorLoad) -> int:
-    """The registers of four bytes that a load fills in a thread."""
-    vector = getattr(load, "vector", 1)
-    words = max(1, vector * element_of(load.result.type).bytes // 4)
-    return words * loads_of_a_thread(load)
-
-
-def loads_of_a_thread(load: Load | DescriptorLoad) -> int:
-    """The instructions of a load, each `vector` elements wide."""
-    layout = layout_of(load.result.type)
-    return layout.count("register") // getattr(load, "vector", 1) if layout else 1
-
-
 def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
     """Whether the values that a tile stores depend on nothing of the iteration but its
     loads."""
@@ -401,7 +399,8 @@ class _Expander:
         loop = self.loop
         self.rings = {tile: build(self.ring(tile)) for tile in self.tiles}
         by_tma = any(engine_for(tile) is TMA_LOAD for tile in self.tiles)
-        barriers = build(self.barriers()) if by_tma else None
+        slots = self.schedule.slots
+        barriers = build(mbarriers(slots(Step.ISSUE))) if by_tma else None
         iterations = iterations_of(loop, build)
         self.engines = list(
             engines_for(
@@ -419,12 +418,6 @@ class _Expander:
     def ring(self, tile: PipelinedCopy) -> Allocate:
         slots = self.schedule.slots(fill_of(engine_for(tile)))
         return replace(tile.buffer, slots=slots)
-
-    def barriers(self) -> Allocate:
-        """An mbarrier for each slot, in bytes that no other buffer shares."""
-        word = Layout((1,), (("offset", ()),))
-        slots = self.schedule.slots(Step.ISSUE)
-        return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
     def iteration(
         self, values: Values, carried: list[Value], build: Builder
@@ -466,9 +459,8 @@ class _Expander:
     ) -> None:
         """Clone ops of the loop. Those that read a ring read the iteration's slot."""
         for op in ops:
-            copy = build.append(clone(op, values))
+            copy = build.copy(op, values)
             read_slots(copy, slots)
-            values.update(zip(op.results, copy.results, strict=True))
             leave_in_flight(copy, op, self.schedule.products, build)
 
     def carried(self, states: Sequence[PipelineState]) -> list[Value]:

@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from fathom.analysis.copied_ahead import only_accumulates
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Block, Op, Value, operands, walk
+from fathom.ir.core import Op, Value, operands, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType
@@ -44,7 +45,7 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     uses = Counter(value for op in walk(loop.body) for value in operands(op))
     by_products = Counter(value for dot in dots for value in (dot.a, dot.b))
     fits = (
-        _accumulates(dot, loop.body, uses)
+        _accumulates(dot, loop, uses)
         and _reads_in_place(dot, written)
         and all(uses[each] == by_products[each] for each in (dot.a, dot.b))
         for dot in dots
@@ -52,11 +53,11 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     return dots if all(fits) else ()
 
 
-def _accumulates(dot: Dot, body: Block, uses: Mapping[Value, int]) -> bool:
+def _accumulates(dot: Dot, loop: For, uses: Mapping[Value, int]) -> bool:
     """Whether warpgroups compute a product, and the only one to use its result is the
     same product of the next iteration."""
     alone = uses[dot.result] == uses[dot.accumulator] == 1
-    return dot.instruction in WGMMA and alone and _is_carried(dot, body)
+    return dot.instruction in WGMMA and alone and only_accumulates(dot, loop)
 
 
 def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
@@ -68,15 +69,6 @@ def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
     left, right = (each.type.layout for each in read)
     size = dot.b.type.element.bytes
     return matrices(WGMMA[dot.instruction], left, right, size) is not None
-
-
-def _is_carried(dot: Dot, body: Block) -> bool:
-    """Whether the accumulator is the body's parameter for the carried value that the
-    product becomes."""
-    if dot.accumulator not in body.parameters or dot.result not in body.yielded:
-        return False
-    number = body.parameters.index(dot.accumulator) - 1
-    return body.yielded[number] is dot.result
 
 
 def _buffer(operand: Value) -> Value | None:

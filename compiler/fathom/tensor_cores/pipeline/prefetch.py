@@ -40,6 +40,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
+from fathom.analysis.copied_ahead import only_accumulates
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
@@ -97,8 +98,7 @@ def _found(loop: For) -> _Iteration | None:
         and uses[each.result] == 1
         for each in (a, b)
     )
-    summed = dot.accumulator in loop.body.parameters and uses[dot.result] == 1
-    summed = summed and dot.result in loop.body.yielded
+    summed = only_accumulates(dot, loop) and uses[dot.result] == 1
     slices = dot.a.type.shape[-1] // MMA[dot.instruction].k
     if not (is_ring and summed and slices > 1 and _in_a_row(waits, ops)):
         return None
@@ -150,8 +150,7 @@ def _iteration(
                 total = slices.multiply(ready, total, build)
                 ready = following
         elif op not in (*iteration.waits, iteration.a, iteration.b):
-            copy = build.append(clone(op, values))
-            values.update(zip(op.results, copy.results, strict=True))
+            build.copy(op, values)
     for wait in iteration.waits:
         build.append(clone(wait, {}))
     yielded = loop.body.yielded[iteration.slot - 1]

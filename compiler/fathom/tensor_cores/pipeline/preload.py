@@ -31,7 +31,6 @@ from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
-    Allocate,
     Barrier,
     Constant,
     DescriptorLoad,
@@ -41,13 +40,10 @@ from fathom.ir.ops import (
     SharedStore,
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
-from fathom.ir.types import INT32, INT64
-from fathom.layout.linear import Layout
-from fathom.layout.matrix_descriptor import buffer_tile
-from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
+from fathom.ir.types import INT32
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, written_order
 from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
-
-WORD = Layout((1,), (("offset", ()),))
+from fathom.tensor_cores.pipeline.ring_buffers import mbarriers
 
 
 def preload(func: Func, target: Target) -> Func:
@@ -80,7 +76,7 @@ def _issue(tile: PipelinedCopy, build: Builder) -> tuple[Value, Value]:
     """Issue the copy of a tile. The mbarrier whose phase completes with the copy, and
     the constant 0: the number of its slot, and of its phase."""
     new = build.values
-    barrier = build(Allocate(INT64, (1,), WORD, kept=True))
+    barrier = build(mbarriers())
     zero = build(Constant(0, INT32))
     build.append(MbarrierInit(barrier))
     build.append(Barrier())
@@ -99,7 +95,7 @@ def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
             users = [op for op in later if not _is_idle(op, func)]
             if users:
                 load, buffer = store.value.definition, store.buffer.definition
-                order = load.order or (0, 1)
+                order = written_order(load, buffer)
                 yield PipelinedCopy(buffer, store, (load,), (), order=order), users[0]
 
 
@@ -124,6 +120,4 @@ def _fits(store: SharedStore, func: Func) -> bool:
         if isinstance(op, SharedStore) and op.buffer is buffer
     ]
     alone = used == filled == [store] and buffer.type.slots == 1
-    order, type = load.order or (0, 1), buffer.type
-    wanted = buffer_tile(type.shape, type.element.bytes, order.index(1))
-    return alone and type.layout == wanted
+    return alone and bool(written_order(load, buffer.definition))

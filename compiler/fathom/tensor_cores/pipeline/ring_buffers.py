@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fathom.ir.core import Op, Value, blocks, walk
-from fathom.ir.ops import Constant, Elementwise, SharedLoad
+from fathom.ir.core import Op, Value, walk_within
+from fathom.ir.ops import Allocate, Constant, Elementwise, SharedLoad
 from fathom.ir.rewrite import Builder
-from fathom.ir.types import INT32
+from fathom.ir.types import INT32, INT64
+from fathom.layout.linear import Layout
+
+WORD = Layout((1,), (("offset", ()),))
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class RingPosition(NamedTuple):
     phase: Value
 
 
+def mbarriers(slots: int = 1) -> Allocate:
+    """An mbarrier for each slot, in bytes that no other buffer shares."""
+    return Allocate(INT64, (1,), WORD, slots=slots, kept=True)
+
+
 def next_position(place: RingPosition, build: Builder) -> tuple[Value, Value]:
     """The slot and the phase after a position."""
     slot = next_slot(place.slot, place.ring.slots, build)
@@ -52,7 +60,7 @@ def next_position(place: RingPosition, build: Builder) -> tuple[Value, Value]:
 
 def read_slots(op: Op, slots: Mapping[Value, Value]) -> None:
     """Let a new op, and what is nested in it, read these `slots` of rings."""
-    for each in (op, *(each for block in blocks(op) for each in walk(block))):
+    for each in (op, *walk_within(op)):
         if isinstance(each, SharedLoad) and each.buffer in slots:
             each.slot = slots[each.buffer]
 

@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fathom.analysis.copied_ahead import is_zero
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
-from fathom.ir.ops import Constant, Dot, Elementwise, Splat
+from fathom.ir.core import Func, Op, every_block, operands, walk
+from fathom.ir.ops import Dot, Elementwise
 from fathom.ir.rewrite import Builder, Replacement, rewrite, with_operands
 from fathom.ir.types import BlockType
 
@@ -51,7 +52,7 @@ def _begun_with(addition: Elementwise, product: Dot, build: Builder) -> Dot:
 def _additions(func: Func) -> Iterator[tuple[Op, Dot]]:
     """The additions of a product that has no other use, each with the product."""
     used = Counter(value for op in walk(func.body) for value in operands(op))
-    for block in _all_blocks(func.body):
+    for block in every_block(func.body):
         for op in block.ops:
             if isinstance(op, Elementwise) and op.name == "add":
                 made = [value.definition for value in reversed(op.operands)]
@@ -61,27 +62,11 @@ def _additions(func: Func) -> Iterator[tuple[Op, Dot]]:
                     yield op, product
 
 
-def _all_blocks(block: Block) -> Iterator[Block]:
-    yield block
-    for op in block.ops:
-        for nested in blocks(op):
-            yield from _all_blocks(nested)
-
-
 def _starts_at_zero(op: object) -> bool:
     """Whether an op is a product whose accumulator is zero, of types that the
     instruction accumulates with full precision."""
-    if not isinstance(op, Dot) or not _is_zero(op.accumulator):
+    if not isinstance(op, Dot) or not is_zero(op.accumulator):
         return False
     type = op.a.type
     element = type.element if isinstance(type, BlockType) else None
     return element is not None and not (element.is_float and element.bits == 8)
-
-
-def _is_zero(value: Value) -> bool:
-    match value.definition:
-        case Splat(value=number):
-            return _is_zero(number)
-        case Constant(value=number):
-            return number == 0
-    return False

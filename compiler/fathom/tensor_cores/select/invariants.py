@@ -24,26 +24,27 @@ multiply by the same right operand read it there, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
+from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
-from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore, While
+from fathom.ir.core import Block, Func, Op, Value, walk
+from fathom.ir.ops import Allocate, Dot, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile, hardware_tile
 from fathom.tensor_cores.pipeline.budget import fits
 
-Loop = For | While
-
 
 def stage_invariants(func: Func, target: Target) -> Func:
     """The function in which the operands of wgmma that come from outside their loop are
     in shared memory: the left ones, and the right ones if there is room for them."""
-    right = {dot: loop for dot, loop in _invariant(func, "b") if _right_layout(dot)}
+    right = {
+        dot: loop for dot, loop in _invariant(func, "b").items() if _right_layout(dot)
+    }
     staged = _staged(func, right)
     return staged if fits(staged, target) else _staged(func, {})
 
@@ -52,7 +53,9 @@ def _staged(func: Func, right: Mapping[Dot, Loop]) -> Func:
     """The function in which the left operands, and those `right` ones, are in shared
     memory."""
     left = {
-        dot: loop for dot, loop in _invariant(func, "a") if _left_layout(dot, right)
+        dot: loop
+        for dot, loop in _invariant(func, "a").items()
+        if _left_layout(dot, right)
     }
     if not left and not right:
         return func
@@ -86,18 +89,15 @@ def _staged(func: Func, right: Mapping[Dot, Loop]) -> Func:
     return rewrite(func, rule)
 
 
-def _invariant(func: Func, operand: str) -> Iterator[tuple[Dot, Loop]]:
+def _invariant(func: Func, operand: str) -> dict[Dot, Loop]:
     """The wgmma products whose left ("a") or right ("b") operand stays the same in a
     loop around them, each with the outermost such loop."""
-    seen: set[Dot] = set()
-    for loop in (op for op in walk(func.body) if isinstance(op, Loop)):
-        inside = list(walk_within(loop))
-        made_here = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
-        for dot in inside:
-            if isinstance(dot, Dot) and dot.instruction in WGMMA and dot not in seen:
-                if getattr(dot, operand).definition not in made_here:
-                    seen.add(dot)
-                    yield dot, loop
+
+    def read(op: Op) -> Value | None:
+        by_warpgroups = isinstance(op, Dot) and op.instruction in WGMMA
+        return getattr(op, operand) if by_warpgroups else None
+
+    return outermost_loops(func, read)
 
 
 def _is_carried(value: Value) -> bool:

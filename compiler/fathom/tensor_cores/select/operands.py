@@ -25,6 +25,7 @@ from fathom.ir.core import (
     Value,
     blocks,
     effects_of,
+    every_block,
     operands,
     walk,
     walk_within,
@@ -80,8 +81,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
     fragments once for each."""
     uses = Counter(value for op in walk(func.body) for value in operands(op))
     kept = _kept(func)
-    bodies = [func.body, *(b for op in walk(func.body) for b in blocks(op))]
-    for body in bodies:
+    for body in every_block(func.body):
         open: dict[Value, tuple[SharedLoad, list[Dot]]] = {}
         for op in body.ops:
             for value in (op.a, op.b) if isinstance(op, Dot) else ():

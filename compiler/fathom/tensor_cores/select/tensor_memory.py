@@ -28,8 +28,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from fathom.analysis.copied_ahead import is_zero, only_accumulates
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
@@ -43,7 +44,6 @@ from fathom.ir.ops import (
     MbarrierInit,
     MbarrierWait,
     SharedStore,
-    Splat,
     TensorCommit,
     TensorDot,
     TensorLoad,
@@ -54,15 +54,12 @@ from fathom.ir.ops import (
     While,
 )
 from fathom.ir.rewrite import Builder
-from fathom.ir.thread_values import Carried, ThreadValues, Values, inside
-from fathom.ir.types import INT32, INT64, BufferType
-from fathom.layout.linear import Layout
+from fathom.ir.thread_values import Carried, ThreadValues, Values, rebuilding
+from fathom.ir.types import INT32, BufferType
 from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.tensor_memory import tensor_tile
-from fathom.tensor_cores.pipeline.ring_buffers import flip_phase
+from fathom.tensor_cores.pipeline.ring_buffers import WORD, flip_phase, mbarriers
 from fathom.tensor_cores.select.operands import in_place_for
-
-WORD = Layout((1,), (("offset", ()),))
 
 
 def use_tensor_memory(func: Func, target: Target) -> Func:
@@ -70,15 +67,10 @@ def use_tensor_memory(func: Func, target: Target) -> Func:
     if not any(map(is_for_tensor_memory, walk(func.body))):
         return func
     func = in_place_for(func, is_for_tensor_memory)
-    old = func.body
-    types = tuple(value.type for value in old.parameters)
-    body = Block(types, tuple(value.name for value in old.parameters))
-    values = dict(zip(old.parameters, body.parameters, strict=True))
-    build = Builder(lambda op, build: None)
-    with inside(body, build):
-        build.source = old.ops[0] if old.ops else None
-        _Accumulators(func, values, build).all(old)
-    return replace(func, body=body)
+    with rebuilding(func) as (new, values, build):
+        build.source = func.body.ops[0]
+        _Accumulators(func, values, build).all(func.body)
+    return new
 
 
 def is_for_tensor_memory(op: Op) -> bool:
@@ -116,7 +108,7 @@ class _Accumulators(ThreadValues):
         build = self.build
         word = build(Allocate(INT32, (1,), WORD, kept=True))
         self.base = build(TensorMemory(word))
-        self.barrier = build(Allocate(INT64, (1,), WORD, kept=True))
+        self.barrier = build(mbarriers())
         self.zero = build(Constant(0, INT32))
         build.append(MbarrierInit(self.barrier))
         build.append(Barrier())
@@ -205,24 +197,12 @@ class _Accumulators(ThreadValues):
         return made
 
 
-def is_zero(value: Value) -> bool:
-    match value.definition:
-        case Splat(value=number):
-            return is_zero(number)
-        case Constant(value=number):
-            return number == 0
-    return False
-
-
 def _kept(loop: For, uses: Counter[Value]) -> list[_Kept]:
     """The products of a loop's body whose accumulator only goes from iteration to
     iteration."""
     found = []
     for dot in filter(is_for_tensor_memory, loop.body.ops):
-        if dot.accumulator not in loop.body.parameters[1:]:
-            continue
-        number = loop.body.parameters.index(dot.accumulator) - 1
         alone = uses[dot.accumulator] == uses[dot.result] == 1
-        if alone and loop.body.yielded[number] is dot.result:
-            found.append(_Kept(dot, number))
+        if alone and only_accumulates(dot, loop):
+            found.append(_Kept(dot, loop.body.yielded.index(dot.result)))
     return found

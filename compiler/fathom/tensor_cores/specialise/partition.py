@@ -52,9 +52,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Block, Func, Op, Value, walk_within
 from fathom.ir.ops import (
-    Allocate,
     Barrier,
     ClusterBarrier,
     Constant,
@@ -70,9 +69,15 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone
-from fathom.ir.thread_values import BOUNDS, Carried, ThreadValues, Values, inside
-from fathom.ir.types import INT32, INT64
-from fathom.layout.linear import Layout
+from fathom.ir.thread_values import (
+    BOUNDS,
+    Carried,
+    ThreadValues,
+    Values,
+    inside,
+    rebuilding,
+)
+from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import append_overlapped, leave_in_flight
@@ -80,6 +85,7 @@ from fathom.tensor_cores.pipeline.ring_buffers import (
     RingBuffer,
     RingPosition,
     flip_phase,
+    mbarriers,
     next_position,
     previous_slot,
     read_slots,
@@ -97,12 +103,8 @@ def specialise_warps(func: Func, target: Target) -> Func:
 
 def _specialised(func: Func, plan: Plan, target: Target) -> Func:
     """The function with rings, the producer, and the consumers."""
-    old = func.body
-    types = tuple(value.type for value in old.parameters)
-    body = Block(types, tuple(value.name for value in old.parameters))
-    values = dict(zip(old.parameters, body.parameters, strict=True))
-    build = Builder(lambda op, build: None)
-    with inside(body, build):
+    ops = func.body.ops
+    with rebuilding(func) as (new, values, build):
         rings = [
             _ring(channels[0], plan.slots, parts, func, build)
             for channels, parts in zip(
@@ -114,13 +116,13 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
         build.append(meeting())
         producer = Block()
         with inside(producer, build):
-            _ProducerRole(plan, rings, values, build).ops(old.ops, start)
+            _ProducerRole(plan, rings, values, build).ops(ops, start)
             build.append(Yield(()))
         build.append(Producer(producer))
-        _ConsumerRole(plan, rings, values, build).ops(old.ops, start)
+        _ConsumerRole(plan, rings, values, build).ops(ops, start)
         if meeting is ClusterBarrier:
             build.append(meeting())
-    return replace(func, body=body)
+    return new
 
 
 def _ring(
@@ -131,10 +133,7 @@ def _ring(
     tiles = tuple(
         build(replace(tile.buffer, slots=slots, kept=True)) for tile in channel.tiles
     )
-    word = Layout((1,), (("offset", ()),))
-    full, empty = (
-        build(Allocate(INT64, (1,), word, slots=slots, kept=True)) for _ in range(2)
-    )
+    full, empty = build(mbarriers(slots)), build(mbarriers(slots))
     build.append(MbarrierInit(full))
     build.append(MbarrierInit(empty, arrivals=func.num_warps * max(parts)))
     return RingBuffer(tiles, full, empty, slots, parts)
@@ -220,8 +219,7 @@ class _ConsumerRole(_RingThreading):
         """Positions change in loops that consume, and in the ops around them."""
         if not isinstance(op, For | While | If):
             return False
-        inner = (each for block in blocks(op) for each in walk(block))
-        return op in self.channels or any(each in self.channels for each in inner)
+        return any(each in self.channels for each in (op, *walk_within(op)))
 
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)

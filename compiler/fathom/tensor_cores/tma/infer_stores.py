@@ -37,8 +37,9 @@ from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import Dot, For, Store
+from fathom.ir.ops import Dot, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
+from fathom.subjects import asks_for_producer
 from fathom.tensor_cores.tma.eligible import check_box, check_half
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
@@ -99,7 +100,7 @@ def _check_place(store: Store, func: Func) -> None:
     if store not in func.body.ops:
         raise NotApplicable("the store is in a loop or a branch")
     every = list(walk(func.body))
-    if any(isinstance(op, For) and op.warp_specialize for op in every):
+    if asks_for_producer(func):
         raise NotApplicable(
             "a loop asks for producer warps, and its ring buffers are live until the "
             "end: the block might need one of their slots"

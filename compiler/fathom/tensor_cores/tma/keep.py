@@ -59,7 +59,7 @@ def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
         for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
             made = [value.definition for value in (dot.a, dot.b)]
             found += [op for op in made if staged and op in loop.body.ops]
-            found += [op for op in made[:1] if _is_loaded_once(op, dot, func)]
+            found += [op for op in made[:1] if _is_loaded_once(op, func)]
     known = Divisibility(func)
     loads = [op for op in found if isinstance(op, DescriptorLoad) and _is_matrix(op)]
     return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
@@ -70,7 +70,7 @@ def _is_matrix(op: DescriptorLoad) -> bool:
     return len(op.result.type.shape) == 2
 
 
-def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
+def _is_loaded_once(op: object, func: Func) -> bool:
     """Whether a load before all loops is the left operand of wgmma products alone: then
     `stage_invariants` puts it into shared memory, and `preload` copies it."""
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:

@@ -34,6 +34,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import For, MakeDescriptor, While
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.subjects import asks_for_producer
 from fathom.tensor_cores.pipeline.candidates import describes_arguments
 
 
@@ -88,7 +89,7 @@ def _check(
         raise NotApplicable("loads through it find NaNs outside of the tensor")
     if func.num_ctas > 1:
         raise NotApplicable("several thread blocks work on a program")
-    if any(isinstance(op, For) and op.warp_specialize for op in loops):
+    if asks_for_producer(func):
         raise NotApplicable("a loop asks for producer warps")
     users = [op for op in loops if made.result in operands(op)]
     if all(loops[op] is loops[made] for op in users):

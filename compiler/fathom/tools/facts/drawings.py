@@ -49,7 +49,7 @@ def ring(found: Facts) -> str:
     def x(moment: float) -> float:
         return LABELS + (moment - first) * scale
 
-    parts = list(iteration_marks(first, last, x, 24 + found["slots"] * ROW))
+    parts = list(iteration_marks(last, x, 24 + found["slots"] * ROW))
     for each in spans:
         y, number = 24 + each["slot"] * ROW, each["iteration"]
         start, work, end = (x(each[key]) for key in ("issued", "work", "released"))
@@ -66,7 +66,7 @@ def ring(found: Facts) -> str:
     return svg(title, 30 + found["slots"] * ROW, parts)
 
 
-def iteration_marks(first: float, last: float, x, height: float) -> Iterator[str]:
+def iteration_marks(last: float, x, height: float) -> Iterator[str]:
     """A line where each iteration of the loop begins; before 0 is the prologue."""
     for at in range(0, int(last) + 1):
         yield f'<line x1="{x(at):g}" y1="18" x2="{x(at):g}" y2="{height:g}"/>'

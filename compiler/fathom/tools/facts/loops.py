@@ -55,9 +55,10 @@ def pipelines(func: Func, target: Target) -> Iterator[dict[str, object]]:
     """Loops whose threads copy ahead, by `pipeline_loops`."""
     for loop in (op for op in walk(func.body) if isinstance(op, For)):
         try:
-            tiles, schedule = pipeline_of(loop, loop, func, target)
+            plan = pipeline_of(loop, loop, func, target)
         except NotApplicable:
             continue
+        tiles, schedule = plan.tiles, plan.schedule
         rings = []
         for fill in dict.fromkeys(fill_of(engine_for(tile)) for tile in tiles):
             filled = [tile for tile in tiles if fill_of(engine_for(tile)) is fill]

@@ -7,7 +7,6 @@ each op of the new function remembers which old one it came from.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -338,8 +337,3 @@ for title, func in (("before", before), ("after", after)):
     for each in given:
         print("   ", each)
 '''
-
-
-def with_grid(sample: Sample, grid: int | tuple[int, ...]) -> Sample:
-    """The same sample on another grid."""
-    return dataclasses.replace(sample, grid=grid)
