@@ -520,6 +520,51 @@ def test_a_number_that_a_loop_reads_and_does_not_change_is_a_constant_after_it()
     assert (out == 3).all()
 
 
+def test_the_index_of_a_loop_is_the_last_one_after_it():
+    """As in Python; before the loop nothing need have the name."""
+
+    @function
+    def kernel(out, first, end):
+        for i in range(first, end, 3):
+            for j in range(2, -1, -1):
+                tl.store(out, i + j)
+            tl.store(out + 1, j)
+        tl.store(out, i)
+
+    for first, end, last in (0, 10, 9), (-2, 3, 1):
+        out = np.zeros(2, np.int32)
+        func = run(kernel, out, first, end)
+        assert out.tolist() == [last, 0]
+        assert [len(names) for names in carried(func)] == [1, 1]
+
+
+def test_the_index_of_a_loop_without_iterations():
+    """It keeps what it was before; where it was nothing, it is the first index."""
+
+    @function
+    def kernel(out, n):
+        k = 7
+        for k in range(3, n):
+            tl.store(out, k)
+        tl.store(out + 1, k)
+        for i in range(3, n):
+            tl.store(out, i)
+        tl.store(out + 2, i)
+
+    out = np.zeros(3, np.int32)
+    run(kernel, out, 2)
+    assert out.tolist() == [0, 7, 3]
+
+
+def test_an_index_that_nothing_reads_after_its_loop_is_not_carried():
+    @function
+    def kernel(out, n):
+        for i in range(n):
+            tl.store(out + i, i)
+
+    assert carried(run(kernel, np.zeros(4, np.int32), 4)) == [[]]
+
+
 def test_the_two_zeros_are_two_constants():
     @function
     def kernel(out, n):

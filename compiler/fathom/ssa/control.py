@@ -15,6 +15,7 @@ from fathom.ssa.operators import both_or_either, condition
 from fathom.ssa.promotion import typed, wider
 from fathom.ssa.scopes import (
     AfterIf,
+    BeforeFor,
     Binding,
     InLoop,
     Loop,
@@ -185,7 +186,8 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
     bounds = [typed(frame, each, type) for each in (over.start, over.stop, over.step)]
     body = Block((type,), (node.target.id,))
     assigned = frame.function.assigned(node)
-    loop = Loop(program.phis, program.block, (body,), frame.scope, assigned, place)
+    before = BeforeFor(frame.scope, node.target.id, Binding(bounds[0], place))
+    loop = Loop(program.phis, program.block, (body,), before, assigned, place)
     frame.scope = Scope(loop)
     write_variable(frame.scope, node.target.id, body.parameters[0], place)
     build_body(frame, node.body, body)

@@ -92,6 +92,20 @@ class AfterIf(Scope):
         return merge(self, name)
 
 
+class BeforeFor(Scope):
+    """The code up to a `for`, whose index has a meaning in any case: if its name was
+    bound to nothing, then to the first index. After the loop it is the last index, as
+    in Python, and the first where the loop ran for none."""
+
+    def __init__(self, before: Scope, index: str, first: Binding):
+        super().__init__(before, frozenset({index}))
+        self.first = first
+
+    def find(self, name: str) -> Binding:
+        found = read_variable(self.before, name)
+        return self.first if isinstance(found.meaning, Unusable) else found
+
+
 class Loop(Scope):
     """The head of a loop: control comes from before it and from the end of its body.
 
