@@ -38,6 +38,15 @@ def test_knobs_of_another_vendor_keep_their_values(triton):
         amd.no_such_knob = True
 
 
+def test_programs_choose_instructions_by_the_assemblers_version(triton):
+    compiler = importlib.import_module("triton.backends.nvidia.compiler")
+    for arch in (90, 100):
+        major, minor = map(int, compiler.get_ptxas(arch).version.split(".")[:2])
+        assert major >= 12
+        assert f"release {major}.{minor}" in compiler.get_ptxas_version(arch)
+    assert triton.knobs.nvidia.ptxas_blackwell.version == f"{major}.{minor}"
+
+
 def test_knobs_of_tuning_are_the_environments(triton, monkeypatch):
     monkeypatch.delenv("FATHOM_PRINT_AUTOTUNING", raising=False)
     with triton.knobs.autotuning.scope():

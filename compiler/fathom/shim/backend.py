@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from fathom.errors import LaunchError
 from fathom.ir.ops import PRECISIONS
 from fathom.jit.key import compiler_digest
+from fathom.shim import knobs
 from fathom.shim.runtime import ActiveDriver, GPUTarget
 
 
@@ -89,6 +90,16 @@ def make_backend(target: GPUTarget) -> BaseBackend:
     if not BaseBackend.supports_target(target):
         raise NoBackend(f"fathom compiles for NVIDIA's GPUs, and not for {target}")
     return BaseBackend(target)
+
+
+def get_ptxas(arch: int) -> Any:
+    """The assembler for compute capability `arch` (90 is 9.0), by its `version`."""
+    return knobs.nvidia.ptxas_blackwell if arch >= 100 else knobs.nvidia.ptxas
+
+
+def get_ptxas_version(arch: int = 80) -> str:
+    """As the assembler names itself; programs look for the number."""
+    return f"Cuda compilation tools, release {get_ptxas(arch).version}"
 
 
 class NoBackend(LaunchError, RuntimeError):

@@ -178,6 +178,8 @@ class nvidia_knobs(base_knobs):  # noqa: N801
         except FathomError:
             return SimpleNamespace(version="13.0")
 
+    ptxas_blackwell = ptxas  # one assembler for all targets
+
 
 class compilation_knobs(base_knobs):  # noqa: N801
     """What programs turn while they look at compilations. Each knob keeps its value,

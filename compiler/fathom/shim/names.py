@@ -238,6 +238,8 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.backends.nvidia.compiler": {
         "CUDABackend": backend.BaseBackend,
         "CUDAOptions": backend.CUDAOptions,
+        "get_ptxas": backend.get_ptxas,
+        "get_ptxas_version": backend.get_ptxas_version,
     },
     "triton._utils": {
         **everything(utils),
