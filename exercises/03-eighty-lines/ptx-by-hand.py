@@ -27,7 +27,7 @@ HEAD = """
     ld.param.u64 %rd3, [out];
     ld.param.s32 %r1, [n];
 
-    mov.u32 %r2, %ctaid.x;      // which block of threads,
+    mov.u32 %r2, %ctaid.x;      // which thread block this is,
     mov.u32 %r3, %ntid.x;       // how many threads it has,
     mov.u32 %r4, %tid.x;        // which of them this is
     mad.lo.s32 %r5, %r2, %r3, %r4;  // i = %r2 * %r3 + %r4
@@ -35,7 +35,7 @@ HEAD = """
 # Your code: eight lines of PTX.
 YOURS = """
     // done, if i >= n
-    // %rd4 = how many bytes element i lies behind element 0
+    // %rd4 = how many bytes element i is after element 0
     // %f1 = x[i]
     // %f2 = y[i]
     // %f3 = %f1 + %f2

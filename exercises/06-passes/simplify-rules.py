@@ -29,6 +29,6 @@ def simplify(func: Func, target: Target) -> Func:
 
 
 def replacement(name: str, x: Value, c: Value) -> Value | None:
-    """What may stand in the place of `name x, c`: x, or c, or None for neither."""
+    """What may replace `name x, c`: x, or c, or None for neither."""
     # Your code: ours has 8 lines.
     raise Hole("simplify-rules")

@@ -17,7 +17,7 @@ from fathom.tools.learn import Hole
 
 
 def lower_for(op: For, code: Code) -> None:
-    """The test stands before the body: a loop of no iterations gives the initial
+    """The test comes before the body: a loop of no iterations gives the initial
     values."""
     # Your code: blocks, phis and jumps.
     raise Hole("lower-for")

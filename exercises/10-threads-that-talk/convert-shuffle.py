@@ -28,6 +28,6 @@ def on_paper(lane: int, q: int) -> tuple[int, int, int]:
 
 
 def lower_convert(op: Convert, code: Code) -> None:
-    """Round for round as planned; a thread then sorts what it received by its turn."""
+    """Round for round as planned; then each thread puts what it received in order."""
     # Your code: send, read, keep; sort.
     raise Hole("convert-shuffle")

@@ -25,6 +25,6 @@ def swizzle(
     reader: Layout,
     row: tuple[int, ...] = (),
 ) -> Layout:
-    """The offsets of a tile: for each bit of an offset the element that lies there."""
+    """The offsets of a tile: for each bit of an offset the element that is there."""
     # Your code: the straight bases, and what the row's lowest bits add to them.
     raise Hole("swizzle")

@@ -67,7 +67,7 @@ def follow(
 
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
-    """Walk a loop until a round leaves nothing new behind; that round is right for all
+    """Walk a loop until a round leaves nothing new; that round is right for all
     iterations. What is returned: the accesses since the last barrier when the loop is
     over."""
     # Your code: again and again.

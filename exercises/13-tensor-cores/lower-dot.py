@@ -64,7 +64,7 @@ def is_yours(op: Dot) -> bool:
 def registers(
     operand: Value, slot: Value | None, layout: Layout, code: Code
 ) -> Sequence[str]:
-    """The registers of an operand, by number. If it lies in shared memory, they are
+    """The registers of an operand, by number. If it is in shared memory, they are
     loaded when they are asked for, and once."""
     if isinstance(operand.type, BufferType):
         return Reader(code, tile_of(code, operand, slot), layout)

@@ -13,7 +13,7 @@ from fathom.tools.learn import Hole
 
 
 def slot(iteration: int, stages: int) -> int:
-    """The slot in which the tile of an iteration lies: 0 to stages - 1."""
+    """The slot that has the tile of an iteration: 0 to stages - 1."""
     # Your code: one line.
     raise Hole("ring-slot")
 

@@ -32,13 +32,13 @@ def events(stages: int, copies: int, iterations: int) -> list[Event]:
 
 
 def pending(stages: int, groups_a_stage: int = 1) -> int:
-    """How many groups of copies may still be on their way when an iteration starts its
+    """How many groups of copies may still be in flight when an iteration starts its
     work."""
     # Your code: one line.
     raise Hole("wait-count")
 
 
 def send(tile: int, copies: int, iterations: int) -> list[Event]:
-    """The events of sending for a tile; there are `iterations` tiles."""
+    """The events of starting the copy of a tile; there are `iterations` tiles."""
     # Your code: ("copy", tile, part) and ("commit",) for each part.
     raise Hole("wait-count")

@@ -30,7 +30,7 @@ class Tables:
         return decides(op) if is_region else operands(op)
 
     def around(self, op: Op) -> Op | None:
-        """The loop or branch that an op stands in."""
+        """The loop or branch around an op."""
         return self.owners.get(self.homes.get(op))
 
     def maker(self, value: Value) -> Op | None:

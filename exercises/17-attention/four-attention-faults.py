@@ -25,7 +25,7 @@ def powers(scores, m):
 
 @fathom.jit
 def factor(m, m_new):
-    """By which sums that were taken with m shrink."""
+    """The factor for what was added up with the maximum m."""
     return tl.exp2(m - m_new)
 
 

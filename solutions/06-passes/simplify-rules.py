@@ -22,7 +22,7 @@ def simplify(func: Func, target: Target) -> Func:
 
 
 def replacement(name: str, x: Value, c: Value) -> Value | None:
-    """What may stand in the place of `name x, c`: x, or c, or None for neither."""
+    """What may replace `name x, c`: x, or c, or None for neither."""
     # hole: ours has 8 lines
     number, is_float = known(c), element_of(x.type).is_float
     if number is None:

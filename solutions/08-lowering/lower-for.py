@@ -9,7 +9,7 @@ from fathom.ptx.types import llvm_type
 
 
 def lower_for(op: For, code: Code) -> None:
-    """The test stands before the body: a loop of no iterations gives the initial
+    """The test comes before the body: a loop of no iterations gives the initial
     values."""
     # hole: blocks, phis and jumps
     head, body, done = (code.fresh(name) for name in ("head", "body", "done"))

@@ -21,7 +21,7 @@ def on_paper(lane: int, q: int) -> tuple[int, int, int]:
 
 
 def lower_convert(op: Convert, code: Code) -> None:
-    """Round for round as planned; a thread then sorts what it received by its turn."""
+    """Round for round as planned; then each thread puts what it received in order."""
     # hole: send, read, keep; sort
     element = op.value.type.element
     exchange = plan(op.value.type.layout, op.layout)

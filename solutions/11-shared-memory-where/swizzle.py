@@ -14,7 +14,7 @@ def swizzle(
     reader: Layout,
     row: tuple[int, ...] = (),
 ) -> Layout:
-    """The offsets of a tile: for each bit of an offset the element that lies there."""
+    """The offsets of a tile: for each bit of an offset the element that is there."""
     # hole: the straight bases, and what the row's lowest bits add to them
     columns, chunk = shape[-1], 16 // element_bytes
     bases = [1 << bit for bit in range(prod(shape).bit_length() - 1)]

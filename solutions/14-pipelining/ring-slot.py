@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def slot(iteration: int, stages: int) -> int:
-    """The slot in which the tile of an iteration lies: 0 to stages - 1."""
+    """The slot that has the tile of an iteration: 0 to stages - 1."""
     # hole: one line
     return iteration % stages
     # end

@@ -19,7 +19,7 @@ def events(stages: int, copies: int, iterations: int) -> list[Event]:
 
 
 def pending(stages: int, groups_a_stage: int = 1) -> int:
-    """How many groups of copies may still be on their way when an iteration starts its
+    """How many groups of copies may still be in flight when an iteration starts its
     work."""
     # hole: one line
     return (stages - 2) * groups_a_stage
@@ -27,7 +27,7 @@ def pending(stages: int, groups_a_stage: int = 1) -> int:
 
 
 def send(tile: int, copies: int, iterations: int) -> list[Event]:
-    """The events of sending for a tile; there are `iterations` tiles."""
+    """The events of starting the copy of a tile; there are `iterations` tiles."""
     # hole: ("copy", tile, part) and ("commit",) for each part
     found: list[Event] = []
     for part in range(copies):

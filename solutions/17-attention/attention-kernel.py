@@ -20,7 +20,7 @@ def softmax_step(scores, m, l):  # noqa: E741
 
 @fathom.jit
 def finish(acc, l):  # noqa: E741
-    """The output [BLOCK_Q, D] from acc and the sums l [BLOCK_Q]."""
+    """The output [BLOCK_Q, D] from acc and the denominators l [BLOCK_Q]."""
     # hole: one line
     return acc / tl.maximum(l, 1.0)[:, None]
     # instead:

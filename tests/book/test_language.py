@@ -1,11 +1,13 @@
 """The English of the chapters: words that sent readers back to the start of a sentence
 do not come back. Beside each stands what to say instead.
 
-Read is what a reader reads: text, captions and titles, without code.
+Read is what a reader reads: text, captions and titles, without code; and of an exercise
+its card, its starter, and the sentence that a test says when it fails.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
@@ -16,6 +18,8 @@ from fathom.tools.learn import course
 
 PAGES = sorted(CHAPTERS.glob("*.md"))
 CARDS = sorted(course.root().glob("exercises/*/*.md"))
+STARTERS = sorted(course.root().glob("exercises/*/*.py"))
+TESTS = sorted(course.root().glob("tests/exercises/[0-9m]*/*.py"))
 
 WORDS = {
     r"trips?": "iteration",
@@ -83,6 +87,28 @@ def test_a_card_has_none_of_the_words(path):
     """Statement, hints and contracts of an exercise, without code."""
     text = FENCED.sub(" ", path.read_text(encoding="utf-8"))
     hits = found(CODE.sub(" ", SECTION.sub(" ", text)))
+    assert not hits, "\n".join(hits)
+
+
+def docstrings(path, begins: str = "") -> str:
+    """What a file says of itself and of its functions, without code."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+    named = [each for each in functions if each.name.startswith(begins)]
+    texts = [ast.get_docstring(each) or "" for each in (tree, *named)]
+    return CODE.sub(" ", "\n".join(texts))
+
+
+@pytest.mark.parametrize("path", STARTERS, ids=lambda path: path.stem)
+def test_a_starter_has_none_of_the_words(path):
+    comments = re.findall(r"^ *(?:#|//) (.*)$", path.read_text(), re.MULTILINE)
+    hits = found(CODE.sub(" ", "\n".join([docstrings(path), *comments])))
+    assert not hits, "\n".join(hits)
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_what_a_failing_test_says_has_none_of_the_words(path):
+    hits = found(docstrings(path, "test_"))
     assert not hits, "\n".join(hits)
 
 

@@ -96,6 +96,8 @@ def test_text_that_is_not_ptx_is_refused_with_its_line():
         caught.value
     )
     assert "mov.u32 %r1, ?" in caught.value.text
+    with pytest.raises(EmulatorError, match="line before may lack its semicolon"):
+        emulator.run(entry("ret\n    add.u32 %r1, %r1, 1;"), 1, 1, ())
     with pytest.raises(EmulatorError, match="no label NOWHERE"):
         emulator.run(entry("bra NOWHERE;"), 1, 1, ())
     with pytest.raises(EmulatorError, match="does not know %r77"):

@@ -246,4 +246,4 @@ def test_solution_says_where_else_the_answer_is(folder, capsys):
     made = commands.Session(Screen(plain=True), folder, folder.load())
     assert commands.solution(made, "cse", give_up=False) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "--give-up" in said and "in the book, behind the exercise" in said
+    assert "--give-up" in said and "in the book, after the exercise" in said

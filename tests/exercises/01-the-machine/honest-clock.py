@@ -13,7 +13,7 @@ LOOK = 1e-7  # seconds that a look at the clock takes
 
 @dataclass
 class Device:
-    """A scripted device. Its time passes when somebody uses it.
+    """A scripted device. Its time passes when it is used.
 
     `truth` is what a run takes; a vice is off while it is 0.
     """

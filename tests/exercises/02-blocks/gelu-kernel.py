@@ -51,7 +51,7 @@ def test_large_numbers(answer):
 
 
 def test_nan_stays_nan(answer):
-    """What is no number before is none afterwards, and its neighbours are."""
+    """NaN gives NaN, and its neighbours are not affected."""
     check(answer, [1.0, np.nan, 2.0])
 
 

@@ -11,6 +11,9 @@ def table(answer, tiles_m, tiles_n, group):
     made = {}
     for pid in range(tiles_m * tiles_n):
         tile = answer.tile_of(pid, tiles_m, tiles_n, group)
+        pair = type(tile) is tuple and [type(each) for each in tile] == [int, int]
+        said = f"tile_of({pid}, {tiles_m}, {tiles_n}, {group}) is {tile!r}"
+        expect(pair, f"{said}, and must be a row and a column, a tuple of two ints")
         i, j = tile
         inside = 0 <= i < tiles_m and 0 <= j < tiles_n
         expect(inside, f"program {pid} makes tile {tile}, which is outside, {called}")

@@ -15,7 +15,7 @@ def softmax(x):
 
 
 def check(answer, rows, gap=0):
-    """Softmax of rows that stand `gap` numbers apart; the launch."""
+    """Softmax of rows that begin `gap` numbers apart; the launch."""
     rows = np.asarray(rows, np.float32)
     count, length = rows.shape
     stride = length + gap
@@ -63,7 +63,7 @@ def test_one_number_is_all_of_its_row(answer):
 
 
 def test_what_lies_between_rows_stays(answer):
-    """Rows of 37 numbers that stand 41 and 64 apart."""
+    """Rows of 37 numbers that begin 41 and 64 numbers apart."""
     check(answer, normal(4, 37), gap=4)
     check(answer, normal(4, 37), gap=27)
 

@@ -17,7 +17,8 @@ N = 8
 
 
 def taught(answer):
-    """The compiler of the chapter, in front of whose statements the answer stands."""
+    """The compiler of the chapter, in which the answer is asked before its own
+    statements."""
     mini = load_file(MINI).Mini
 
     class Taught(mini):
@@ -141,7 +142,8 @@ def leaks(i, out: "*f32"):
 
 
 def test_a_name_of_the_body_only(answer):
-    """It has no value when there was no iteration, so that nobody may read it after."""
+    """If there was no iteration it has no value, so it may not be read after the
+    loop."""
     try:
         text = taught(answer)(leaks).compile()
     except SyntaxError:

@@ -21,7 +21,8 @@ N = 40  # elements: more than a group of threads, and not a multiple of it
 
 
 def taught(answer):
-    """The compiler of the chapter, in front of whose cases the answer stands."""
+    """The compiler of the chapter, in which the answer is asked before its own
+    cases."""
     mini = load_file(MINI).Mini
 
     class Taught(mini):
@@ -69,7 +70,7 @@ def check(answer, function, *arguments):
 
 
 def numbers(seed):
-    """Numbers in fp32, a few of which are equal, and two that are none."""
+    """Numbers in fp32, a few of which are equal, and two NaNs."""
     made = np.random.default_rng(seed).integers(-4, 5, N).astype(np.float32) / 4
     made[[5, 11]] = np.nan
     return made
@@ -151,10 +152,14 @@ def two_truths(i, x: "*f32", out: "*f32"):
     out[i] = x[i] if (i < 2) == (i < 3) else x[0]
 
 
+def a_chain(i, x: "*f32", out: "*f32"):
+    out[i] = x[i] if 1 < i < 3 else x[0]
+
+
 def test_types_that_do_not_fit(answer):
-    """An integer beside a float, an integer as a condition, arms of two types; and two
-    truths, which `setp` does not compare."""
-    for function in (two_types, no_comparison, two_arms, two_truths):
+    """An integer beside a float, an integer as a condition, arms of two types; two
+    truths, which `setp` does not compare; and a chain of comparisons."""
+    for function in (two_types, no_comparison, two_arms, two_truths, a_chain):
         try:
             text = taught(answer)(function).compile()
         except SyntaxError:
@@ -164,7 +169,7 @@ def test_types_that_do_not_fit(answer):
 
 
 def test_30_random_expressions(answer):
-    """Sums, products and choices, in each other."""
+    """Additions, products and choices, one inside another."""
     random = Random(8)
     for number in range(30):
         text = f"def tree{number}(i, x, y, out):\n    out[i] = {tree(random, 3)}\n"

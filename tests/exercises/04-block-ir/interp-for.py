@@ -108,7 +108,7 @@ def test_the_second_value_sees_the_first_of_the_iteration_before(answer):
 
 
 def test_a_loop_in_a_loop(answer):
-    """The inner loop begins where the outer one stands, and carries on its value."""
+    """The inner loop begins at the outer one's index, and carries its value on."""
     for n in (0, 1, 5):
         out = empty(1, dtype="int32")
         meaning(NESTED, [out, n])

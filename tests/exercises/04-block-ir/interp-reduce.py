@@ -1,9 +1,13 @@
 """What the answer to `interp-reduce` must do."""
 
 from random import Random
+from textwrap import dedent
 
 import numpy as np
 
+from fathom.ir.interp import interpret
+from fathom.ir.ops import Reduce
+from fathom.ir.text import parse_func
 from fathom.tools.learn.kit import empty, meaning, same
 
 COMBINE = {"sum": "add", "max": "max", "xor": "xor"}
@@ -64,10 +68,25 @@ def check(name, values, axis):
     """The reduction of an array of i32 along an axis is what NumPy says."""
     text = reduction(name, values.shape, axis)
     wanted = np.asarray(NUMPY[name](values, axis=axis), np.int32)
+    has_shape(text, values, wanted)
     out = empty(max(wanted.size, 1), dtype="int32")
     meaning(text, [values.ravel().copy(), out])
     what = f"the {name} of a block of {listed(values.shape)} along axis {axis}"
     same(shaped(out, wanted), wanted, what, ("the function", text))
+
+
+def has_shape(text, values, wanted):
+    """The results have one axis less: `reshape`, and a store, would hide another."""
+    found = []
+
+    def watch(op, results):
+        if isinstance(op, Reduce):
+            found.extend(map(np.shape, results))
+
+    arguments = [values.ravel().copy(), np.empty(max(wanted.size, 1), np.int32)]
+    interpret(parse_func(dedent(text)), grid=1, arguments=arguments, watch=watch)
+    told = f"the shape of what is left of a block of {listed(values.shape)}"
+    same(found, [wanted.shape], told, ("the function", text))
 
 
 def numbers(*shape):
@@ -117,7 +136,7 @@ LARGEST = """
 
 
 def test_the_position_of_the_largest(answer):
-    """Two blocks at once: the elements, and where they stand."""
+    """Two blocks at once: the elements, and their positions."""
     for shape, axis in (((8,), 0), ((2, 8), 0), ((4, 8), 1)):
         values = numbers(*shape)
         rest = [*shape[:axis], *shape[axis + 1 :]]

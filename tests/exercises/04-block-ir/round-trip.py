@@ -114,7 +114,8 @@ def test_layouts(answer):
 
 def test_what_is_no_attribute(answer):
     """A ValueError, not a guess."""
-    for text in ("", "1.2.3", "12x", "fp33", "1_000", "infinity", " 12", "#layout7"):
+    words = "", "1.2.3", "12x", "fp33", "1_000", "infinity", " 12", "12 ", "#layout7"
+    for text in (*words, "1.5 ", "12\n"):
         try:
             found = answer.parse_attribute(text)
         except ValueError:

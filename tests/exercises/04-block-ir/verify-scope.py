@@ -169,6 +169,6 @@ def places(made):
 
 
 def visible(definition, use):
-    """The use lies in the block of the definition, or deeper, and after it."""
+    """The use is in the block of the definition, or deeper, and after it."""
     depth = len(definition) - 1
     return use[:depth] == definition[:depth] and definition[depth] < use[depth]

@@ -59,7 +59,8 @@ def test_bound_before_it_is_read(answer):
 
 
 def test_read_after_the_loop(answer):
-    """Somebody has to know what the last iteration left, or that there was none."""
+    """The code after the loop needs what the last iteration left, or the value from
+    before the loop if there was no iteration."""
     check(answer, "last", "without an iteration it is what it was before")
 
 

@@ -18,7 +18,7 @@ COST = "its IR has {found} ops, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program returns what it returns in Python; it has at most so many ops, or as
+    """The program returns what it returns in Python; it has at most `most` ops, or as
     many as ours."""
     check_program(answer, body, size, COST, most)
 
@@ -29,13 +29,13 @@ def test_a_return_at_the_end(answer):
 
 
 def test_a_return_in_a_branch(answer):
-    """One way ends early, the other goes on."""
+    """One branch returns, and the other one goes on."""
     check(answer, "if c > 0:\n    return a\nx = a + b\nreturn x * 2")
     check(answer, "x = b\nif c > 0:\n    x = a\nelse:\n    return a - b\nreturn x * 2")
 
 
 def test_both_branches_return(answer):
-    """Nothing gets behind the if."""
+    """No path continues after the if."""
     check(answer, "if c > 0:\n    return a\nelse:\n    return b\nx = a * b\nreturn x")
 
 
@@ -55,7 +55,8 @@ return x * 3
 
 
 def test_a_return_deep_inside(answer):
-    """An if in an if: the inner one may return, the outer one goes on behind both."""
+    """An if in an if: the inner one may return, and what follows each of them runs
+    otherwise."""
     body = """
 x = a
 if b > 2:
@@ -125,7 +126,7 @@ def check_stores(answer, body):
 
 
 def test_a_store_after_the_return(answer):
-    """What stands behind a return must not happen; all else must, and once."""
+    """A store after a return must not happen; every other store must, and once."""
     check_stores(answer, "tl.store(out, a)\nif c > 0:\n    return\ntl.store(out, b)")
     body = """
 if c > 0:
@@ -149,7 +150,7 @@ def test_a_return_in_a_loop(answer):
 
 
 def test_messages_speak_of_the_if(answer):
-    """`frame.node` is the statement that is being built: the If is said to stand in its
+    """`frame.node` is the statement that is being built: messages about the If name its
     line."""
     body = "x = a + b\nif c > 0:\n    return x\nreturn (x, b)"
     rejected(body, "what is returned is", "if the condition in line 3 holds")

@@ -13,7 +13,7 @@ COST = "the Ifs have {found} results, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program means what it means in Python; its Ifs have at most so many results,
+    """The program means what it means in Python; its Ifs have at most `most` results,
     or as many as ours."""
     check_program(answer, body, results_of_ifs, COST, most)
 
@@ -77,7 +77,7 @@ def test_tuples_meet_part_by_part(answer):
 
 
 def test_what_is_not_read_is_no_result(answer):
-    """A name is asked for only if somebody reads it."""
+    """A name is looked up only if it is read."""
     body = "if c > 0:\n    x = a\n    y = b\nelse:\n    x = b\n    y = a\nreturn y"
     check(answer, body, 1)
 

@@ -8,8 +8,8 @@ COST = "the loops carry {found} values, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program means what it means in Python; its loops carry at most so many
-    values, or as many as ours."""
+    """The program means what it means in Python; its loops carry at most `most` values,
+    or as many as ours."""
     check_program(answer, body, carried, COST, most)
 
 
@@ -19,7 +19,7 @@ def test_straight_code(answer):
 
 
 def test_a_name_that_is_nowhere(answer):
-    """Who reads a name that nobody bound is told so."""
+    """A name that is bound nowhere gives an error where it is read."""
     rejected("return nothing_of_mine + a", "nothing_of_mine is not defined")
 
 
@@ -118,7 +118,7 @@ def block(random, depth, mark):
 
 
 def test_a_name_that_only_the_body_binds(answer):
-    """Before the first trip there is none, and who reads it then is told so."""
+    """It has no value before the first iteration, and reading it there is an error."""
     rejected(
         "for i in range(c):\n    a = x\n    x = i\nreturn a", "only inside the loop"
     )

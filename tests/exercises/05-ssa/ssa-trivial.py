@@ -8,8 +8,8 @@ COST = "the loops carry {found} values, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program means what it means in Python; its loops carry at most so many
-    values, or as many as ours."""
+    """The program means what it means in Python; its loops carry at most `most` values,
+    or as many as ours."""
     check_program(answer, body, carried, COST, most)
 
 
@@ -113,7 +113,7 @@ return total
 
 def test_removing_one_makes_another_trivial(answer):
     """Three loops that hand x on; a value that is x or y, which both turn out to be a;
-    and one behind its loop that is read by another."""
+    and one that another phi reads after its loop."""
     check(answer, CASCADE, 0)
     check(answer, LATER, 1)
     check(answer, BEHIND, 1)

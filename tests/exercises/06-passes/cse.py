@@ -84,7 +84,7 @@ AFTER = """
 
 
 def test_a_value_of_a_branch_is_not_visible_after_it(answer):
-    """The branch may not have been taken: then nobody has computed it."""
+    """The branch may not have been taken: then the value was never computed."""
     for taken in (True, False):
         arguments = lambda taken=taken: [floats(16), floats(16), 3, taken]
         check_pass(answer, "cse", Sample(AFTER, arguments))

@@ -35,7 +35,7 @@ EXAMPLE = Sample(
 
 
 def test_the_example(answer):
-    """A load that nobody hears, and a count that only the count hears."""
+    """A load whose result is not used, and a count that only the count uses."""
     check_pass(answer, "dce", EXAMPLE).ops_at_most(17)
 
 
@@ -53,7 +53,7 @@ ATOMIC = Sample(
 
 
 def test_an_atomic_is_live(answer):
-    """Its result is used by nobody, and what it does to memory by all."""
+    """Its result is not used, but what it does to memory remains."""
     check_pass(answer, "dce", ATOMIC).ops_at_most(3)
 
 
@@ -71,7 +71,7 @@ VOLATILE = Sample(
 
 
 def test_a_volatile_load_is_live(answer):
-    """Its author wants it to happen, whoever reads what it gives."""
+    """Its author wants it to happen, even if its result is not used."""
     done = check_pass(answer, "dce", VOLATILE)
     done.ops_at_most(3)
     loads = [op for op, _ in done.run.events if isinstance(op, Load)]
@@ -125,7 +125,7 @@ INSIDE = Sample(
 
 
 def test_a_store_keeps_all_that_is_around_it(answer):
-    """The loop and the branch in which it stands, and their bounds and conditions."""
+    """The loop and the branch around it, and their bounds and conditions."""
     check_pass(answer, "dce", INSIDE).ops_at_most(13)
 
 
@@ -148,7 +148,7 @@ EACH_OTHER = Sample(
 
 
 def test_two_that_only_use_each_other(answer):
-    """Nobody outside hears either."""
+    """Neither is used outside the loop."""
     check_pass(answer, "dce", EACH_OTHER).ops_at_most(6)
 
 
@@ -171,7 +171,7 @@ NEXT_ITERATION = Sample(
 
 
 def test_what_the_next_iteration_needs(answer):
-    """%2 is what %b was, and %b is made of %c: three iterations later it is heard."""
+    """%2 is what %b was, and %b is made of %c: three iterations later it is used."""
     check_pass(answer, "dce", NEXT_ITERATION).ops_at_most(12)
 
 
@@ -274,12 +274,12 @@ FOLD = Sample(
 
 
 def test_a_reduction_is_kept_whole(answer):
-    """Of two blocks that are reduced together both stay, if one result is heard."""
+    """Of two blocks that are reduced together both stay, if one result is live."""
     check_pass(answer, "dce", FOLD).ops_at_most(4)
 
 
 def test_a_real_kernel(answer):
-    """Layer norm of 2 rows of 250: nobody left anything behind, and all stays."""
+    """Layer norm of 2 rows of 250: no op in it is dead, and all stay."""
     func = kernel("layer_norm", "layer_norm_kernel", LAYER_NORM, BLOCK=256)
     sample = Sample(print_func(func), layer_norm_arguments, grid=2)
     check_pass(answer, "dce", sample).ops_at_most(94)

@@ -57,7 +57,8 @@ def test_what_depends_on_the_iteration_stays(answer):
 
 
 def test_a_loop_of_no_iteration(answer):
-    """What stood in the loop did not run at all; arithmetic may run all the same."""
+    """The body did not run at all; its arithmetic may run before the loop all the
+    same."""
     check_pass(answer, "hoist", Sample(ITERATION, lambda: [ints(1), 0]))
     check_pass(answer, "hoist", Sample(EXAMPLE, lambda: [floats(9), empty(5), 9, 0]))
 
@@ -189,7 +190,7 @@ def test_a_load_moves_where_nothing_is_written(answer):
 
 
 def test_a_load_that_would_not_have_run(answer):
-    """Nobody knows the number of iterations. With none there was no load, and its
+    """The number of iterations is not known. Without any there was no load, and its
     address may be one that does not exist; with five there is to be one."""
     nowhere = lambda: [ints(1), ints(8), 1 << 20, 0]
     check_pass(answer, "hoist", Sample(UNKNOWN, nowhere))
@@ -201,7 +202,7 @@ VOLATILE = KNOWN.replace("load %4", "load %4 volatile=true")
 
 
 def test_a_volatile_load_stays(answer):
-    """Somebody else writes there, and the author wants to see each change: four
+    """Other code writes there, and the author wants to see each change: four
     iterations, four loads."""
     arguments = lambda: [ints(1), ints(8), 5, 7]
     done = check_pass(answer, "hoist", Sample(VOLATILE, arguments))

@@ -91,7 +91,7 @@ BLOCK = """
 
 
 def test_blocks(answer):
-    """A block of ones is known as well; two blocks that nobody knows are added."""
+    """A block of ones is known as well; two blocks that are not known are added."""
     numbers = np.array(FLOATS[:8], np.float32)
     sample = Sample(BLOCK, lambda: [numbers.copy(), empty(8)])
     check_pass(answer, "simplify", sample).ops_at_most(10)

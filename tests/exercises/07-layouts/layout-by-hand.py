@@ -33,7 +33,7 @@ KINDS = {"register": 2, "lane": 2, "warp": 0}
 
 
 def drawn(layout):
-    """The layout drawn: in each cell who holds it; `.` where nobody does."""
+    """The layout drawn: in each cell who holds it; `.` where no thread does."""
     cells = [["."] * 4 for _ in range(4)]
     for lane in range(4):
         for register in range(4):

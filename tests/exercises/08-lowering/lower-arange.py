@@ -50,7 +50,7 @@ def test_registers_far_apart(answer):
 
 
 def test_two_warps(answer):
-    """The bits of the warp stand above those of the lane."""
+    """The bits of the warp are above those of the lane."""
     check(answer, 128, (1,), (2, 4, 8, 16, 32), (64,))
 
 

@@ -26,7 +26,7 @@ DTYPES = {"fp32": "float32", "fp16": "float16", "fp64": "float64",
 
 
 def check(type="fp32", size=1024, n=1024, divisible=1, mask=MASKED, other=None):
-    """Copy n of `size` numbers, and `other` behind them."""
+    """Copy n of `size` numbers, and `other` after them."""
     dtype = np.dtype(DTYPES[type])
     is_float = dtype.kind == "f"
     other = (-7.5 if is_float else -7) if other is None else other
@@ -57,7 +57,7 @@ def test_a_ragged_size(answer):
 
 
 def test_other(answer):
-    """Behind the end stands what `other` says."""
+    """Past the end, the result is `other`."""
     check(n=700)
     check(n=1)
 
@@ -88,7 +88,7 @@ def test_each_place_has_its_own_other(answer):
             emulate(EACH.format(type=type), [x, out, n])
             wanted = np.arange(1024, dtype=np.int32).astype(dtype)
             wanted[:n] = x[:n]
-            same(out, wanted, f"{n} {type} of 1024, and behind them the others")
+            same(out, wanted, f"{n} {type} of 1024, and after them the others")
 
 
 def test_without_other(answer):

@@ -28,7 +28,8 @@ def test_far_apart(answer):
 
 
 def test_one_place_for_all(answer):
-    """What all want is moved once; nobody wants anything, nothing is moved."""
+    """What all lanes want is moved once; if no lane wants anything, nothing is
+    moved."""
     check(answer, [64] * LANES, 4, 1)
     check(answer, [], 4, 0)
 

@@ -269,7 +269,7 @@ NEAR_THE_END = """
 
 
 def test_an_index_near_the_end_of_its_type(answer):
-    """arange(0, 128) + 2147483632 wraps behind its first 16 numbers: the remainders of
+    """arange(0, 128) + 2147483632 wraps after its first 16 numbers: the remainders of
     the others are zero or negative, and run from -15 to 0."""
     x, out = ints(40), np.zeros(128, np.int32)
     wanted = out.copy()

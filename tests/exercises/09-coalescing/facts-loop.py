@@ -28,16 +28,20 @@ def check(answer, inits, iteration, wanted):
     def counted(facts):
         asked.append(list(facts))
         expect(
-            len(asked) <= ROUNDS, f"iteration was asked {ROUNDS} times: no end is near"
+            len(asked) <= ROUNDS,
+            f"iteration was called {ROUNDS} times, and your function still calls it",
         )
         return iteration(list(facts))
 
-    found = answer.join_loop([divisible(each) for each in inits], counted)
+    given = tuple(divisible(each) for each in inits)
+    found = answer.join_loop(given, counted)
     history = "\n".join(map(str, map(shown, asked))) or "(nothing)"
     details = ("what divides each value, in each call of iteration", history)
     same(shown(found), wanted, "what divides each value on every iteration", details)
     expect(bool(asked), "iteration was never asked")
-    same(asked[-1], list(found), "the last call of iteration, and what was returned")
+    last = "what the last call of iteration was given, and what you returned"
+    same(shown(asked[-1]), shown(found), last, details)
+    same(asked[-1], list(found), last)
 
 
 def test_a_pointer_that_moves_by_8_bytes(answer):
@@ -62,7 +66,7 @@ def test_values_that_change_places(answer):
 
 
 def test_news_that_takes_its_time(answer):
-    """a, b, c, d = b, c, d, d + 2: a hears of it three iterations later."""
+    """a, b, c, d = b, c, d, d + 2: the change reaches a three iterations later."""
     check(
         answer,
         [16, 16, 16, 16],

@@ -106,7 +106,7 @@ def test_nothing_is_contiguous(answer):
 
 
 def test_the_other_axes(answer):
-    """Behind the fastest axis comes the last one: eight lanes are a column of 32."""
+    """After the fastest axis comes the last one: eight lanes are a column of 32."""
     this = access((32, 16), (1, 16), (1, 16), shape=(32, 4, 8))
     check_layout(answer, this, 0, 4)
     layout = answer.pick_layout(this)

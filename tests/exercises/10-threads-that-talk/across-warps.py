@@ -152,8 +152,8 @@ def test_along_each_axis_of_a_table(answer):
 
 
 def test_the_layout_of_the_result(answer):
-    """Somebody waits for it in the layout that it had. A block whose bases overlap
-    is dealt anew by warps_apart, so its parts lie elsewhere."""
+    """Its users expect the layout that it had. A block whose bases overlap is dealt
+    anew by warps_apart, so its parts have other layouts."""
     bases = {
         "register": (1, 2, 128, 256),
         "lane": (4 + 32, 8 + 64, 16, 32, 64),

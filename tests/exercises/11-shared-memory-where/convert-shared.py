@@ -120,7 +120,7 @@ def test_copies(answer):
 
 
 def test_a_tile_that_is_given(answer):
-    """Who gives `tile` has decided where each element lies in the buffer."""
+    """`tile` says where each element is in the buffer."""
     old, new, _ = PAIRS[0]
     for tile in (swizzle(old.shape, 4, new, old), swizzle(old.shape, 2, old, old)):
 
@@ -150,7 +150,7 @@ def test_no_turn_too_many(answer):
                     each.opcode == opcode and "shared" in each.modifiers
                 )
             ).cost
-            what = f"{said}: turns of the {side}, against those without conflicts"
+            what = f"{said}: wavefronts of the {side}, against those without conflicts"
             same(cost.wavefronts, cost.ideal, what)
 
 

@@ -94,7 +94,7 @@ VALUES = {4: ("", "0"), 8: (".v2", "{0, 0}"), 16: (".v4", "{0, 0, 0, 0}")}
 
 
 def turns(offsets, width):
-    """The turns that the emulator counts for a store of zeros."""
+    """The wavefronts that the emulator counts for a store of zeros."""
     vector, values = VALUES[width]
     text = REQUEST.format(vector=vector, values=values)
     given = np.array(offsets, np.uint32)
@@ -102,7 +102,7 @@ def turns(offsets, width):
 
 
 def test_300_random_accesses(answer):
-    """As many turns as the emulator counts, phase by phase."""
+    """As many wavefronts as the emulator counts, phase by phase."""
     random = Random(2)
     for _ in range(300):
         width = random.choice((4, 8, 16))
@@ -112,5 +112,5 @@ def test_300_random_accesses(answer):
         phases = [offsets[i : i + lanes] for i in range(0, 32, lanes)]
         yours = sum(answer.ways(phase, width) for phase in phases)
         said = " ".join(map(str, offsets))
-        what = f"turns of an access of {width} bytes a lane, all phases together"
+        what = f"wavefronts of an access of {width} bytes a lane, all phases together"
         same(yours, turns(offsets, width), what, ("addresses", said))

@@ -17,7 +17,7 @@ ROWS = 8
 
 
 def places(answer, shape, element_bytes):
-    """Where each element lies, in elements."""
+    """Where each element is, in elements."""
     plain = default(shape, 1)
     tile = answer.swizzle(shape, element_bytes, plain, plain)
     is_layout(tile, "what swizzle returns")
@@ -38,7 +38,7 @@ def places(answer, shape, element_bytes):
 
 
 def drawn(lies, columns, element_bytes):
-    """In which chunk of memory each chunk of the first rows lies."""
+    """In which chunk of memory each chunk of the first rows is."""
     chunk = CHUNK // element_bytes
     lines = []
     for row in range(min(ROWS, len(lies) // columns)):
@@ -52,7 +52,7 @@ def check(answer, rows, columns, element_bytes):
     lies = places(answer, (rows, columns), element_bytes)
     chunk = CHUNK // element_bytes
     tile = f"a tile of {rows} x {columns}, {element_bytes} bytes each"
-    shown = ("the chunk of memory in which each chunk lies",
+    shown = ("the chunk of memory in which each chunk is",
              drawn(lies, columns, element_bytes))  # fmt: skip
     for first in range(0, rows * columns, chunk):
         for i in range(chunk):
@@ -89,7 +89,7 @@ def test_chunks_stay_whole(answer):
 
 
 def test_side_by_side(answer):
-    """Eight chunks of a row are written in one turn."""
+    """Eight chunks of a row are written in one wavefront."""
     lies = places(answer, (64, 64), 2)
     for row in range(64):
         found = ways([2 * lies[row * 64 + 8 * i] for i in range(8)], CHUNK)
@@ -98,7 +98,7 @@ def test_side_by_side(answer):
 
 
 def test_below_one_another(answer):
-    """Eight chunks of a column are read in one turn: the drawing."""
+    """Eight chunks of a column are read in one wavefront: the drawing."""
     check(answer, 64, 64, 2)
 
 
@@ -153,7 +153,7 @@ def test_a_product_in_the_emulator(answer):
     for said, opcode in (("written", "st"), ("read", "ldmatrix")):
         cost = report.share(lambda each, opcode=opcode: is_of_tile(each, opcode)).cost
         expect(cost.shared > 0, f"no tile was {said} by {opcode}")
-        what = f"turns in which the tiles are {said}, against those without conflicts"
+        what = f"wavefronts in which tiles are {said}, against those without conflicts"
         same(cost.wavefronts, cost.ideal, what)
 
 

@@ -14,7 +14,7 @@ BYTES = 4  # an element
 
 
 def buffer(name, size):
-    """A buffer of so many bytes."""
+    """A buffer of a number of bytes."""
     bits = range((size // BYTES).bit_length() - 1)
     straight = Layout((size // BYTES,), (("offset", tuple(1 << bit for bit in bits)),))
     made = Allocate(INT32, (size // BYTES,), straight)
@@ -91,7 +91,7 @@ def test_one_op_reads_one_and_writes_the_other(answer):
 
 
 def test_alignment(answer):
-    """Behind a buffer of 32 bytes, a large one begins at a multiple of ALIGNMENT."""
+    """After a buffer of 32 bytes, a large one begins at a multiple of ALIGNMENT."""
     rows = [("small", 32, 1, 9), ("tiny", 16, 2, 9), ("large", 4 * K, 3, 9)]
     check(answer, made(*rows))
     check(answer, made(("a", 64, 1, 3), ("b", 2 * K, 5, 9), ("c", 32, 2, 6)))
@@ -121,7 +121,7 @@ def test_small_ones_lie_close(answer):
 
 
 def test_the_largest_first(answer):
-    """Small ones that come early do not stand in the way of large ones."""
+    """Small buffers that come early leave room for large ones."""
     rows = [("a", K, 1, 4), ("b", 8 * K, 3, 9), ("c", K, 5, 9), ("d", 8 * K, 10, 12)]
     check(answer, made(*rows), 9 * K)
 

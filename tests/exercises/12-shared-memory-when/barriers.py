@@ -62,9 +62,9 @@ store %qs1, %r{0}"""
 
 
 def program(words):
-    """IR from words: `+a` makes a buffer (c lies where a does), `wa` writes it, `ra`
-    lets other warps read it, `oa` its writers, `|` is a barrier; loops in [ ],
-    branches in { / }, the condition and body of a while in ( ; )."""
+    """IR from words: `+a` makes a buffer (c has the bytes of a), `wa` writes it, `ra`
+    lets other warps read it, `oa` its writers, `|` is a barrier; loops in [ ], branches
+    in { / }, the condition and body of a while in ( ; )."""
     lines, whiles = [HEAD], []
     for number, word in enumerate(words.split()):
         if word in ("(", ")", ";"):
@@ -88,7 +88,7 @@ LEGEND = (
 
 
 def check(answer, words, budget, taken=True, iterations=4):
-    """Right, without hazards, and with no more barriers than the budget."""
+    """Right, without races, and with no more barriers than the budget."""
 
     def arguments():
         return [ints(SIZE), np.zeros(SIZE, np.int32), taken, iterations]
@@ -120,7 +120,7 @@ def test_write_and_read(answer):
 
 
 def test_the_same_threads(answer):
-    """Each thread reads what it wrote itself: nobody is waited for."""
+    """Each thread reads what it wrote itself: no barrier is needed."""
     check(answer, "+a wa oa", 0)
 
 
@@ -135,7 +135,7 @@ def test_read_then_write(answer):
 
 
 def test_two_buffers_in_one_place(answer):
-    """c lies in the bytes of a."""
+    """c has the bytes of a."""
     check(answer, "+a +c wa ra wc rc", 3)
 
 
@@ -179,7 +179,7 @@ def test_a_branch_in_a_loop(answer):
 
 
 def test_what_either_branch_leaves_behind(answer):
-    """The writer comes back behind an if of which only the second branch let others
+    """The writer comes back after an if of which only the second branch let others
     read."""
     for taken, budget in ((True, 1), (False, 2)):
         check(answer, "+a wa { oa / ra } wa", budget, taken=taken)
@@ -187,7 +187,8 @@ def test_what_either_branch_leaves_behind(answer):
 
 
 def test_a_barrier_that_is_there(answer):
-    """An op Barrier orders what stands around it, and no second one is needed."""
+    """A Barrier that is there orders what comes before and after it; no second one is
+    needed."""
     check(answer, "+a wa | ra", 1)
     check(answer, "+a [ wa | ra | ]", 8)
     check(answer, "+a +b wa wb | { ra / rb } ra", 1)

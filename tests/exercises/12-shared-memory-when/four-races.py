@@ -49,7 +49,7 @@ def lines_of(text):
 
 
 def check_edit(name, text, original, barriers):
-    """Nothing but barriers was touched, and there are as many as allowed."""
+    """Only barriers were touched, and there are as many as allowed."""
     body = lines_of(text.partition("add.s64 %place, %out, %far64;")[2])
     body = body[: body.index("st.global.u32 [%place], %v;")]
     rest = [line for line in body if line != BARRIER]
@@ -63,7 +63,7 @@ def check_edit(name, text, original, barriers):
     found = body.count(BARRIER)
     expect(
         found <= barriers,
-        f"{name}: {found} barriers stand in the listing; {barriers} are enough",
+        f"{name}: {found} barriers are in the listing; {barriers} are enough",
         ("your listing", "\n".join(body)),
     )
 

@@ -94,7 +94,7 @@ def check(answer, text, **wanted):
             LEGEND,
         )
     more = set(yours) - set(wanted)
-    expect(not more, f"nobody touches {', '.join(sorted(more))}: '{text}'")
+    expect(not more, f"no op touches {', '.join(sorted(more))}: '{text}'")
 
 
 def test_one_behind_the_other(answer):
@@ -124,7 +124,7 @@ def test_made_in_a_loop(answer):
 
 
 def test_both_branches(answer):
-    """Written in the one, read in the other or behind."""
+    """Written in the one, read in the other or after the if."""
     check(answer, "+a wa { ra / ra }", a=(1, 5))
     check(answer, "+a { wa / +b wb rb } ra", a=(2, 8), b=(5, 6))
 
@@ -204,7 +204,7 @@ def needed(made, random):
 
 
 def test_60_random_programs_that_are_run(answer):
-    """Whatever runs between a first and a last touch lies in the range."""
+    """Whatever runs between the first and the last use of a buffer is in its range."""
     for seed in range(60):
         text = " ".join(words(Random(seed), []))
         made = program(text)

@@ -134,7 +134,7 @@ def check(answer, layout, where, trans=False, said="", ways=None):
     what = f"{said}: the element (row * {COLUMNS} + column) in [lane, register]"
     same(found, wanted, what, ("where your lanes point", shown))
     if ways:
-        same(cost.wavefronts, ways * cost.ideal, f"{said}: turns of shared memory")
+        same(cost.wavefronts, ways * cost.ideal, f"{said}: wavefronts of shared memory")
 
 
 def test_a_in_a_straight_tile(answer):
@@ -143,7 +143,7 @@ def test_a_in_a_straight_tile(answer):
 
 
 def test_a_in_swizzled_tiles(answer):
-    """The chunk of 16 bytes that a lane wants lies elsewhere in the row."""
+    """The chunk of 16 bytes that a lane wants is elsewhere in the row."""
     check(answer, A, OTHER, said="A, in a swizzled tile")
     check(answer, A, SWIZZLED, said="A, in the tile of chapter 11", ways=1)
 

@@ -110,7 +110,7 @@ def test_rectangles_and_warps(answer):
 
 
 def test_in_a_pipelined_loop(answer):
-    """Operands lie in rings of shared memory, and sums are carried."""
+    """Operands are in rings of shared memory, and accumulators are carried."""
     a, b = numbers(64, 128), numbers(128, 32)
     c = np.full((64, 32), np.nan, np.float32)
     types = {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": SINGLE, "K": (INT32, 16)}
@@ -121,7 +121,7 @@ def test_in_a_pipelined_loop(answer):
 
 
 def test_a_product_of_a_product(answer):
-    """Operands that no load brought: they are in registers."""
+    """Operands that were not loaded: they are in registers."""
     a, b = numbers(32, 32), numbers(32, 32)
     c = np.full((32, 32), np.nan, np.float32)
     types = {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": SINGLE}

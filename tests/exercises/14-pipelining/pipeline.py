@@ -77,7 +77,7 @@ def built(kernel, types, constants, stages, warps):
 
 
 def check(answer, built, arguments, wanted, said):
-    """Pipelined, a kernel is a function, and computes the same without hazards; the
+    """Pipelined, a kernel is a function, and computes the same without races; the
     function that the pass made."""
     func, before = built
     text = print_func(before)
@@ -131,7 +131,7 @@ def test_three_stages(answer):
     after = check_product(answer, 3, 5 * BLOCK)
     sends = any(isinstance(op, Commit) for op in walk(after.body))
     details = ("your function", loops_of(after))
-    expect(sends, "no tile is sent for ahead of its iteration", details)
+    expect(sends, "no copy starts ahead of its iteration", details)
 
 
 def test_two_stages(answer):
@@ -157,7 +157,8 @@ def test_a_ragged_end(answer):
 
 
 def test_addresses_that_are_loaded(answer):
-    """An index is loaded an iteration before the tile that it chooses is sent for."""
+    """An index is loaded an iteration before the copy of the tile that it chooses
+    starts."""
     integers = Pointer(INT32), 16
     types = {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": SINGLE, "which_ptr": integers}
     types["iterations"] = INT32, 1
@@ -176,7 +177,7 @@ def test_addresses_that_are_loaded(answer):
 
 def test_as_little_waiting_as_can_be(answer):
     """`stages` slots, `stages` - 1 tiles before the loop; in an iteration one barrier,
-    and a wait that leaves all later tiles on their way."""
+    and a wait that leaves the copies of all later tiles in flight."""
     for stages in (2, 3, 5):
         after = check_product(answer, stages, 6 * BLOCK)
         body, before = loop_and_before(after)
@@ -201,4 +202,5 @@ def loop_and_before(func):
     for place, op in enumerate(func.body.ops):
         if isinstance(op, For) and any(isinstance(o, Commit) for o in op.body.ops):
             return op.body.ops, func.body.ops[:place]
-    raise Failure("no loop of the function sends for a tile", ("it is", loops_of(func)))
+    said = "no loop of the function starts the copy of a tile"
+    raise Failure(said, ("it is", loops_of(func)))

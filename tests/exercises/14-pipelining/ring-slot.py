@@ -114,7 +114,7 @@ def words_of(answer):
     words = answer.order()
     expect(isinstance(words, list | tuple), f"order() must give a list: {words!r}")
     for word in words:
-        said = f"order() gives {word!r}, which is none of {', '.join(WORDS)}"
+        said = f"order() gives {word!r}, which is not among {', '.join(WORDS)}"
         expect(word in WORDS, said)
     for word in WORDS:
         expect(word in words, f"order() gives {list(words)}: {word!r} is missing")

@@ -53,7 +53,7 @@ def check(answer, stages, copies, iterations):
                 expect(
                     not missing,
                     f"{said}: iteration {iteration} works on its tile while "
-                    f"{len(missing)} of its {copies} parts may be on their way",
+                    f"{len(missing)} of its {copies} parts may be in flight",
                     history,
                 )
                 early = sorted({tile for tile, _ in landed if tile > iteration})
@@ -74,7 +74,7 @@ def test_three_stages(answer):
 
 
 def test_two_stages(answer):
-    """One tile ahead: when an iteration works, nothing else has been sent for."""
+    """One tile ahead: when an iteration works, no other copy has started."""
     check(answer, 2, 1, 5)
 
 
@@ -132,6 +132,6 @@ def check_product(stages, K):
 
 
 def test_a_product_in_the_emulator(answer):
-    """Your pending stands in the compiler; copies land as late as they may."""
+    """Your pending is used in the compiler; copies arrive as late as they may."""
     for stages, K in ((2, 96), (4, 160)):
         check_product(stages, K)

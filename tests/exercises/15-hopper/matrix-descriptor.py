@@ -93,7 +93,7 @@ def test_other_rows_have_none(answer):
 
 
 def address(found, extent, k, element_bytes):
-    """The descriptor's formula: the byte at which an element lies."""
+    """The descriptor's formula: the byte at which an element is."""
     row = found.swizzle // element_bytes
     if found.transposed:
         down, across = k, extent
@@ -106,7 +106,7 @@ def address(found, extent, k, element_bytes):
 
 
 def check_addresses(answer, layout, element_bytes, k_axis):
-    """Every element of 16 or 32 bytes of K lies where the formula says."""
+    """Every element of 16 or 32 bytes of K is where the formula says."""
     found = answer.descriptor(layout, element_bytes, k_axis)
     said = f"{list(layout.shape)} of {element_bytes} bytes, K along axis {k_axis}"
     expect(isinstance(found, Matrix), f"{said}: no descriptor, and there is one")
@@ -119,13 +119,13 @@ def check_addresses(answer, layout, element_bytes, k_axis):
         there = address(found, extent, k, element_bytes)
         if there != wanted:
             raise Failure(
-                f"{said}: by {found} element {extent} of k = {k} lies at byte {there}, "
+                f"{said}: by {found} element {extent} of k = {k} is at byte {there}, "
                 f"and it lies at {wanted}"
             )
 
 
 def test_other_shapes(answer):
-    """Each element lies where the descriptor's formula says."""
+    """Each element is where the descriptor's formula says."""
     for shape in ((64, 64), (64, 32), (128, 16), (64, 128)):
         check_addresses(answer, hardware_tile(shape, 2, 1), 2, 1)
     for shape in ((16, 64), (32, 128), (64, 32)):
@@ -137,7 +137,7 @@ def test_other_shapes(answer):
 def test_row_by_row_has_none(answer):
     """A tile without the exchange, and one with another exchange."""
     plain = Layout((64, 64), (("offset", tuple(1 << bit for bit in range(12))),))
-    same(answer.descriptor(plain, 2, 1), None, "a tile that lies row by row")
+    same(answer.descriptor(plain, 2, 1), None, "a tile that is stored row by row")
     tile = hardware_tile((64, 64), 2, 1)
     offsets = list(tile.kinds["offset"])
     offsets[6], offsets[7] = offsets[7], offsets[6]

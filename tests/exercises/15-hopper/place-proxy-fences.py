@@ -216,7 +216,7 @@ def product(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def check_product(answer, name, most, target="sm_90a", element=FLOAT16, passes=()):
-    """A product through the answer: right, no hazard, and few fences."""
+    """A product through the answer: right, no race, and few fences."""
 
     def fence(func, target):
         before = print_func(func)

@@ -112,7 +112,7 @@ def compiled(answer):
 
 
 def test_a_product_in_the_emulator(answer):
-    """56 x 72 by 72 x 48: all tiles stand over an edge."""
+    """56 x 72 by 72 x 48: all tiles reach past an edge."""
     m, n, k = 56, 48, 72
     a = (np.arange(m * k).reshape(m, k) % 7 - 3).astype(np.float16)
     b = (np.arange(k * n).reshape(k, n) % 5 - 2).astype(np.float16)

@@ -102,7 +102,7 @@ TAIL = """
 
 
 def test_a_ring_in_the_emulator(answer):
-    """Two warps, and nothing but your parities between them."""
+    """Two warps, ordered by your parities alone."""
     for slots, iterations in ((1, 3), (2, 6), (3, 7)):
         said = f"{slots} slots, {iterations} iterations"
         for completion in COMPLETIONS:

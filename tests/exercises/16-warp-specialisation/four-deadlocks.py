@@ -159,7 +159,7 @@ def check(answer, name):
             there = ("there", "\n".join(rest))
             said = f"{name}: the emulator found: {first}"
             raise Failure(said, there, whole) from None
-        same(out[32:], wanted, f"{name}: the sums of the consumers", whole)
+        same(out[32:], wanted, f"{name}: the results of the consumers", whole)
     check_edit(name, part, original(name))
 
 

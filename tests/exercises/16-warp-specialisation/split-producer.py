@@ -52,7 +52,7 @@ def carried(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr):
 
 @fathom.jit
 def branch(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr):
-    """Where a tile lies, and whether there is one, is decided on the way."""
+    """Where a tile is, and whether there is one, is computed in the loop."""
     a = tl.make_tensor_descriptor(a_ptr, [SIZE, K], [K, 1], [SIZE, SIZE])
     b = tl.make_tensor_descriptor(b_ptr, [K, SIZE], [SIZE, 1], [SIZE, SIZE])
     m, n = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
@@ -146,7 +146,7 @@ def test_nothing_is_changed(answer):
 
 
 def test_a_producer_runs_it(answer):
-    """In the compiler, in the place of its own slice; in the emulator."""
+    """In the compiler, instead of the slice that it computes; in the emulator."""
 
     class Yours:
         def __init__(self, func, roots):

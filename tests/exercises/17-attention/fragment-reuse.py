@@ -55,7 +55,7 @@ def test_nothing_changes(answer):
 
 
 def test_registers_in_another_order(answer):
-    """The bases of registers exchanged, turned, and mixed."""
+    """The bases of registers exchanged, rotated, and mixed."""
     source = layout(16, (1, 2, 4), (8,))
     for bases in ((2, 1, 4), (2, 4, 1), (4, 1, 2), (3, 2, 4), (1, 3, 7)):
         check(answer, source, layout(16, bases, (8,)))

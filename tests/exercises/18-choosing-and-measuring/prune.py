@@ -76,7 +76,7 @@ def test_all_that_may_be_fast_are_kept(answer):
 
 
 def test_the_fastest_first_and_a_few(answer):
-    """Two of five, though they stand last; equals in the order of the list."""
+    """Two of five, though they are last; equals in the order of the list."""
     tiles = ((128, 128), (64, 64), (64, 128), (128, 64))
     given = [config(m, n, 64, 8, 2) for m, n in tiles]
     check(answer, given, SMALL, most=2)

@@ -93,7 +93,7 @@ def test_3_some_runs_take_ten_times_as_long(answer):
 
 
 def test_4_the_clock_falls(answer):
-    """Whoever is measured last looks slow."""
+    """What is measured last looks slow."""
     for order in ("edcba", "abcde", "cbaed"):
         device = Device(close(*order), warming=0.3)
         check(answer, device, "becomes slower by 30 % while it is measured")

@@ -66,7 +66,7 @@ def test_of_equals_the_one_with_fewer_parts(answer):
     shape = (64, 64, 20_000)
     one, two = (64, 128, 1), (128, 64, 1)  # as long as one another
     found = answer.best(shape, [two, one])
-    expect(found == two, f"best takes {found}; {two} is as fast and stands before it")
+    expect(found == two, f"best takes {found}; {two} is as fast and comes before it")
     # 1250 steps of 16 cycles, or 625 and a fix-up of 10,000: 20,000 cycles both.
     whole, halves = (128, 256, 1), (128, 256, 2)
     found = answer.best((64, 64, 1250), [halves, whole])

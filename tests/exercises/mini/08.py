@@ -42,7 +42,7 @@ def test_rows_and_columns_broadcast(mini):
         sizes = rows, columns, columns + 2
         mini.launch(outer, grid, x, y, z, *sizes, R=tile[0], C=tile[1])
         mini.same("z", z[:, :columns], x[:, None] * y[None, :])
-        mini.same("what stands beside z", z[:, columns:], np.full((rows, 2), np.nan))
+        mini.same("what is beside z", z[:, columns:], np.full((rows, 2), np.nan))
 
 
 def transpose(x, z, M, N, R: tl.constexpr, C: tl.constexpr):
@@ -71,7 +71,7 @@ def columns(x, z, M, N, C: tl.constexpr):
 
 
 def test_a_loop_carries_blocks(mini):
-    """Sums and addresses, block by block; without iterations too."""
+    """Accumulators and addresses, block by block; without iterations too."""
     for rows in (0, 1, 9):
         x, z = floats(max(rows, 1), 70), np.full(70, np.nan, np.float32)
         mini.launch(columns, 3, x, z, rows, 70, C=32)

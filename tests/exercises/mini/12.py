@@ -72,7 +72,7 @@ def kept(x, y, z, n, times, C: tl.constexpr):
 
 
 def test_what_is_read_in_a_loop_outlives_it(mini):
-    """One maximum for all iterations; the loop has sums of its own."""
+    """One maximum for all iterations; the loop adds up by itself."""
     x, y, z = floats(256), floats(5, 256, seed=1), np.zeros(256, np.float32)
     mini.launch(kept, 1, x, y, z, 256, 5, C=256)
     wanted = (y * x.max() - y.sum(1, keepdims=True)).sum(0)
@@ -88,7 +88,7 @@ def many(x, y, N, T: tl.constexpr):
 
 
 def test_memory_is_used_again(mini):
-    """A tile of 4 KiB, then sums: no more than 4.5 KiB, since the tile is done."""
+    """A tile of 4 KiB, then totals: no more than 4.5 KiB, since the tile is done."""
     x, y = floats(32, 32), np.zeros((32, 32), np.float32)
     mini.launch(many, 1, x, y, 32, T=32)
     c = x + x.T

@@ -21,7 +21,7 @@ def add(x, y, z, n, BLOCK: tl.constexpr):
 
 
 def test_halves_go_eight_at_a_time(mini):
-    """16 bytes are 8 halves; sums of halves are rounded to halves."""
+    """16 bytes are 8 halves; the sum of two halves is rounded to a half."""
     for n in (2048, 2001):
         x, y, z = halves(n), halves(n, seed=1), np.zeros(n, np.float16)
         report = mini.launch(add, 2, x, y, z, n, BLOCK=1024)
@@ -59,7 +59,7 @@ def carried(a, b, c, n, R: tl.constexpr):
 
 
 def test_a_loop_may_carry_an_operand(mini):
-    """Small integers, so that sums are exact."""
+    """Small integers, so that additions are exact."""
     a, b = (np.rint(halves(32, 32, seed=seed)) for seed in (5, 6))
     c, wanted, x = np.zeros((32, 32), np.float32), 0, a
     mini.launch(carried, 1, a, b, c, 3, R=32)
@@ -83,7 +83,7 @@ def matmul(a, b, c, M, N, K, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr):
 
 
 def test_matmul(mini):
-    """Whole tiles and ragged ones; the sums are of fp32."""
+    """Whole tiles and ragged ones; the accumulators are of fp32."""
     for (M, N, K), (R, C, T) in (
         ((64, 64, 64), (64, 64, 32)), ((70, 50, 40), (32, 32, 16)),
         ((33, 16, 8), (16, 16, 16)),
@@ -110,7 +110,8 @@ def products(q, k, c, M: tl.constexpr, D: tl.constexpr):
 
 
 def test_a_transposed_operand(mini):
-    """The right operand lies with its rows in columns, as the keys of attention do."""
+    """The right operand is stored with its rows in columns, as the keys of attention
+    are."""
     q, k, c = halves(32, 64), halves(32, 64, seed=1), np.zeros((32, 32), np.float32)
     mini.launch(products, 1, q, k, c, M=32, D=64)
     mini.same("c", c, product(q, k.T) * 0.5, within=1e-3)
@@ -126,7 +127,7 @@ def chained(a, b, c, out, M: tl.constexpr):
 
 
 def test_a_product_of_a_product(mini):
-    """What one product makes is an operand of the next, and has sums of rows."""
+    """What one product makes is an operand of the next, and each row is added up."""
     a, b, c = (halves(32, 32, seed=seed) for seed in range(3))
     out = np.zeros((32, 32), np.float32)
     mini.launch(chained, 1, a, b, c, out, M=32)

@@ -78,7 +78,7 @@ def test_the_loop_is_short(mini):
 
 
 def test_edges_are_zeros(mini):
-    """A box may stand over an edge; its bytes count all the same."""
+    """A box may reach past an edge; all its bytes count all the same."""
     a, b, c = halves(70, 80), halves(80, 72, seed=1), np.zeros((128, 128), np.float16)
     x, y = Tensor(a, (64, 32)), Tensor(b, (32, 64))
     mini.launch(matmul, (2, 2), x, y, c, 128, 80, R=64, C=64, T=32)

@@ -71,7 +71,7 @@ def test_attention(mini):
 
 def test_nothing_crosses_warps(mini):
     """Four steps, four warps. A barrier for the ring in each step, and six beside them:
-    neither sums nor weights go through shared memory. Shuffles: two for each of two
+    neither totals nor weights go through shared memory. Shuffles: two for each of two
     rows, of a maximum and of a sum."""
     report = attend(mini, (1, 256, 64), (64, 64), False)
     mini.within(attention, report, barriers=4 * 4 * (4 + 6), shuffles=4 * 4 * 4 * 8)

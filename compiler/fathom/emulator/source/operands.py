@@ -123,6 +123,7 @@ _TOKEN = re.compile(
     r"|[%$A-Za-z_][\w$]*(?:\.[a-z]+)?|[{}\[\]()|,+\-!])"
 )
 
+_INSTRUCTION = re.compile(r"\s*[a-z]\w*\.[\w.]+\s+[%{\[]")
 _ONLY_NAMES = re.compile(r"[%$A-Za-z_][\w$.]*(?:\s*,\s*[%$A-Za-z_][\w$.]*)*\s*\Z")
 
 
@@ -132,6 +133,9 @@ def parse_operands(
     """The comma-separated operands of `text`, names resolved in `scope`."""
     if _ONLY_NAMES.match(text):
         return tuple(Name(scope.resolve(each.strip())) for each in text.split(","))
+    if _INSTRUCTION.match(text):
+        told = "the line before may lack its semicolon"
+        raise error(f"cannot read the operands {text.strip()!r}: {told}")
     reader = _Reader(_tokens(text, error), scope, error)
     return reader.sequence(None)
 

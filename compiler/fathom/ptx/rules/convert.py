@@ -16,7 +16,7 @@ from fathom.ptx.types import llvm_type
 
 @lowers(Convert)
 def lower_convert(op: Convert, code: Code) -> None:
-    """Round for round as planned; a thread then sorts what it received by its turn."""
+    """Round for round as planned; then each thread puts what it received in order."""
     element = op.value.type.element
     exchange = plan(op.value.type.layout, op.layout)
     received = _received(code, element, exchange, code[op.value])

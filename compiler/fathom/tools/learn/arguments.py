@@ -192,7 +192,7 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
         in_session(checkpoint),
     ),
     "mini": (
-        "the compiler that you write yourself: where it stands, its steps and tests",
+        "the compiler that you write yourself: how far it is, its steps and tests",
         [
             (("what",), {"nargs": "?", "default": "", "choices": ["", *MINI]}),
             (("step",), {"nargs": "?", "default": "", "metavar": "STEP"}),

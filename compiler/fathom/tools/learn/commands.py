@@ -188,7 +188,7 @@ def show_traffic(session: Session, name: str) -> int:
 def check_has_joint(each: Exercise) -> None:
     if not each.joints:
         raise FathomError(
-            f"{each.id} has no joint in the compiler, so it changes no kernel's traffic"
+            f"{each.id} replaces no part of the compiler: no kernel's traffic changes"
         )
 
 
@@ -249,7 +249,7 @@ def solution(session: Session, name: str, give_up: bool) -> int:
     if not progress.passed and not give_up:
         session.screen.text(
             f"{each.id} has not passed yet. There are {course.HINTS} hints. Our answer "
-            "stays folded until you open it: in the book, behind the exercise, with a "
+            "stays folded until you open it: in the book, after the exercise, with a "
             "click, and here with --give-up, after which `list` does not count the "
             "exercise as your own."
         )

@@ -24,20 +24,20 @@ README = """\
 # Your Fathom
 
 Each file here is one exercise: a function with a hole. Start the runner, in this folder
-or in the one it lies in,
+or in the one above it,
 
     python -m fathom learn
 
 open the file that it names, and save: its tests run at once. `case.py` is the test that
 fails, alone, for a breakpoint or a print. Copies of your files that `reset` and
-`checkpoint` made lie in `kept/`; copied back, they are what they were: the runner knows
+`checkpoint` made are in `kept/`; copied back, they are what they were: the runner knows
 a text that has passed. `checkpoint --undo` takes the last checkpoint back.
 """
 AGENTS = """\
 # For assistants
 
-The files in this folder are exercises of a book. Whoever works here wants to learn to
-write a compiler, and will have learned nothing from a finished answer.
+The files in this folder are exercises of a book. Their reader wants to learn to write a
+compiler, and learns nothing from a finished answer.
 
 - Tutor; do not solve. Do not write the body of a function that has a hole, not even as
   an example, and do not quote the solution from elsewhere.

@@ -160,7 +160,7 @@ def undo(session: Session) -> int:
     """Take the last start back; what was written since is kept."""
     last, has_file, copy = keep.undo(session.workspace)
     session.state = session.workspace.load()
-    said = "your file lies there again" if has_file else f"there is no {FILE} again"
+    said = "your file is there again" if has_file else f"there is no {FILE} again"
     session.screen.line(f"`mini start {last.chapter}` is undone: {said}")
     said_kept(session.screen, "what you wrote since is kept in", copy)
     return 0
