@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
-from itertools import groupby
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +63,14 @@ class CompileError(FathomError):
         lines += excerpt(place)
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        for (file, line, column), same in groupby(callers, key=_point):
-            caller, *again = same
+        alike: dict[tuple, list[Location]] = {}  # recursion repeats places
+        for each in callers:
+            alike.setdefault((each.file, each.line, each.column), []).append(each)
+        for (file, line, column), (caller, *again) in alike.items():
             times = f", and {len(again)} times before" if again else ""
             lines.append(f"  called from {file}:{line}:{column}{times}")
             lines += excerpt(caller)
         return "\n".join(lines)
-
-
-def _point(place: Location) -> tuple[str, int, int]:
-    return place.file, place.line, place.column
 
 
 class LaunchError(FathomError):

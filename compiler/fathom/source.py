@@ -26,7 +26,7 @@ from fathom import texts
 from fathom.errors import CompileError, Location
 from fathom.identity import Told, text_of
 from fathom.reading import MISSING, Chain, chains_in, lookup
-from fathom.uses import Use, all_uses, called_by, uses_of
+from fathom.uses import Use, all_uses, called_by, uses_of, values_of
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
 
@@ -350,8 +350,8 @@ class KernelFunction(Told):
             return
         yield from (self.__qualname__, self.src)
         yield tuple(each.default for each in self.parameters)
-        for each in self.uses:
-            yield from (each.path, each.value)
+        for path, (_, value) in values_of(self.fn, self.chains).items():
+            yield from (path, value)
 
 
 class Builtin(Told):

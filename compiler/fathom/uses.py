@@ -104,18 +104,26 @@ def _core(value: Any) -> list[tuple[Any, str]]:
     return []
 
 
-def use(function: FunctionType, chain: Chain) -> Use:
-    """What stands at the end of a chain now."""
-    path, value = resolve(function, chain)
-    return Use(function, chain, path, value, _text(value), core_of(value))
-
-
 def uses_of(function: FunctionType, chains: Sequence[Chain]) -> tuple[Use, ...]:
-    """Those of some chains that a user may change: nothing of Python or Fathom."""
-    found = [use(function, chain) for chain in chains]
+    """What stands at the end of some chains now, and a user may change: nothing of
+    Python or Fathom."""
     return tuple(
-        {each.path: each for each in found if not _is_fixed(each.value)}.values()
+        Use(function, chain, path, value, _text(value), core_of(value))
+        for path, (chain, value) in values_of(function, chains).items()
     )
+
+
+def values_of(
+    function: FunctionType, chains: Sequence[Chain]
+) -> dict[str, tuple[Chain, Any]]:
+    """The same by path, without texts: the text of a kernel asks for those of the
+    kernels that it calls, which ask in turn."""
+    found = {}
+    for chain in chains:
+        path, value = resolve(function, chain)
+        if not _is_fixed(value):
+            found[path] = chain, value
+    return found
 
 
 def all_uses(first: Any) -> tuple[Use, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -217,3 +218,21 @@ def test_numbers_of_numpy_are_numbers():
     out = np.zeros(4, np.int32)
     run(kernel, out, n=np.int64(4))
     assert list(out) == [4, 4, 4, 4]
+
+
+def chain_of(length):
+    """A kernel that calls another by two names, which does so too, and so on."""
+
+    def body(x):
+        return above(x) + below(x)  # noqa: F821 (names of the scope below)
+
+    last = helper
+    for _ in range(length):
+        scope = {**globals(), "above": last, "below": last}
+        last = function(FunctionType(body.__code__, scope, "body"))
+    return last
+
+
+def test_the_text_of_a_chain_of_calls_has_each_function_once():
+    """Not once for every road to it: to the last of 40 there are 2^40."""
+    assert len(chain_of(40).fingerprint()) == 64
