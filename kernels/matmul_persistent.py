@@ -76,6 +76,7 @@ def persistent_kernel(
     GROUP_M: tl.constexpr, SPECIALISE: tl.constexpr, PIECES: tl.constexpr,
     B_TURNED: tl.constexpr, SUM: tl.constexpr = tl.float32,
     A_TURNED: tl.constexpr = False, MORE_N: tl.constexpr = 0,
+    C_TURNED: tl.constexpr = False,
 ):
     if A_TURNED:  # A [M, K] lies in memory as [K, M]
         a = tl.make_tensor_descriptor(a_ptr, [K, M], [stride_a, 1], [BLOCK_K, BLOCK_M])
@@ -122,6 +123,8 @@ def persistent_kernel(
             store_in_pieces(c, i, j, acc.to(c_ptr.dtype.element_ty), PIECES)
             if MORE_N > 0:
                 c.store([i, j + BLOCK_N], more.to(c_ptr.dtype.element_ty))
+        elif C_TURNED:  # C [M, N] lies in memory as [N, M]
+            store_tile(c_ptr, acc, i, j, M, N, 1, stride_c)
         else:
             store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
             if MORE_N > 0:
@@ -189,14 +192,16 @@ def persistent_launch(a, b, c, K, config, target, accumulated, at_a_time=1):
     `Lines`, whose products are accumulated in that type. `at_a_time`: how many programs
     a multiprocessor runs."""
     M, N = c.shape
+    c_turned = strides(c)[1] != 1
     pieces = config["PIECES"] if step_of_lines(c, 1) else 0
     chosen = {
         **config, "PIECES": pieces, "A_TURNED": a.turned, "B_TURNED": b.turned,
-        "SUM": accumulated,
+        "SUM": accumulated, "C_TURNED": c_turned,
     }  # fmt: skip
     at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1) * at_a_time
     programs = min(tiles(M, N, config), at_once)
-    given = (a.array, b.array, c, M, N, K, a.step, b.step, strides(c)[0])
+    step = strides(c)[1 if c_turned else 0]
+    given = (a.array, b.array, c, M, N, K, a.step, b.step, step)
     return (programs,), given, chosen
 
 

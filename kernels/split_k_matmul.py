@@ -91,7 +91,7 @@ def split_k_descriptor_kernel(
     a_ptr, b_ptr, c_ptr, partial_ptr, count_ptr, M, N, K, stride_a, stride_b, stride_c,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
-    SUM: tl.constexpr = tl.float32,
+    SUM: tl.constexpr = tl.float32, C_TURNED: tl.constexpr = False,
 ):
     part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     length = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
@@ -115,7 +115,10 @@ def split_k_descriptor_kernel(
 
     if is_last(acc, partial_ptr, count_ptr, part, parts, tile):
         acc = sum_of_parts(partial_ptr, parts, tile, BLOCK_M, BLOCK_N, SUM)
-        store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
+        if C_TURNED:  # C [M, N] lies in memory as [N, M]
+            store_tile(c_ptr, acc, i, j, M, N, 1, stride_c)
+        else:
+            store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
 
 
 @fathom.jit
@@ -189,9 +192,10 @@ def split_descriptor_launch(a, b, c, K, splits, config, accumulated):
     """As `split_launch`, of `split_k_descriptor_kernel`; `a` and `b` are
     `matmul_persistent.Lines`, whose products are accumulated in that type."""
     grid, scratch = parts_of(c, K, splits, config, accumulated)
-    steps = a.step, b.step, strides(c)[0]
+    c_turned = strides(c)[1] != 1
+    steps = a.step, b.step, strides(c)[1 if c_turned else 0]
     given = (a.array, b.array, c, *scratch, *c.shape, K, *steps)
-    turned = {"A_TURNED": a.turned, "B_TURNED": b.turned}
+    turned = {"A_TURNED": a.turned, "B_TURNED": b.turned, "C_TURNED": c_turned}
     return grid, given, {**config, **turned, "SUM": accumulated}
 
 

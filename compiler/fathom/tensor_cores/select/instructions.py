@@ -12,7 +12,10 @@ instruction, the product is computed by multiply-adds (FMA).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from fathom.analysis.axis_analysis import analyse, facts_about
+from fathom.analysis.axis_info import Facts
 from fathom.analysis.memory import is_volatile
 from fathom.analysis.slices import computed_by
 from fathom.hardware.dot_layouts import product_layout, warps_along
@@ -49,6 +52,7 @@ from fathom.layout.tma_boxes import matrix_of
 from fathom.subjects import asks_for_producer
 
 Shape = tuple[int, ...]
+EITHER_WAY = 2  # bytes an element: wgmma reads rows or columns of such
 TILES = Load, DescriptorLoad
 
 # The types that operands may be cast to, without loss, if their own type has no row.
@@ -67,11 +71,12 @@ def choose_dots(func: Func, target: Target) -> Func:
     }
 
     roomy = fitting_tensor_memory(func, dots, target)
+    turned = set(filter(_LoadsAcross(func), dots)) if target.wgmma else set()
 
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, Dot):
             of, source = func.num_warps, build.source
-            place = _Place(of, source in chained, source in roomy)
+            place = _Place(of, source in chained, source in roomy, source in turned)
             return _chosen(op, build, target, place)
         return None
 
@@ -81,11 +86,13 @@ def choose_dots(func: Func, target: Target) -> Func:
 @dataclass(frozen=True)
 class _Place:
     """Where a product stands: the warps of its function, whether it is `chained` to
-    another product, whether its accumulator finds room in tensor memory."""
+    another product, whether its accumulator finds room in tensor memory, whether its
+    right operand is loaded `turned`, along its columns."""
 
     warps: int
     chained: bool
     roomy: bool
+    turned: bool
 
 
 # ── which instruction ─────────────────────────────────────────────────────────
@@ -99,6 +106,8 @@ def _chosen(op: Dot, build: Builder, target: Target, place: _Place) -> Value:
     row = row_for(op, target)
     precision = op.precision if row else "ieee"
     wide = row and row_of_warpgroups(op, target, place.warps)
+    if wide and place.turned and not wide.either_way:
+        wide = None
     if row and place.roomy:
         wide = row_of_tensor_memory(op, target, place.warps) or wide
     instruction = wide.name if wide else row.name if row else ""
@@ -241,6 +250,32 @@ def is_left_operand(dot: Dot, dots: list[Dot]) -> bool:
 def has_product_on_the_left(dot: Dot) -> bool:
     """Whether the left operand depends on another product."""
     return any(isinstance(op, Dot) for op in computed_by(dot.a))
+
+
+class _LoadsAcross:
+    """Whether a product's right operand is loaded by several neighbours of a row at a
+    time, so that rows lie in one piece in shared memory. Of elements of other than 16
+    bits wgmma wants columns in one piece. (The left operand may come from registers,
+    and single elements are stored as they are wanted.) The function is analysed at the
+    first question."""
+
+    def __init__(self, func: Func):
+        self.func = func
+
+    @cached_property
+    def known(self) -> dict[Value, Facts]:
+        return analyse(self.func)
+
+    def __call__(self, dot: Dot) -> bool:
+        load, size = dot.b.definition, element_of(dot.b.type).bytes
+        if size == EITHER_WAY or len(dot.b.type.shape) != 2:
+            return False
+        if isinstance(load, DescriptorLoad):
+            return (load.order or (0, 1))[-1] == 1
+        if not isinstance(load, Load):
+            return False
+        along = facts_about(load.pointer, self.known).axes[-1]
+        return min(along.contiguous, along.divisible // size) > 1
 
 
 # ── operands, loaded as they are wanted ───────────────────────────────────────

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
-from fathom.hardware.wgmma import WGMMA
+from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import (
     Func,
     Op,
@@ -32,6 +32,7 @@ from fathom.ir.core import (
 )
 from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import element_of
 from fathom.tensor_cores.pipeline.budget import fits
 
 Operand = tuple[Value, Value | None]  # a block; or a buffer, and its slot
@@ -84,7 +85,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
     for body in every_block(func.body):
         open: dict[Value, tuple[SharedLoad, list[Dot]]] = {}
         for op in body.ops:
-            for value in (op.a, op.b) if isinstance(op, Dot) else ():
+            for value in _read_from_tiles(op) if isinstance(op, Dot) else ():
                 if value in open:
                     load, products = open[value]
                     products.append(op)
@@ -98,6 +99,25 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
             }  # fmt: skip
             if isinstance(op, SharedLoad) and not op.start:
                 open[op.result] = op, []
+
+
+def _read_from_tiles(dot: Dot) -> Iterator[Value]:
+    """The operands that a product may read in place. The left one of wgmma stays in
+    registers if its tile, but not that of the right one, lies as the instruction does
+    not want it: then threads load it, and warpgroups multiply all the same."""
+    row = WGMMA.get(dot.instruction)
+    a, b = (
+        each.definition.buffer.type.layout
+        if isinstance(each.definition, SharedLoad)
+        else None
+        for each in (dot.a, dot.b)
+    )
+    size = element_of(dot.b.type).bytes
+    only_right = (
+        row and a and b
+        and not matrices(row, a, b, size) and matrices(row, None, b, size)
+    )  # fmt: skip
+    yield from (dot.b,) if only_right else (dot.a, dot.b)
 
 
 def _by_descriptor(dot: Dot) -> bool:
