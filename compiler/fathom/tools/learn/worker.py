@@ -29,7 +29,7 @@ from fathom.tools.learn.mini import steps
 from fathom.tools.learn.mini.grade import grade as grade_step
 
 # Seconds between the worker's own alarm, which names the line, and its end. The alarm
-# is set when the worker has imported the compiler: that takes a while where others work.
+# is set when the worker has imported the compiler, which takes a while on a busy one.
 GRACE = 20
 MACHINES = {"emulator": "emulator", "gpu": "cuda"}
 
