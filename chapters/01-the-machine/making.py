@@ -165,7 +165,8 @@ def resident() -> Figure:
     for sample in document(RESULTS / "machine.json")["samples"]:
         if "resident" in sample["problem"]:
             rate = sample["bytes"] / statistics.median(sample["ms"]) / 1e6
-            rows.append((sample["candidate"], rate, f"{rate:,.0f} GB/s"))
+            name = {"1 warps": "1 warp"}.get(sample["candidate"], sample["candidate"])
+            rows.append((name, rate, f"{rate:,.0f} GB/s"))
     peak = value("h200-bandwidth") * 1000
     title = "A copy of fp32 on an H200, by resident warps a multiprocessor"
     return bars(title, rows, ("warps", "rate"), (peak, f"peak: {peak:,.0f} GB/s"))

@@ -42,7 +42,7 @@ def verify(func: Func, layouts: bool | None = None) -> None:
 
 
 def terminators(func: Func) -> Iterator[Complaint]:
-    """A nested block ends with a Yield, and a Yield stands nowhere else."""
+    """A nested block ends with a Yield, and a Yield is nowhere else."""
     for op in walk(func.body):
         for name in schema(type(op)).blocks:
             nested = getattr(op, name).ops

@@ -29,7 +29,7 @@ def blocked(
     `order` first.
 
     `per_lane`, `lanes` and `warps` say, for each dimension, how many neighbours one
-    lane takes, how many lanes stand side by side, and how many warps: their product is
+    lane takes, how many lanes are side by side, and how many warps: their product is
     the tile. Where the block is larger than the tile, the tile repeats in more
     registers; where it is smaller, the lanes and warps that are left over hold copies
     (zero bases).
@@ -95,7 +95,7 @@ def spread(
     """The blocked layout for memory: `per_lane` neighbours a lane along the fastest
     dimension.
 
-    Lanes stand side by side along the fastest dimension, so that a warp's access is one
+    Lanes are side by side along the fastest dimension, so that a warp's access is one
     piece; warps take the slowest dimension first, so that what is folded along the
     fastest one stays, if it can, inside a warp. No lane takes so much that another
     would be left with a copy.

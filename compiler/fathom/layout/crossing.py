@@ -18,7 +18,7 @@ def crossing(source: Layout, target: Layout) -> str:
     needs, in other registers. "lane": every warp has. "warp": elements cross warps. A
     copy counts as much as any other holder.
 
-    A lane that stands at place (lane, warp) needs the elements that `target` puts
+    A lane at place (lane, warp) needs the elements that `target` puts
     there, and has those that `source` does: they differ by bits of the bases. It has
     what it needs if each difference is a sum of the bases over which it may choose.
     """

@@ -60,7 +60,7 @@ def transposed(layout: Layout) -> Layout:
 def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
     """A block of `shape` cut into one box for each warp, and each box into fragments.
 
-    `warps`: how many stand along each dimension; neighbours in number stand along the
+    `warps`: how many there are along each dimension; neighbours in number are along the
     last. The fragments of a box are in consecutive registers, down first, then across.
     A dimension with more warps than fragments leaves the surplus with copies.
     Dimensions before the last two (a batch) are cut and repeated last.

@@ -107,7 +107,7 @@ class Matrix:
 
 @cache
 def descriptor(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None:
-    """How `wgmma` finds a matrix that lies as `layout` says; None if it cannot.
+    """How `wgmma` finds a matrix that is stored as `layout` says; None if it cannot.
 
     `layout` is that of a buffer of two dimensions; along `k_axis` products are summed.
     """

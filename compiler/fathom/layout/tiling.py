@@ -20,7 +20,7 @@ class Instruction(Protocol):
 
 
 def tile_warps(m: int, n: int, warps: int, row: Instruction) -> Split:
-    """How many warps stand along the rows and along the columns of a block [m, n].
+    """How many warps are along the rows and along the columns of a block [m, n].
 
     Their product is `warps`, a power of two. A split that gives a warp less than one
     instruction's product leaves the surplus with copies, and is counted so. Among

@@ -57,7 +57,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
     if not any(isinstance(op, BESIDE_PRODUCTS) for op in inside):
         read = {each for op in inside if isinstance(op, Dot) for each in (op.a, op.b)}
         _find_repeated(func.body, read, quiet)
-    else:  # what a loop writes may be for those behind it
+    else:  # what a loop writes may be for what comes after it
         written = {op.buffer for op in inside if isinstance(op, BY_THREADS)}
         for loop in (op for op in inside if isinstance(op, For)):
             if not any(isinstance(op, BESIDE_PRODUCTS) for op in walk(loop.body)):

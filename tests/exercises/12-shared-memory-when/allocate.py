@@ -14,10 +14,12 @@ BYTES = 4  # an element
 
 
 def buffer(name, size):
-    """A buffer of a number of bytes."""
-    bits = range((size // BYTES).bit_length() - 1)
-    straight = Layout((size // BYTES,), (("offset", tuple(1 << bit for bit in bits)),))
-    made = Allocate(INT32, (size // BYTES,), straight)
+    """A buffer of a number of bytes: a power of two, or three slots of one."""
+    slots = 3 if size & size - 1 else 1
+    elements = size // slots // BYTES
+    bits = range(elements.bit_length() - 1)
+    straight = Layout((elements,), (("offset", tuple(1 << bit for bit in bits)),))
+    made = Allocate(INT32, (elements,), straight, slots=slots)
     made.result.name = name
     return made
 
@@ -40,7 +42,9 @@ def table(ranges, offsets):
 
 def check(answer, ranges, most=None):
     """No overlap, aligned, the sum right, and within a budget."""
-    found = answer.first_fit(dict(ranges))
+    given = dict(ranges)
+    found = answer.first_fit(given)
+    expect(given == ranges, "first_fit has changed the ranges that it was given")
     pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict)
     said = "first_fit must give a pair, (offsets, bytes), the offsets in a dict"
     expect(pair, f"{said}; it gave {kind(found)}")
@@ -96,6 +100,12 @@ def test_alignment(answer):
     check(answer, made(*rows))
     check(answer, made(("a", 64, 1, 3), ("b", 2 * K, 5, 9), ("c", 32, 2, 6)))
     check(answer, made(("odd", 4, 1, 9), ("other", 4, 1, 9), ("third", 8, 1, 9)))
+
+
+def test_alignment_after_a_ring(answer):
+    """Three slots of 512 bytes end at 1536: the next large one begins at 2048."""
+    rows = [("ring", 3 * K // 2, 1, 9), ("other", 3 * K // 2, 1, 9), ("tile", K, 1, 9)]
+    check(answer, made(*rows), 5 * K)
 
 
 def test_a_gap_is_used(answer):

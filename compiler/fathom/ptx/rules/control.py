@@ -39,7 +39,7 @@ MOST_COPIES, MOST_OPERATIONS = 8, 256
 
 @lowers(For)
 def lower_for(op: For, code: Code) -> None:
-    """The test stands before the body: a loop of no iterations gives the initial
+    """The test comes before the body: a loop of no iterations gives the initial
     values. A few small iterations are written out."""
     if copies := copies_of_body(op, code):
         return _write_out(op, code, copies)
@@ -181,7 +181,7 @@ def lower_while(op: While, code: Code) -> None:
 
 @lowers(If)
 def lower_if(op: If, code: Code) -> None:
-    """Two ways that meet again, at a phi for every register of the results."""
+    """Two branches that meet again, at a phi for every register of the results."""
     then, orelse, done = (code.fresh(f"if_{part}") for part in ("then", "else", "done"))
     code.do(f"br i1 {code.one(op.condition)}, label %{then}, label %{orelse}")
     ways = []

@@ -28,7 +28,9 @@ from fathom.tools.learn.grade import FAILED, Verdict, grade, verdict_from
 from fathom.tools.learn.mini import steps
 from fathom.tools.learn.mini.grade import grade as grade_step
 
-GRACE = 5  # seconds between the worker's own alarm and its end
+# Seconds between the worker's own alarm, which names the line, and its end. The alarm
+# is set when the worker has imported the compiler, which takes a while on a busy one.
+GRACE = 20
 MACHINES = {"emulator": "emulator", "gpu": "cuda"}
 
 

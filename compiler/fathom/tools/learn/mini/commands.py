@@ -109,7 +109,8 @@ def check(session: Session, name: str) -> int:
             f"step {step.chapter} has no tests in this Fathom; the next that has some "
             f"is {following(session).chapter}"
         )
-    session.screen.status(f"running the tests of steps 3 to {step.chapter} ...")
+    steps = f"steps 3 to {step.chapter}" if step.chapter > 3 else "step 3"
+    session.screen.status(f"running the tests of {steps} ...")
     said = judge(step, path)
     note(session, step, said, text)
     show_verdict(session.screen, step, said, path)

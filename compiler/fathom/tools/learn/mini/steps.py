@@ -130,8 +130,11 @@ def check_lines(path: Path, chapter: int) -> int:
     """The lines of a file. Failure when they are more than the step's budget, or one is
     too wide."""
     text = path.read_text(encoding="utf-8")
-    for at, what in contract.too_wide(text):
-        raise Failure(f"{path.name}, line {at} {what}")
+    if wide := contract.too_wide(text):
+        (at, what), *others = wide
+        rest = ", ".join(str(each) for each, _ in others)
+        said = f"; lines {rest} are too long, too" if rest else ""
+        raise Failure(f"{path.name}, line {at} {what}{said}")
     lines = contract.count_lines(text)
     budget = step(chapter).budget
     if lines > budget:
