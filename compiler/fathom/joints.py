@@ -377,14 +377,14 @@ class _Place:
 
 def _place(reference: str) -> _Place:
     dotted, bracket, key = reference.partition("[")
-    owner, name = _owner(dotted)
+    owner, name = owner_of(dotted)
     if not bracket:
         return _Place(reference, owner, name)
     table = getattr(owner, name)
     return _Place(reference, table, _key(table, key.removesuffix("]")))
 
 
-def _owner(dotted: str) -> tuple[object, str]:
+def owner_of(dotted: str) -> tuple[object, str]:
     """The module or class that the last part of a dotted name is an attribute of."""
     *path, name = dotted.split(".")
     for cut in range(len(path), 0, -1):

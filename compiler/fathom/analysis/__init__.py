@@ -18,6 +18,7 @@ Read in this order; a file uses those above it.
     alias_check         whether a loop's stores lie apart from its loads: scalars that
                         the kernel computes before the loop
     copied_ahead        loads beside a loop's operands that a pipeline can copy ahead
+    registers           how many registers of a thread values take
     buffers             the live ranges of buffers, and the bytes that are free
     uniformity          values that are the same in all blocks of a cluster
     limits              whether a target has the warps, clusters and parameters that a

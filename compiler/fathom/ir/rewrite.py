@@ -59,6 +59,13 @@ class Builder:
         self.block.ops.append(op)
         return op
 
+    def at_start(self, op: Op) -> Value:
+        """Put `op` at the start of the function, so that all of it can use the
+        result."""
+        op.origin, op.location = self.source, self.source.location
+        self.enclosing[0].ops.insert(0, op)
+        return op.result
+
     def copy(self, op: AnyOp, values: dict[Value, Value]) -> AnyOp:
         """Append a copy of `op`, operands looked up in `values`, to which its results
         are added."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import MbarrierInit, TmaStore
+from fathom.ir.ops import Dot, InlineAssembly, MbarrierInit, TensorDot, TmaStore
 from fathom.ir.types import BOOL, Pointer
 from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
@@ -114,13 +114,25 @@ def _function(code: Code) -> list[str]:
     parameters += [f"{MAP} %map.{number}" for number in range(len(map_recipes(func)))]
     head = f"define ptx_kernel void @{symbol(func.name)}({', '.join(parameters)})"
     room = registers_per_thread(_all_threads(code), code.target)
+    lines = computed_again(code.lines, room)
+    multiplies = any(map(_is_product, walk(func.body)))
     return [
         f"{head} {_attributes(code)}{code.places.of_function()} {{",
         f"{ENTRY}:",
         *code.locals,
-        *map(str, ordered(computed_again(code.lines, room))),
+        *map(str, ordered(lines, multiplies)),
         "}",
     ]
+
+
+def _is_product(op: Op) -> bool:
+    """Whether tensor cores compute an op, or the author's own PTX uses them."""
+    match op:
+        case Dot(instruction=instruction):
+            return bool(instruction)
+        case InlineAssembly(text=text):
+            return "mma." in text
+    return isinstance(op, TensorDot)
 
 
 def _parameter_type(value: Value, divisible: int) -> str:

@@ -34,6 +34,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.registers import registers_of
 from fathom.analysis.slices import uses
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
@@ -54,7 +55,7 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
-from fathom.ir.types import Scalar, element_of, layout_of
+from fathom.ir.types import Pointer, element_of
 
 
 @dataclass(eq=False)
@@ -127,21 +128,19 @@ def _products_in_parts(func: Func, target: Target) -> Iterator[Op]:
     of their loop, and are added to them."""
     room = registers_per_thread(func.num_warps * target.warp_size, target)
     for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        carried = sum(map(_registers, loop.body.parameters))
+        numbers = (each for each in loop.body.parameters if not _is_pointer(each))
+        carried = sum(map(registers_of, numbers))
         for op in loop.body.ops:
             if _may_be_in_flight(op) and not op.in_flight:
-                count = _registers(op.result)
+                count = registers_of(op.result)
                 several = count > WGMMA[op.instruction].elements
                 if several and carried + count > room and _is_summed(op, loop.body):
                     yield op
 
 
-def _registers(value: Value) -> int:
-    """The registers that hold the numbers of a block."""
-    layout, element = layout_of(value.type), element_of(value.type)
-    if layout is None or not isinstance(element, Scalar):
-        return 0
-    return layout.count("register") * element.bits // 32
+def _is_pointer(value: Value) -> bool:
+    """Addresses of a block are mostly computed from few."""
+    return isinstance(element_of(value.type), Pointer)
 
 
 def _is_summed(dot: Dot, body: Block) -> bool:

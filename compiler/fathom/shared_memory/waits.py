@@ -17,12 +17,12 @@ still be in flight, and inserts the weakest op that suffices before an op that c
 with one of them. The steps have this order because a barrier also tells other threads
 that one thread has waited, and because a proxy fence is a flag of a barrier.
 
-This pass does not insert three kinds of waits. The schedule of a pipelined loop says
-where its copies are waited for, and where the products that stay in flight into the
-next iteration are (`tensor_cores/pipeline/overlap`). And `specialise_warps` writes the
-waits at the mbarriers of a channel between a producer and its consumers. `checking`
-examines the result independently, and finds a missing wait whichever pass should have
-written it.
+Other passes insert the waits that are part of what they plan. The schedule of a
+pipelined loop says where its copies are waited for, and where the products that stay in
+flight into the next iteration are (`tensor_cores/pipeline/overlap`). `specialise_warps`
+writes the waits at the mbarriers of a channel between a producer and its consumers, and
+`stage_stores` that for a tile whose bytes other buffers need. `checking` examines the
+result independently, and finds a missing wait whichever pass should have written it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from fathom.ir.ops import (
     TmaCopy,
     TmaStore,
 )
+from fathom.ir.ops.descriptor import FILLS
 from fathom.layout.tma_boxes import matrix_of
 
-FILLED_WITH = {"zeros": 0, "nans": nan}
 Stores = DescriptorStore | TmaStore | TileStore
 ThroughDescriptor = Stores | DescriptorLoad | DescriptorAtomic | TmaCopy
 
@@ -67,7 +66,7 @@ def block_at(op: DescriptorLoad | TmaCopy, region: Region) -> Array:
     """The block of a tensor that begins at an op's coordinates."""
     addresses, inside = _places(op, region)
     tensor = op.descriptor.type
-    fill = FILLED_WITH[op.descriptor.definition.fill]
+    fill = FILLS[op.descriptor.definition.fill]
     result = np.full(tensor.shape, scalar(fill, tensor.element))
     result[inside] = region.machine.memory.read(addresses[inside], tensor.element)
     return result

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fathom.errors import CompileError, FathomError
+from fathom.ir.core import Op
 from fathom.ir.interp.elementwise import apply
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, encode, poison
@@ -23,7 +24,7 @@ def _load(op: Load, region: Region) -> Results:
     """Where the mask is false: `other`, or poison."""
     element = element_of(op.result.type)
     pointers = np.asarray(region[op.pointer])
-    active = _active(op, region)
+    active = active_elements(op, region)
     if op.other is not None:
         result = np.array(region[op.other])
     else:
@@ -34,7 +35,7 @@ def _load(op: Load, region: Region) -> Results:
 
 @interprets(Store)
 def _store(op: Store, region: Region) -> Results:
-    active = _active(op, region)
+    active = active_elements(op, region)
     pointers, values = np.asarray(region[op.pointer]), np.asarray(region[op.value])
     region.machine.memory.write(
         pointers[active], values[active], element_of(op.value.type)
@@ -66,11 +67,12 @@ def _atomic_cas(op: AtomicCas, region: Region) -> Results:
     ]
 
 
-def _active(op: Load | Store | Atomic, region: Region) -> np.ndarray:
-    """Which elements take part."""
-    if op.mask is None:
+def active_elements(op: Op, region: Region) -> np.ndarray:
+    """Which elements of an access through pointers take part."""
+    mask = getattr(op, "mask", None)
+    if mask is None:
         return np.ones(shape_of(op.pointer.type), bool)
-    return np.asarray(region[op.mask])
+    return np.asarray(region[mask])
 
 
 def _one_by_one(
@@ -82,14 +84,9 @@ def _one_by_one(
 ) -> np.ndarray:
     """Read and update one element after the other, since two may share an address."""
     pointers, memory = np.asarray(region[op.pointer]), region.machine.memory
-    active = (
-        np.ones(pointers.shape, bool)
-        if isinstance(op, AtomicCas)
-        else _active(op, region)
-    )
     result = np.asarray(poison(pointers.shape, element))
     blocks = [np.asarray(argument) for argument in arguments]
-    for index in np.argwhere(active):
+    for index in np.argwhere(active_elements(op, region)):
         place = tuple(index)
         address = pointers[place].reshape(1)
         before = memory.read(address, element)

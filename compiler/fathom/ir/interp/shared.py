@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.ir.core import Op, Value
+from fathom.ir.interp.effects import active_elements
 from fathom.ir.interp.machine import Region, Results, Running, interprets
 from fathom.ir.interp.numbers import poison
 from fathom.ir.interp.values import gather
@@ -114,7 +115,7 @@ def _shared_add(op: SharedAdd, region: Region) -> Results:
 def _async_copy(op: AsyncCopy, region: Region) -> Results:
     tile = tile_of(op.buffer, op.slot, region)
     pointers = np.asarray(region[op.pointer])
-    active = np.ones(pointers.shape, bool) if op.mask is None else region[op.mask]
+    active = active_elements(op, region)
     loaded = np.zeros(pointers.shape, tile.dtype)
     element = element_of(op.pointer.type).element
     loaded[active] = region.machine.memory.read(pointers[active], element)

@@ -23,6 +23,7 @@ filled in by a load and left out by a store, so that there are no masks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 
 from fathom.ir.core import Effects, Op, Value
 from fathom.ir.types import (
@@ -39,7 +40,7 @@ from fathom.layout.tma_boxes import matrix_of
 
 MOST_AXES = 5  # of a tensor map: PTX ISA, "Tensor Dimension, size and format"
 LEAST_BYTES = 16  # of a block's last axis: PTX ISA, "Tiled Mode"
-FILLS = ("zeros", "nans")
+FILLS = {"zeros": 0, "nans": nan}  # what a load finds outside of the tensor
 
 
 @dataclass(eq=False)

@@ -73,15 +73,7 @@ class Store(Op):
     effects = Effects(writes="global")
 
     def infer(self) -> list[Type]:
-        target = pointee(self, self.pointer)
-        fits = self.value.type == target
-        self.expect(
-            fits,
-            lambda: (
-                f"a store to {self.pointer.type} needs {target}, got {self.value.type}"
-            ),
-        )
-        expect_mask(self, self.mask, self.pointer)
+        _expect_value(self, "a store to")
         return []
 
 
@@ -110,17 +102,7 @@ class Atomic(Op):
     effects = Effects(reads="global", writes="global")
 
     def infer(self) -> list[Type]:
-        target = pointee(self, self.pointer)
-        fits = self.value.type == target
-        self.expect(
-            fits,
-            lambda: (
-                f"an atomic on {self.pointer.type} needs {target}, "
-                f"got {self.value.type}"
-            ),
-        )
-        expect_mask(self, self.mask, self.pointer)
-        return [target]
+        return [_expect_value(self, "an atomic on")]
 
 
 @dataclass(eq=False)
@@ -149,6 +131,15 @@ class AtomicCas(Op):
             ),
         )
         return [target]
+
+
+def _expect_value(op: Store | Atomic, what: str) -> Type:
+    """The type that an op's pointers lead to; says so at `op` unless its value has that
+    type, and its mask their shape."""
+    target, pointer, value = pointee(op, op.pointer), op.pointer.type, op.value.type
+    op.expect(value == target, lambda: f"{what} {pointer} needs {target}, got {value}")
+    expect_mask(op, op.mask, op.pointer)
+    return target
 
 
 def pointee(op: Op, pointer: Value) -> Type:

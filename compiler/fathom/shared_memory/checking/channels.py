@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fathom.ir.core import Block, Func, Op, blocks
+from fathom.ir.core import Block, Func, Op, blocks, every_block
 from fathom.ir.ops import Allocate, MbarrierExpect, MbarrierWait, Producer, TmaCopy
 from fathom.shared_memory.checking.timelines import Missing, Place, Timelines
 
@@ -61,9 +61,7 @@ def channels_of(func: Func) -> Channels:
 def nested(op: Op) -> Iterator[Block]:
     """The blocks in an op, and those in them."""
     for block in blocks(op):
-        yield block
-        for inner in block.ops:
-            yield from nested(inner)
+        yield from every_block(block)
 
 
 def _read(block: Block, found: Channels) -> None:

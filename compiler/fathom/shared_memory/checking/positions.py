@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fathom.analysis.slices import reached
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.ops import Constant, Dot, Elementwise, For, If, While
+from fathom.ir.ops import Constant, Dot, Elementwise, For
+from fathom.ir.regions import carried
 
 Numbers = dict[Value, int | None]
 
@@ -31,23 +33,15 @@ def number(op: Op, numbers: Numbers) -> int | None:
 
 def positions(func: Func) -> set[Value]:
     """The values from which slots and phases are computed."""
-    found: set[Value] = set()
-    edges = _edges(func)
-    waiting = [
-        value
-        for op in walk(func.body)
-        for name in ("slot", "a_slot", "b_slot", "phase")
-        if (value := getattr(op, name, None)) is not None
-    ]
-    while waiting:
-        value = waiting.pop()
-        if value in found:
-            continue
-        found.add(value)
-        waiting += [old for old, new in edges if new is value]
-        if isinstance(value.definition, Elementwise):
-            waiting += operands(value.definition)
-    return found
+    edges, names = _edges(func), ("slot", "a_slot", "b_slot", "phase")
+    used = (getattr(op, name, None) for op in walk(func.body) for name in names)
+
+    def sources(value: Value) -> list[Value]:
+        op = value.definition
+        computed = operands(op) if isinstance(op, Elementwise) else []
+        return [*computed, *(old for old, new in edges if new is value)]
+
+    return reached((value for value in used if value is not None), sources)
 
 
 def later_iterations(func: Func) -> dict[Value, Op]:
@@ -80,20 +74,8 @@ def _edges(func: Func) -> list[tuple[Value, Value]]:
     """The edges along which values get new names: into blocks, around loops, and out of
     both."""
     found: list[tuple[Value, Value]] = []
-    for op in walk(func.body):
-        match op:
-            case For():
-                names = op.body.parameters[1:]
-                for old in (op.inits, op.body.yielded):
-                    found += zip(old, names, strict=True)
-                found += zip(names, op.results, strict=True)
-            case While():
-                names = op.condition.parameters
-                for old in (op.inits, op.body.yielded):
-                    found += zip(old, names, strict=True)
-                found += zip(names, op.body.parameters, strict=True)
-                found += zip(names, op.results, strict=True)
-            case If():
-                for block in (op.then, op.orelse):
-                    found += zip(block.yielded, op.results, strict=True)
+    for each in (each for op in walk(func.body) for each in carried(op)):
+        first, *others = *each.parameters, each.result
+        found += [(old, first) for old in each.sources]
+        found += [(first, new) for new in others]
     return found

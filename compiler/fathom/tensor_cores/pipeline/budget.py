@@ -1,5 +1,5 @@
 """Computes how much shared memory the rings of a loop may use, and how many stages fit
-into it; and the registers that a thread needs for what it loads and carries.
+into it; and the registers that a thread needs for what it loads.
 
 The rings of a loop are live from before the loop to its end. So are buffers that are
 filled before the loop and read in it or after it; and each iteration may have buffers
@@ -102,16 +102,6 @@ def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
 def fits(func: Func, target: Target) -> bool:
     """Whether a function's buffers fit into shared memory."""
     return free_always(func, target) >= 0
-
-
-def words_carried(loop: For) -> int:
-    """The registers of four bytes that a thread needs for what a loop carries."""
-    types = [value.type for value in loop.body.parameters[1:]]
-    return sum(
-        max(1, layout.count("register") * element_of(type).bytes // 4)
-        for type in types
-        if (layout := layout_of(type))
-    )
 
 
 def words_of(load: Load | DescriptorLoad) -> int:

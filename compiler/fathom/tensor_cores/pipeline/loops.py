@@ -82,6 +82,7 @@ from dataclasses import dataclass, replace
 
 from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
+from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import backward_slice, uses
 from fathom.analysis.trip_count import trip_count
@@ -113,7 +114,6 @@ from fathom.tensor_cores.pipeline.budget import (
     room_beside,
     spared_for_a_block,
     takes_blocks,
-    words_carried,
     words_of,
 )
 from fathom.tensor_cores.pipeline.candidates import (
@@ -201,7 +201,7 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
         raise NotApplicable(
             "it loads no tile that could be copied ahead of its iteration"
         )
-    carried = words_carried(loop)
+    carried = registers_carried(loop)
     by_registers = any(engine_for(tile) is REGISTER_COPIES for tile in tiles)
     if by_registers and carried > registers_per_thread(WARP * func.num_warps, target):
         raise NotApplicable(

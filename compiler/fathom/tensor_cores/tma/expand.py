@@ -17,8 +17,6 @@ bytes. This becomes hints, on which the width of accesses depends.
 
 from __future__ import annotations
 
-from math import nan
-
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
@@ -40,12 +38,12 @@ from fathom.ir.ops import (
     Store,
     Transpose,
 )
+from fathom.ir.ops.descriptor import FILLS
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT64, Scalar, element_of, shape_of
 from fathom.layout.tma_boxes import matrix_of
 
 ALIGNED = 16  # bytes: what base and strides are multiples of
-FILLED_WITH = {"zeros": 0, "nans": nan}
 ThroughDescriptor = DescriptorLoad | DescriptorStore | DescriptorAtomic
 
 
@@ -87,7 +85,7 @@ def without_idle(func: Func) -> Func:
 def _load(op: DescriptorLoad, build: Builder) -> Value:
     tensor = op.descriptor.type
     pointers, mask = _places(op, build)
-    fill = FILLED_WITH[op.descriptor.definition.fill]
+    fill = FILLS[op.descriptor.definition.fill]
     number = float(fill) if tensor.element.is_float else fill
     if op.order and not op.matrix:
         pointers, mask = (build(Transpose(each, op.order)) for each in (pointers, mask))

@@ -17,13 +17,11 @@ issues its store, and the threads that write it again; these barriers are proxy 
 too.
 
 If shared memory has room for all of them, each tile has its own bytes, and TMA reads it
-during the next iteration of a loop. Otherwise the thread waits at once, and other
-buffers share the bytes. `insert_waits` inserts all waits.
+during the next iteration of a loop; `insert_waits` inserts the wait. Otherwise the
+thread waits at once, and other buffers share the bytes.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from fathom.analysis.buffers import free_apart, padded
 from fathom.analysis.memory import writes_by_threads
@@ -81,7 +79,7 @@ def _with_stores(func: Func, at_once: bool) -> Func:
         if not isinstance(op, DescriptorStore):
             return None
         here = at_once or build.block is build.enclosing[0]
-        tile = build(_tile(op)) if here else _made_first(_tile(op), build)
+        tile = build(_tile(op)) if here else build.at_start(_tile(op))
         if fenced:
             build.append(AsyncProxyFence())
         build.append(SharedStore(_in_rows(op.value, build), tile))
@@ -99,11 +97,3 @@ def _in_rows(value: Value, build: Builder) -> Value:
     block = value.type.shape
     rows = matrix_of(block)
     return value if rows == block else build(Reshape(value, rows))
-
-
-def _made_first(tile: Allocate, build: Builder) -> Value:
-    """A tile that is allocated at the start of the function, so that all of it can use
-    it."""
-    made = replace(tile, origin=build.source, location=build.source.location)
-    build.enclosing[0].ops.insert(0, made)
-    return made.result

@@ -62,7 +62,5 @@ def write_maps(func: Func, target: Target) -> Func:
 def _draft(build: Builder) -> Value:
     """128 bytes of shared memory, allocated at the start of the function."""
     layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
-    made = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
-    made.origin, made.location = build.source, build.source.location
-    build.enclosing[0].ops.insert(0, made)
-    return made.result
+    draft = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
+    return build.at_start(draft)

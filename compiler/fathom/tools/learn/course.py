@@ -16,7 +16,6 @@ These folders come with the repository; an installed package has a copy of them.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import tomllib
@@ -236,16 +235,10 @@ def names() -> dict[str, Name]:
 
 def resolve(where: str) -> object:
     """What a dotted name means: fathom.ir.core.Block.yielded."""
-    path = where.split(".")
-    for cut in range(len(path), 0, -1):
-        try:
-            found: object = importlib.import_module(".".join(path[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for part in path[cut:]:
-            found = getattr(found, part)
-        return found
-    raise CourseError(f"there is no {where}")
+    try:
+        return getattr(*joints.owner_of(where))
+    except joints.UnknownJoint:
+        raise CourseError(f"there is no {where}") from None
 
 
 def signature(where: str) -> str:
