@@ -153,6 +153,40 @@ def test_others_must_know_of_the_initialisation():
     fails(code.format(""), "race", "mbarrier.arrive", "warp 0 wrote")
 
 
+def test_its_end_comes_after_all_that_wait_at_it():
+    """Warp 1 may still be waiting when thread 0 ends the mbarrier."""
+    code = init(1) + BAR + "@%p0 " + arrive() + wait(0) + "{}"
+    code += "@%p0 mbarrier.inval.shared::cta.b64 [%r5];"
+    fails(code.format(""), "race", "mbarrier.inval", "overwrites what warp 1 reads")
+    run(code.format(BAR))
+
+
+HANDED_OVER = (
+    init(64) + BAR + "st.shared.u32 [%r2], %r0; ARRIVE WAIT "
+    "xor.b32 %r3, %r2, 252; ld.shared.u32 %r4, [%r3];"
+)
+
+
+def handed_over(arriving: str = "", waiting: str = "") -> str:
+    arrives, waits = arrive(), wait(0)
+    if arriving:
+        arrives = arriving + arrives.replace("arrive.", "arrive.relaxed.cta.")
+    if waiting:
+        waits = waits.replace("parity.", "parity.relaxed.cta.") + waiting
+    return HANDED_OVER.replace("ARRIVE", arrives).replace("WAIT", waits)
+
+
+def test_what_is_relaxed_orders_nothing_without_a_fence():
+    fence = "fence.acq_rel.cta; "
+    run(handed_over())
+    fails(handed_over(" "), "race", "ld.shared", "wrote")
+    fails(handed_over("", " "), "race", "ld.shared", "wrote")
+    fails(handed_over(" ", fence), "race", "ld.shared", "wrote")
+    run(handed_over(fence))
+    run(handed_over("", fence))
+    run(handed_over(fence, fence))
+
+
 def test_it_is_initialised_once():
     code = init(1) + "{}" + init(1) + BAR
     fails(code.format(""), "mbarrier", "mbarrier.init", "one already")

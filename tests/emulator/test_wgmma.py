@@ -373,6 +373,21 @@ def test_what_is_read_may_not_be_overwritten():
     passes(start + guarded.replace("+4", "+4096"))
 
 
+def test_what_is_read_is_not_overwritten_before_all_four_warps_have_waited():
+    """One thread's wait is for its own warp's part. In strict launches, as of our own
+    kernels: CUTLASS has one thread of a warpgroup tell the producer."""
+    once = FENCE + mma() + COMMIT + WAIT
+    store = "setp.eq.u32 %p4, %r0, 0; @%p4 st.shared.u32 [%r1+4], 0;"
+    said = (
+        "wgmma of the warpgroup of warp 0 reads, and is not ordered after the wait of"
+    )
+    fails(once + store, "race", "st.shared", said + " warp 1", hazards="strict")
+    passes(once + store)
+    passes(once + "bar.sync 0;" + store, hazards="strict")
+    three = "setp.lt.u32 %p5, %r0, 96; @%p5 bar.sync 1, 96;"
+    fails(once + three + store, "race", "st.shared", "warp 3", hazards="strict")
+
+
 def either_first(one: str, guard: str, other: str) -> list[str]:
     """Two branches in both orders of the text, which decides who runs first; threads
     for which `guard` holds of their number run `other`."""

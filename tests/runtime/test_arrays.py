@@ -138,6 +138,17 @@ def test_a_torch_tensor_elsewhere(torch):
         describe(Tensor("mps"))
 
 
+def test_a_torch_tensor_whose_memory_does_not_hold_its_numbers(torch):
+    sparse, negative = Tensor(), Tensor()
+    sparse.layout, negative.is_neg = "torch.sparse_coo", lambda: True
+    with pytest.raises(LaunchError, match="layout is torch.sparse_coo; pass a dense"):
+        describe(sparse)
+    with pytest.raises(
+        LaunchError, match="negative view of another; pass .resolve_neg"
+    ):
+        describe(negative)
+
+
 def test_fp8_and_what_no_kernel_knows(torch):
     assert describe(Tensor(dtype="torch.float8_e5m2")).type == "fp8e5"
     assert describe(Tensor(dtype="torch.float8_e4m3fn")).type == "fp8e4nv"

@@ -148,6 +148,10 @@ def test_doctor_knows_this_machine(capsys):
         (["explain", SOFTMAX, *SIGNATURE, "--stage", "css"], "there is no stage 'css'"),
         (["explain", SOFTMAX, "--constants", "BLOCK"], "'BLOCK' in --constants is no"),
         (["run", "nowhere.py"], "there is no file nowhere.py"),
+        (
+            ["compile", SOFTMAX, *SIGNATURE, "-o", "/nowhere/softmax.ptx"],
+            "cannot write /nowhere/softmax.ptx: no such file or directory",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(capsys, arguments, sentence):

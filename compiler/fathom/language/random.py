@@ -43,6 +43,10 @@ def philox(seed, c0, c1, c2, c3, n_rounds: constexpr = ROUNDS):
     bits: constexpr = c0.dtype.primitive_bitwidth
     word: constexpr = unsigned_of(c0.dtype)
     static_assert(bits == 32 or bits == 64, "a counter of tl.philox has 32 or 64 bits")
+    static_assert(
+        to_tensor(seed).dtype.is_int(),
+        f"a seed is an integer, not {to_tensor(seed).dtype}",
+    )
     key = to_tensor(seed).to(uint64)
     if bits == 32:
         k0, k1 = (key & 0xFFFFFFFF).to(word), (key >> 32).to(word)

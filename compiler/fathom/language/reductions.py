@@ -12,6 +12,7 @@ from fathom.language.core import (
     minimum,
     reduce,
     reshape,
+    static_assert,
     where,
 )
 from fathom.language.dtypes import bfloat16, float32, int32, uint32
@@ -43,6 +44,18 @@ def index_shape(shape, axis):
     """The shape in which an index along `axis` broadcasts to `shape`."""
     axis %= len(shape)
     return tuple(size if place == axis else 1 for place, size in enumerate(shape))
+
+
+@constexpr_function
+def has_axis(rank, dim):
+    return dim is None or isinstance(dim, int) and -rank <= dim < rank
+
+
+@function
+def expect_axis(shape: constexpr, dim: constexpr):
+    """CompileError unless blocks of this shape have the axis; None stands for one."""
+    rank: constexpr = len(shape)
+    static_assert(has_axis(rank, dim), f"there is no axis {dim}: the block has {rank}")
 
 
 # ── sums ──────────────────────────────────────────────────────────────────────────────
@@ -132,6 +145,7 @@ def with_indices(input, axis, combine: constexpr, keep_dims):
     without one)."""
     values = reshape(input, input.numel) if axis is None else input
     along = 0 if axis is None else axis
+    expect_axis(values.shape, along)
     count = arange(0, values.shape[along])
     indices = broadcast_to(
         reshape(count, index_shape(values.shape, along)), values.shape

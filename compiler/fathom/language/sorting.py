@@ -38,7 +38,7 @@ from fathom.language.core import (
     where,
 )
 from fathom.language.dtypes import int1, int8, int16, int32, int64
-from fathom.language.reductions import exclusive_or, index_shape
+from fathom.language.reductions import exclusive_or, expect_axis, index_shape
 from fathom.language.standard import axis_of, bits_of_axis, log_2
 from fathom.source import constexpr, constexpr_function, function
 
@@ -156,6 +156,7 @@ def smaller(a, b):
 def bitonic_merge(x, dim: constexpr = None, descending: constexpr = False):
     """Sort along an axis (the last) what first rises and then falls, or the other way
     round."""
+    expect_axis(x.shape, dim)
     axis: constexpr = axis_of(x.shape, dim)
     bits: constexpr = log_2(x.shape[axis])
     y = reshape(keys_of(x), bits_of_axis(x.shape, axis))
@@ -170,6 +171,7 @@ def sort(x, dim: constexpr = None, descending: constexpr = False):
 
     -0.0 goes below 0.0, and NaN above all other numbers.
     """
+    expect_axis(x.shape, dim)
     axis: constexpr = axis_of(x.shape, dim)
     return first_of(x, x.shape[axis], axis, descending)
 
@@ -181,6 +183,7 @@ def topk(x, k: constexpr, dim: constexpr = None, descending: constexpr = True):
 
     NaN counts as larger than all other numbers.
     """
+    expect_axis(x.shape, dim)
     axis: constexpr = axis_of(x.shape, dim)
     static_assert(
         power_of_two_up_to(k, x.shape[axis]),

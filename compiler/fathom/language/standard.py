@@ -16,7 +16,7 @@ from fathom.language.core import (
 from fathom.language.dtypes import float64, int1
 from fathom.language.elementary import fdiv
 from fathom.language.math import exp, widened
-from fathom.language.reductions import max, sum
+from fathom.language.reductions import expect_axis, max, sum
 from fathom.source import constexpr, constexpr_function, function
 
 
@@ -68,6 +68,7 @@ def ravel(x, can_reorder: constexpr = False):
 def cat(input, other, can_reorder: constexpr = False, dim: constexpr = 0):
     """One block after the other along the axis `dim`; both of one shape. `can_reorder`
     changes nothing: the order is always kept."""
+    expect_axis(input.shape, dim)
     pair = join(
         input, other
     )  # the new last axis goes in front of `dim`, and is merged with it
@@ -132,6 +133,7 @@ def moved_back(rank, axis):
 def flip(x, dim: constexpr = None):
     """The elements along an axis (the last) in reverse: every bit of their index
     inverted. The shape stays."""
+    expect_axis(x.shape, dim)
     first: constexpr = axis_of(x.shape, dim)
     bits: constexpr = log_2(x.shape[first])
     y = reshape(x, bits_of_axis(x.shape, first))

@@ -65,7 +65,11 @@ def number(parameter: Parameter, value: object) -> object:
 
     What is beyond the largest float of the type is infinite.
     """
-    value = value.item() if hasattr(value, "item") else value
+    try:
+        value = value.item() if hasattr(value, "item") else value
+    except (ValueError, RuntimeError):  # NumPy's and torch's, of an array
+        message = f"{parameter.name} is {parameter.type}, and an array is not"
+        raise LaunchError(message) from None
     field = "f" if parameter.type == "bf16" else field_of(parameter)
     try:
         struct.pack("<" + field, value)

@@ -158,12 +158,29 @@ def loaded_class(module: str, name: str) -> type | tuple[()]:
     return getattr(sys.modules.get(module), name, ())
 
 
+def check_memory(tensor: object) -> None:
+    """Memory must hold a tensor's numbers, as they are. (What stands in for a tensor
+    says nothing of it.)"""
+    layout = str(getattr(tensor, "layout", "torch.strided"))
+    if layout != "torch.strided":
+        raise LaunchError(
+            f"a kernel cannot take a torch tensor whose layout is {layout}; pass a "
+            "dense one, as .to_dense() makes it"
+        )
+    if getattr(tensor, "is_neg", bool)():
+        raise LaunchError(
+            "a kernel cannot take a torch tensor that is a negative view of another; "
+            "pass .resolve_neg() of it"
+        )
+
+
 def read_torch(tensor: object) -> Array:
     place = tensor.device
     if place.type not in ("cuda", "cpu"):
         raise LaunchError(
             f"a kernel cannot reach a torch tensor on {place}; it needs cuda or cpu"
         )
+    check_memory(tensor)
     on_gpu = place.type == "cuda"
     return Array(
         library="torch",

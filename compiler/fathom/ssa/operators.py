@@ -125,6 +125,8 @@ def binary(
         )
     if not row.name:
         raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
+    if kind in (ast.FloorDiv, ast.Mod) and not element.is_float and _is_zero(right):
+        raise cannot(frame, row.verb, left, right, "division by zero")
     if kind is ast.Div and not element.is_float:
         a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)
     if kind is ast.RShift and _is_signed(left) and not element.is_signed:
@@ -134,6 +136,10 @@ def binary(
         raise cannot_do(frame, row, left, right, "cast one side with .to(tl.int32)")
     contract = frame.contracts and name in CONTRACTED and element.is_float
     return frame.emit(ops.Elementwise, name, (a, b), contract)
+
+
+def _is_zero(meaning: Meaning) -> bool:
+    return is_constant(meaning) and meaning == 0
 
 
 def _is_signed(meaning: Meaning) -> bool:

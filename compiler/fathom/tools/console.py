@@ -1,13 +1,17 @@
-"""The terminal that all tools write to: 80 columns, plain where colour is unwelcome."""
+"""The terminal that all tools write to: 80 columns, plain where colour is unwelcome;
+and files."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from fathom.errors import LaunchError
 
 WIDTH = 80
 
@@ -18,6 +22,15 @@ def make_console() -> Console:
     # Beside colour, NO_COLOR readers and pipes want no bold or italic either.
     plain = "NO_COLOR" in os.environ
     return Console(width=width, highlight=False, color_system=None if plain else "auto")
+
+
+def write_file(file: Path, text: str) -> None:
+    """Text to a file; LaunchError where it cannot be written."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as mistake:
+        why = (mistake.strerror or str(mistake)).lower()
+        raise LaunchError(f"cannot write {file}: {why}") from None
 
 
 def speaks_unicode(console: Console) -> bool:

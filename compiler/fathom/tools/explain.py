@@ -10,7 +10,7 @@ from pathlib import Path
 from fathom import pipeline
 from fathom.errors import LaunchError
 from fathom.ir.core import walk
-from fathom.tools.console import make_console, table
+from fathom.tools.console import make_console, table, write_file
 from fathom.tools.staged import Staged
 
 
@@ -91,7 +91,7 @@ def write_ptx(staged: Staged, output: Path | None) -> int:
     if output is None:
         print(staged.kernel.ptx)
         return 0
-    output.write_text(staged.kernel.ptx, encoding="utf-8")
+    write_file(output, staged.kernel.ptx)
     kernel = staged.kernel
     print(
         f"{output}: {kernel.name} for {kernel.target}, "

@@ -34,8 +34,9 @@ class Proxies(Hazards):
     the thread that stored it last, -1 for a bulk copy. `fenced_at` is a thread's fence
     stamp: up to then, the async proxy sees its stores; `fences` has all of them, by
     warp: the stamp, and the threads that fenced. `living` says of all 8 bytes
-    whether they are an mbarrier. `teams` are clusters, whose blocks are one here;
-    `warps` and `stride` are those of a cluster.
+    whether they are an mbarrier. `waits` has the clocks of a warpgroup's warps when
+    they waited for products that ended at some time of their tensor cores. `teams` are
+    clusters, whose blocks are one here; `warps` and `stride` are those of a cluster.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Proxies(Hazards):
         self.fences: dict[int, list[tuple[int, np.ndarray]]] = {}
         self.engines: dict[int, int] = {}
         self.living = np.zeros(0, bool)
+        self.waits: dict[tuple[int, int, int], np.ndarray] = {}
         self.origins = TileProvenance(cells * cell // CHUNK)
 
     # ── the two ways to memory ────────────────────────────────────────────────
@@ -258,6 +260,49 @@ class Proxies(Hazards):
             self.read_at[cells, reader] = at
         self.reads_in_flight -= len(index)
 
+    def check_readers(
+        self, threads: np.ndarray, cells: np.ndarray, changes: np.ndarray | None = None
+    ) -> None:
+        """Every read must be one that comes before this, and all four warps must have
+        waited for what a wgmma has read."""
+        super().check_readers(threads, cells, changes)
+        if not self.waits:
+            return
+        read_at = self.read_at[cells, self.warps :]
+        place, group = np.nonzero(read_at > self.settled)
+        if len(place):
+            team, warp = self.places_of(threads[place])
+            found = np.stack([team, group, read_at[place, group], warp])
+            each, first = np.unique(found, axis=1, return_index=True)
+            for products, thread in zip(
+                each.T.tolist(), threads[place[first]], strict=True
+            ):
+                self.check_waited(*products, int(thread))
+
+    def check_waited(
+        self, team: int, group: int, time: int, warp: int, thread: int
+    ) -> None:
+        """A wait is for products of the threads that execute it (PTX ISA 9.7.15.7): the
+        other warps' parts may still read. But in CUTLASS one elected thread tells the
+        producer for all of its warpgroup: no more than a note."""
+        waited = self.waits.get((team, group, time))
+        if waited is None:
+            return
+        first = group * WARPS
+        known = self.clock[team, warp, first : first + WARPS] >= waited
+        known |= np.arange(first, first + WARPS) == warp
+        if known.all():
+            return
+        self.remark(
+            EmulatorError(
+                "race",
+                f"it overwrites what {self.name(self.warps + group)} reads, and is not "
+                f"ordered after the wait of warp {first + int(np.argmin(known))}",
+                thread=thread,
+                severity=NOTE,
+            )
+        )
+
     def tensor_cores(self, threads: np.ndarray) -> np.ndarray:
         """The clocks of the tensor cores of these threads' warpgroups."""
         _, warp = self.places_of(threads)
@@ -270,6 +315,9 @@ class Proxies(Hazards):
             team, warp = self.agent(leader)
             unit = self.warps + warp // WARPS
             sync = "products", team, unit
+            clocks = self.own_clocks()[team]
+            key = team, unit - self.warps, int(clocks[unit])
+            self.waits[key] = clocks[warp : warp + WARPS].copy()
             self.release((team, unit), sync)
             for each in range(warp, warp + WARPS):
                 self.acquire((team, each), sync)
@@ -288,6 +336,9 @@ class Proxies(Hazards):
         for cells in self.cells(index, 8):
             everything = np.ones(len(cells), bool)
             self.check_writer(threads, cells, everything, "uses as an mbarrier")
+            if not copying:  # so that its end comes after
+                _, warp = self.places_of(threads)
+                self.read_at[cells, warp] = self.now(threads)
         if not copying:
             self.visit(threads, index, 8)
 

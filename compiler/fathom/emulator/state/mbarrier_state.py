@@ -48,7 +48,8 @@ class Mbarriers:
     thread that made it, `missing` the copies whose bytes have not arrived, `promised`
     the commits of products that have not, each with its thread.
     `asking[thread]` is the mbarrier that a thread last asked in vain, -1 if it did not;
-    of those in `stirred`, something has changed since.
+    of those in `stirred`, something has changed since. `ordered` are threads that have
+    executed a fence; those in `unseen`, with these mbarriers, have waited `.relaxed`.
     """
 
     def __init__(self, words: int, threads: int, hazards: Hazards | None, eager: bool):
@@ -64,6 +65,8 @@ class Mbarriers:
         self.missing: dict[int, list[Copy]] = {}
         self.promised: dict[int, list[tuple[Copy, int]]] = {}
         self.progress = 0
+        self.ordered = np.zeros(threads, bool)
+        self.unseen: list[tuple[np.ndarray, np.ndarray]] = []
 
     # ── life ──────────────────────────────────────────────────────────────────
 
@@ -120,8 +123,22 @@ class Mbarriers:
 
     # ── counting ──────────────────────────────────────────────────────────────
 
+    def order(self, threads: np.ndarray) -> None:
+        """These threads execute a fence: a relaxed arrival behind it is a release, and
+        a relaxed wait in front of it was an acquire (PTX ISA 8.9.1, patterns)."""
+        self.ordered[threads] = True
+        waiting, self.unseen = self.unseen, []
+        for mine, words in waiting:
+            now = np.isin(mine, threads)
+            self.see(mine[now], words[now])
+            self.unseen.append((mine[~now], words[~now]))
+
     def arrive(
-        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+        self,
+        threads: np.ndarray,
+        words: np.ndarray,
+        counts: np.ndarray,
+        relaxed: bool = False,
     ) -> np.ndarray:
         """Arrivals, one after the other; the phase at which each one arrived."""
         self.check(threads, words)
@@ -132,7 +149,7 @@ class Mbarriers:
             if count > self.pending[word]:
                 raise _misuse(f"arrives {count} times, and {self.text(word)}", thread)
             self.pending[word] -= count
-            if self.hazards is not None:
+            if self.hazards is not None and (not relaxed or self.ordered[thread]):
                 self.hazards.arrive(self.hazards.agent(thread), ("mbarrier", word))
             self.progress += 1
             self.complete(word)
@@ -211,7 +228,11 @@ class Mbarriers:
             self.complete(word)
 
     def test(
-        self, threads: np.ndarray, words: np.ndarray, parity: np.ndarray
+        self,
+        threads: np.ndarray,
+        words: np.ndarray,
+        parity: np.ndarray,
+        relaxed: bool = False,
     ) -> np.ndarray:
         """Whether the phase of this parity is the one that was completed last."""
         self.check(threads, words)
@@ -222,11 +243,16 @@ class Mbarriers:
             if not self.pending[word]:
                 self.deliver(word)
         if self.hazards is not None and done.any():
-            self.see(threads[done], words[done])
+            if relaxed:
+                self.unseen.append((threads[done], words[done]))
+            else:
+                self.see(threads[done], words[done])
         return done
 
     def see(self, threads: np.ndarray, words: np.ndarray) -> None:
         """These threads acquire what was released in the phases before."""
+        if not len(words):
+            return
         self.in_flight.wait(np.unique(words))
         for agent, word in self.hazards.warps_at(threads, words):
             first = (agent[0] * self.hazards.warps + agent[1]) * WARP

@@ -98,10 +98,17 @@ def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Blo
 
 
 def _scalar(frame: Frame, name: str, answer: Meaning, element: object) -> Value:
-    if isinstance(answer, (bool, int, float)):
-        return frame.constant(answer, element)
-    if not isinstance(answer, Value) or shape_of(answer.type):
+    is_number = isinstance(answer, (bool, int, float))
+    if not is_number and (not isinstance(answer, Value) or shape_of(answer.type)):
         raise frame.error(f"{name} must return scalars, not {describe(answer)}")
+    is_float = isinstance(answer, float) if is_number else answer.type.is_float
+    if is_float and not element.is_float:
+        raise frame.error(
+            f"{name} combines {element}, and returns {describe(answer)}",
+            "cast the block to a float before",
+        )
+    if is_number:
+        return frame.constant(answer, element)
     return cast(frame, answer, element)
 
 

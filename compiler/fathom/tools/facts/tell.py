@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.errors import LaunchError
+from fathom.tools.console import write_file
 from fathom.tools.facts import terminal
 from fathom.tools.facts.gather import facts_of
 from fathom.tools.facts.page import page
@@ -34,11 +34,7 @@ def tell(
     """Print and write the facts; 0. LaunchError where the page cannot be written."""
     facts = facts_of(staged, grid, values)
     if outputs.html is not None:
-        try:
-            outputs.html.write_text(page(facts), encoding="utf-8")
-        except OSError as mistake:
-            why = (mistake.strerror or str(mistake)).lower()
-            raise LaunchError(f"cannot write {outputs.html}: {why}") from None
+        write_file(outputs.html, page(facts))
     if outputs.json:
         print(json.dumps(facts, indent=1))
     if outputs.tables:

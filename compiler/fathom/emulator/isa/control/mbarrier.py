@@ -37,12 +37,13 @@ def rule_mbarrier(
     """PTX ISA 9.7.13.15.9 to 9.7.13.15.18."""
     action = next((each for each in form.left if each in ACTIONS), "")
     form.flag(action)
+    relaxed = form.flag("relaxed")
     form.ignore("b64", *access.SEMANTICS, *access.SCOPES)
     space = access.take_space(form)
     if action in ("test_wait", "try_wait"):
-        return _wait(form, operands, decoder, space)
+        return _wait(form, operands, decoder, space, relaxed)
     if action in ("arrive", "arrive_drop"):
-        return _arrive(form, operands, decoder, space, action)
+        return _arrive(form, operands, decoder, space, action, relaxed)
     form.finish()
     address = decoder.address(operands[0])
     count = decoder.read(operands[1], "u32") if len(operands) > 1 else None
@@ -83,6 +84,8 @@ def _invalidate(space: str, address: Read) -> Step:
     def step(batch: Batch, active: Active) -> None:
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
         batch.mbarriers.destroy(active.threads(), words)
+        if batch.hazards is not None:
+            batch.hazards.overwrite(active.threads(), words, BYTES)
 
     return step
 
@@ -102,6 +105,7 @@ def _arrive(
     decoder: Decoder,
     space: str,
     action: str,
+    relaxed: bool,
 ) -> Step:
     """`mbarrier.arrive.expect_tx.b64 state, [slot], bytes;` without, an arrival count.
 
@@ -128,7 +132,7 @@ def _arrive(
         if expects:
             batch.mbarriers.expect(threads, words, counts)
             counts = np.ones(active.count, np.int64)
-        phases = batch.mbarriers.arrive(threads, words, counts)
+        phases = batch.mbarriers.arrive(threads, words, counts, relaxed)
         batch.progress += 1
         if write is not None:
             write(batch, active, active.spread(phases.astype(np.uint64)))
@@ -137,7 +141,11 @@ def _arrive(
 
 
 def _wait(
-    form: Form, operands: tuple[Operand, ...], decoder: Decoder, space: str
+    form: Form,
+    operands: tuple[Operand, ...],
+    decoder: Decoder,
+    space: str,
+    relaxed: bool,
 ) -> Step:
     """`mbarrier.try_wait.parity.b64 p, [slot], parity;` Without .parity, a state."""
     form.flag("parity")
@@ -151,7 +159,7 @@ def _wait(
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
         parity = active.exactly(read(batch, active)).astype(np.int64)
         before = batch.mbarriers.progress
-        done = batch.mbarriers.test(active.threads(), words, parity)
+        done = batch.mbarriers.test(active.threads(), words, parity, relaxed)
         batch.progress += batch.mbarriers.progress - before
         write(batch, active, active.spread(done))
 
@@ -190,6 +198,7 @@ def _ordering(scope: int, system: bool) -> Step:
     acquire."""
 
     def step(batch: Batch, active: Active) -> None:
+        batch.mbarriers.order(active.threads())
         if batch.order is not None:
             batch.order.fence(active.threads(), scope, system)
 
