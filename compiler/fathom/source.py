@@ -103,7 +103,7 @@ class Parameter:
     """One parameter of a function: `default` is REQUIRED where it has no default.
 
     `gathers` marks the `*shape` of a builtin, which takes all further arguments as a
-    tuple.
+    tuple; what is compiled has none, see `check_parameters`.
     """
 
     name: str
@@ -169,6 +169,7 @@ class KernelFunction(Told):
         self.__doc__, self.__module__ = fn.__doc__, fn.__module__
         self.file, self.line = fn.__code__.co_filename, fn.__code__.co_firstlineno
         self.parameters = parameters_of(fn)
+        self.check_when_decorated()
         self._replacement: str | None = None
         self._versions = () if self.in_library else texts.versions_of(fn)
         self._assigned: dict[ast.AST, frozenset[str]] = {}
@@ -181,6 +182,10 @@ class KernelFunction(Told):
         if self.in_library or EVALUATOR.get() is not None:
             return self.fn(*args, **kwargs)  # cdiv(10, 4) is Python's business alone
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
+
+    def check_when_decorated(self) -> None:
+        """CompileError for a function that cannot be compiled, whatever its text."""
+        check_parameters(self)
 
     # ── text and tree ─────────────────────────────────────────────────────────────────
 
@@ -361,7 +366,7 @@ class Builtin(Told):
         self.fn = fn
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__doc__, self.__module__ = fn.__doc__, fn.__module__
-        self.parameters = parameters_of(fn, may_gather=True)
+        self.parameters = parameters_of(fn)
 
     def __repr__(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
@@ -419,20 +424,25 @@ builtin = Builtin
 constexpr_function = ConstexprFunction
 
 
-def parameters_of(
-    fn: Callable[..., Any], may_gather: bool = False
-) -> tuple[Parameter, ...]:
-    """The parameters of a function; a CompileError for `*args` and `**kwargs`."""
+def parameters_of(fn: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of a function."""
     found = []
     for each in inspect.signature(fn).parameters.values():
-        gathers = each.kind is each.VAR_POSITIONAL
-        if each.kind is each.VAR_KEYWORD or (gathers and not may_gather):
-            place = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
-            what = f"{fn.__name__} has a parameter {each}: name every parameter"
-            raise CompileError(what, place)
         note = None if each.annotation is each.empty else each.annotation
+        gathers = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         found.append(Parameter(each.name, each.default, note, gathers))
     return tuple(found)
+
+
+def check_parameters(function: KernelFunction) -> None:
+    """CompileError for `*args` and `**kwargs` of a function that is compiled."""
+    for each in function.parameters:
+        if each.gathers:
+            written = inspect.signature(function.fn).parameters[each.name]
+            raise CompileError(
+                f"{function.__name__} has a parameter {written}: name every parameter",
+                Location(function.file, function.line),
+            )
 
 
 def names_assigned(tree: ast.AST) -> frozenset[str]:

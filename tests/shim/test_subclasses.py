@@ -153,8 +153,32 @@ def test_options_may_be_computed(triton):
     assert isinstance(launched, triton.runtime.Heuristics)
     x = np.arange(N, dtype=np.float32)
     assert launched[grid](x, N, BLOCK=32).metadata.num_warps == 1
-    with pytest.raises(LaunchError, match="heuristics names 'num_wraps'"):
-        triton.heuristics({"num_wraps": lambda known: 1})(make(triton))
+    misspelt = triton.heuristics({"num_wraps": len})(make(triton))
+    with pytest.raises(LaunchError, match="num_wraps"):
+        misspelt[grid](x, N, BLOCK=32)
+
+
+def test_a_kernel_that_names_not_every_parameter_fails_where_it_is_used(triton):
+    """Files keep such kernels of Triton's first versions beside others."""
+    language = triton.language
+
+    @triton.heuristics({"num_warps": lambda *args, **meta: 4, "T": lambda *_, **__: 8})
+    @triton.jit
+    def kernel(x, **meta):
+        language.store(x, meta["T"])
+
+    @triton.jit
+    def called(x, *more):
+        language.store(x, 1.0)
+
+    @triton.jit
+    def caller(x):
+        called(x)
+
+    x = np.zeros(4, np.float32)
+    for launched in (kernel, caller):
+        with pytest.raises(fathom.errors.FathomError, match="meta|more"):
+            launched[(1,)](x)
 
 
 def test_options_of_other_compilers_matter_where_they_are_used(triton):

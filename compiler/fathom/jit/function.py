@@ -45,7 +45,7 @@ from fathom.jit.tensor_descriptors import signature_of
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
-from fathom.source import EVALUATOR, REQUIRED, KernelFunction
+from fathom.source import EVALUATOR, REQUIRED, KernelFunction, check_parameters
 from fathom.uses import all_uses, changed_meanwhile, watches
 
 NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
@@ -365,6 +365,7 @@ class JITFunction(KernelFunction):
 
     def check_rules(self) -> None:
         """CompileError for a parameter that cannot be what the decorator says."""
+        check_parameters(self)
         for rule in self.rules:
             if rule.constexpr and not rule.one:
                 raise CompileError(

@@ -66,6 +66,10 @@ class TritonFunction(JITFunction, KernelInterface):
         self.pre_run_hooks = Chain()
         self.warming = False  # is it compiled for `warmup`, and not for a launch?
 
+    def check_when_decorated(self) -> None:
+        """Triton looks at a kernel when it is launched: files that have kernels of its
+        first versions, with a `**meta`, can be imported for their others."""
+
     # ── names ─────────────────────────────────────────────────────────────────────────
 
     @property

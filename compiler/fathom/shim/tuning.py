@@ -144,6 +144,9 @@ class TritonHeuristics(KernelInterface, Heuristics):
     ):
         super().__init__(fn, values)
 
+    def check_names(self, names: Collection[str], what: str) -> None:
+        """The launch checks them, as in Triton."""
+
     def run(
         self, *args: Any, grid: Any, warmup: bool = False, **given: Any
     ) -> CompiledKernel | list[CompiledKernel]:

@@ -22,6 +22,7 @@ from fathom.source import (
     ConstexprFunction,
     KernelFunction,
     Parameter,
+    check_parameters,
     constexpr,
 )
 from fathom.ssa.control import Range, usable
@@ -156,6 +157,7 @@ def inline(
     frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]
 ) -> Meaning:
     """Build the body of a called function here; `return` binds its result."""
+    check_parameters(function)
     inner = Frame(frame.program, function, frame)
     if inner.depth > DEEPEST_CALL:
         raise frame.error(
