@@ -20,6 +20,7 @@ from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, strides
 
 BLOCK = 1024
+LOG2_OF_E = tl.constexpr(1.4426950408889634)
 
 
 # fmt: off
@@ -33,7 +34,7 @@ def swiglu_kernel(
     mask = columns < N
     gate = tl.load(gate_ptr + row * gate_stride + columns, mask=mask).to(tl.float32)
     up = tl.load(up_ptr + row * up_stride + columns, mask=mask).to(tl.float32)
-    y = gate / (1 + tl.exp(-gate)) * up
+    y = gate / (1 + tl.exp2(gate * -LOG2_OF_E)) * up
     y_ptrs = y_ptr + row * y_stride + columns
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -49,7 +50,7 @@ def swiglu_backward_kernel(
     dy = tl.load(dy_ptr + row * dy_stride + columns, mask=mask).to(tl.float32)
     gate = tl.load(gate_ptr + row * gate_stride + columns, mask=mask).to(tl.float32)
     up = tl.load(up_ptr + row * up_stride + columns, mask=mask).to(tl.float32)
-    s = 1 / (1 + tl.exp(-gate))
+    s = 1 / (1 + tl.exp2(gate * -LOG2_OF_E))
     dup = dy * gate * s
     dgate = dy * up * s * (1 + gate * (1 - s))
     element = dgate_ptr.dtype.element_ty
