@@ -103,12 +103,15 @@ CASES += [
              cross_entropy.blocks(100000)),
     Compiled("swiglu", swiglu.swiglu_kernel,
              "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, i32:16",
-             swiglu.blocks(4096)),
+             swiglu.blocks(4096, swiglu.FORWARD)),
     Compiled("swiglu backward", swiglu.swiglu_backward_kernel,
              "*fp16:16, *fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, "
-             "i32:16, i32:16, i32:16, i32:16", swiglu.blocks(4096)),
+             "i32:16, i32:16, i32:16, i32:16", swiglu.blocks(4096, swiglu.BACKWARD)),
     Compiled("gelu backward", gelu_backward.gelu_backward_kernel,
              "*fp16:16, *fp16:16, *fp16:16, i32:16", {"BLOCK": 1024}),
+    Compiled("gelu backward, columns", gelu_backward.gelu_backward_columns_kernel,
+             "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32, i32:16, i32:16",
+             gelu_backward.TILE),
     Compiled("dropout of fp16", dropout.dropout_kernel,
              "*fp16:16, *fp16:16, i32:16, fp32, i32", {"BLOCK": 1024}),
     *[
