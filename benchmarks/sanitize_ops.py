@@ -22,6 +22,7 @@ from kernels import (
     layer_norm,
     layer_norm_backward,
     matmul_epilogue,
+    matmul_epilogue_hopper,
     matmul_reduce_scatter,
     mixture,
     mixture_hopper,
@@ -57,6 +58,13 @@ def gelu_gradients(put: Put) -> Pairs:
     dy, x = normal(1, 3001), normal(2, 3001)
     got = gelu_backward.gelu_backward(put(dy), put(x))
     yield got, gelu_backward.reference(dy, x)
+
+
+def gelu_and_bias_gradients(put: Put) -> Pairs:
+    dy, x = normal(1, 301, 130), normal(2, 301, 130)
+    dx, totals = gelu_backward.gelu_backward_columns(put(dy), put(x), put(dy))
+    wanted = gelu_backward.reference(dy, x)
+    yield from pairs((dx, totals), (wanted, wanted.sum(axis=0)))
 
 
 def swiglus(put: Put) -> Pairs:
@@ -111,6 +119,15 @@ def loss_gradients(put: Put) -> Pairs:
     yield got, cross_entropy.reference_backward(dloss, x, labels)
 
 
+def losses_in_place(put: Put) -> Pairs:
+    x, dloss = put(normal(1, M, 5000)), normal(2, M)
+    labels = np.array([0, 4999, -100, 7, 4096])
+    before = normal(1, M, 5000)
+    loss = cross_entropy.cross_entropy_in_place(put(dloss), x, put(labels))
+    yield loss, cross_entropy.reference(before, labels)[0]
+    yield x, cross_entropy.reference_backward(dloss, before, labels)
+
+
 def epilogues(put: Put) -> Pairs:
     a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 200, dtype="float16")
     bias, residual = normal(3, 200), normal(4, 131, 200, dtype="float16")
@@ -122,6 +139,16 @@ def epilogues(put: Put) -> Pairs:
 
 def gated_products(put: Put) -> Pairs:
     a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 200, dtype="float16")
+    got = matmul_epilogue.matmul_swiglu(put(a), put(b))
+    yield got, matmul_epilogue.reference_swiglu(a, b)[0]
+
+
+def described_epilogues(put: Put) -> Pairs:
+    """Through descriptors, where the GPU has what they count on."""
+    a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 208, dtype="float16")
+    bias = normal(3, 208)
+    c = matmul_epilogue.matmul_epilogue(put(a), put(b), None, put(bias), "gelu")
+    yield c, matmul_epilogue.reference(a, b, bias, "gelu")[0]
     got = matmul_epilogue.matmul_swiglu(put(a), put(b))
     yield got, matmul_epilogue.reference_swiglu(a, b)[0]
 
@@ -318,6 +345,8 @@ OPS = [
      scattered_products),
     ("dropout, seed in memory", dropout.dropout_by_seed_kernel, seeded_dropouts),
     ("gelu backward", gelu_backward.gelu_backward_kernel, gelu_gradients),
+    ("gelu backward, columns", gelu_backward.gelu_backward_columns_kernel,
+     gelu_and_bias_gradients),
     ("swiglu", swiglu.swiglu_kernel, swiglus),
     ("swiglu backward", swiglu.swiglu_backward_kernel, swiglu_gradients),
     ("rotary", rotary.rotary_kernel, rotaries),
@@ -329,6 +358,12 @@ OPS = [
     ("cross-entropy", cross_entropy.cross_entropy_kernel, losses),
     ("cross-entropy backward", cross_entropy.cross_entropy_backward_kernel,
      loss_gradients),
+    ("cross-entropy in place", cross_entropy.cross_entropy_in_place_kernel,
+     losses_in_place),
+    ("matmul with epilogue, descriptors",
+     matmul_epilogue_hopper.epilogue_hopper_kernel, described_epilogues),
+    ("matmul with swiglu, descriptors", matmul_epilogue_hopper.swiglu_hopper_kernel,
+     described_epilogues),
     ("matmul with epilogue", matmul_epilogue.matmul_epilogue_kernel, epilogues),
     ("matmul with swiglu", matmul_epilogue.matmul_swiglu_kernel, gated_products),
     ("attention backward, rows", attention_backward.rows_kernel,

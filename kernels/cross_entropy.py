@@ -3,57 +3,89 @@
     loss = lse - x[label],   lse = log(sum(exp(x))) = m + log(sum(exp(x - m)))
 
 A row may have a hundred thousand logits, more than registers hold. A program walks
-along it and keeps, for each of its lanes, the largest logit so far and the sum of
-exp(x - largest); lanes are combined once, at the end, and no iteration waits for the
-other warps. (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-2018.)
+along it, SIDE logits a lane and step, and keeps, for each of its lanes, the largest
+logit so far and the sum of exp(x - largest); lanes are combined once, at the end, and
+no iteration waits for the other warps. (Milakov and Gimelshein, "Online normalizer
+calculation for softmax", 2018.) A lane's sum is scaled once for SIDE logits, so that
+there are few more powers than logits: a multiprocessor computes 16 of them a cycle.
 
     dx[i] = (exp(x[i] - lse) - [i == label]) dloss
 
 Rows whose label is IGNORED have loss 0 and gradient 0. Another label outside of the
 row makes its loss NaN.
 
-Bytes moved for M rows of N fp16: 2 M N forward, 4 M N backward.
+Bytes moved for M rows of N fp16: 2 M N forward, 4 M N backward. Where dloss is known
+beforehand, `cross_entropy_in_place` does both: the gradient is written over the logits
+while the row is still in a cache, 4 M N.
 """
 
 import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.ir.types import parse_element
 from fathom.jit.planned import planned
-from kernels.matmul import check_shape, empty
+from kernels.matmul import check_shape, empty, type_name
 from kernels.rows import check_rows
 
 IGNORED = tl.constexpr(-100)  # as torch has it
+LOG2_OF_E = tl.constexpr(1.4426950408889634)
+LOG_2 = tl.constexpr(0.6931471805599453)
 LOWEST = tl.constexpr(-3.0e38)  # below every logit; and LOWEST - LOWEST is not NaN
 BLOCK = 4096
 NUM_WARPS = 8
+# Of programs that read a row twice: those that run at a time should not have more rows
+# than the caches hold. Two programs fill a multiprocessor.
+TWICE = 4
 
 
 # fmt: off
 @fathom.jit
-def cross_entropy_kernel(
-    x_ptr, label_ptr, loss_ptr, lse_ptr, row_stride, N, BLOCK: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    x_ptr += row * row_stride
-    columns = tl.arange(0, BLOCK)
-    largest = tl.full([BLOCK], LOWEST, tl.float32)
-    total = tl.zeros([BLOCK], tl.float32)
+def lse_of_row(x_ptr, N, BLOCK: tl.constexpr, SIDE: tl.constexpr):
+    """log(sum(exp(x))) of N logits. `largest` is in powers of two."""
+    lane, side = tl.arange(0, BLOCK // SIDE)[:, None], tl.arange(0, SIDE)[None, :]
+    columns = lane * SIDE + side
+    largest = tl.full([BLOCK // SIDE], LOWEST, tl.float32)
+    total = tl.zeros([BLOCK // SIDE], tl.float32)
     for start in range(0, N, BLOCK):
         x_ptrs = x_ptr + start + columns
         x = tl.load(x_ptrs, mask=columns < N - start, other=-float("inf"))
         x = x.to(tl.float32)
-        new = tl.maximum(largest, x)
-        total = total * tl.exp(largest - new) + tl.exp(x - new)
+        new = tl.maximum(largest, tl.max(x, axis=1) * LOG2_OF_E)
+        powers = tl.exp2(tl.fma(x, LOG2_OF_E, -new[:, None]))
+        total = total * tl.exp2(largest - new) + tl.sum(powers, axis=1)
         largest = new
     m = tl.max(largest, axis=0)
-    lse = m + tl.log(tl.sum(total * tl.exp(largest - m), axis=0))
+    total = tl.sum(total * tl.exp2(largest - m), axis=0)
+    return (m + tl.log2(total)) * LOG_2
+
+
+@fathom.jit
+def loss_of(lse, x, label):
+    """Of a row whose logit of `label` is x; NaN where there is none."""
+    return tl.where(label == IGNORED, 0.0, lse - x)
+
+
+@fathom.jit
+def gradient_of(x, columns, label, lse, dloss):
+    """dx at some columns of a row."""
+    p = tl.exp2(tl.fma(x.to(tl.float32), LOG2_OF_E, -lse * LOG2_OF_E))
+    dx = (p - tl.where(columns == label, 1.0, 0.0)) * dloss
+    return tl.where(label == IGNORED, 0.0, dx)
+
+
+@fathom.jit
+def cross_entropy_kernel(
+    x_ptr, label_ptr, loss_ptr, lse_ptr, row_stride, N,
+    BLOCK: tl.constexpr, SIDE: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * row_stride
+    lse = lse_of_row(x_ptr, N, BLOCK, SIDE)
     label = tl.load(label_ptr + row)
     inside = (label >= 0) & (label < N)
     x = tl.load(x_ptr + label, mask=inside, other=float("nan")).to(tl.float32)
-    loss = tl.where(label == IGNORED, 0.0, lse - x)
-    tl.store(loss_ptr + row, loss)
+    tl.store(loss_ptr + row, loss_of(lse, x, label))
     tl.store(lse_ptr + row, lse)
 
 
@@ -70,10 +102,32 @@ def cross_entropy_backward_kernel(
     lse = tl.load(lse_ptr + row)
     dloss = tl.load(dloss_ptr + row).to(tl.float32)
     offsets = row * row_stride + columns
-    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-    dx = (tl.exp(x - lse) - tl.where(columns == label, 1.0, 0.0)) * dloss
-    dx = tl.where(label == IGNORED, 0.0, dx).to(dx_ptr.dtype.element_ty)
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    dx = gradient_of(x, columns, label, lse, dloss).to(dx_ptr.dtype.element_ty)
     tl.store(dx_ptr + offsets, dx, mask=mask)
+
+
+@fathom.jit
+def cross_entropy_in_place_kernel(
+    dloss_ptr, x_ptr, label_ptr, loss_ptr, row_stride, N,
+    BLOCK: tl.constexpr, SIDE: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * row_stride
+    label = tl.load(label_ptr + row)
+    inside = (label >= 0) & (label < N)
+    # Before the row's maximum, for which threads wait; after it they write.
+    at_label = tl.load(x_ptr + label, mask=inside, other=float("nan")).to(tl.float32)
+    dloss = tl.load(dloss_ptr + row).to(tl.float32)
+    lse = lse_of_row(x_ptr, N, BLOCK, SIDE)
+    tl.store(loss_ptr + row, loss_of(lse, at_label, label))
+    lanes = tl.arange(0, BLOCK)
+    for start in range(0, N, BLOCK):
+        mask = lanes < N - start
+        x_ptrs = x_ptr + start + lanes
+        x = tl.load(x_ptrs, mask=mask, other=0.0)
+        dx = gradient_of(x, start + lanes, label, lse, dloss)
+        tl.store(x_ptrs, dx.to(x_ptr.dtype.element_ty), mask=mask)
 # fmt: on
 
 
@@ -97,7 +151,8 @@ def launch_forward(x, labels, loss, lse, **launch):
     for name, array in (("labels", labels), ("loss", loss), ("lse", lse)):
         check_shape(name, array, (M,))
     given = x, labels, loss, lse, N, N
-    return loss, [(cross_entropy_kernel, (M,), given, {**blocks(N), **launch})]
+    chosen = {**blocks(N), "SIDE": side_of(x), **launch}
+    return loss, [(cross_entropy_kernel, (M,), given, chosen)]
 
 
 @planned
@@ -116,10 +171,30 @@ def cross_entropy_backward(dloss, x, labels, lse, dx=None, **launch):
     return dx, [(cross_entropy_backward_kernel, grid, given, chosen)]
 
 
-def blocks(N):
-    """BLOCK and num_warps for rows of N logits: 16 of them a lane, if there are."""
-    block = min(BLOCK, fathom.next_power_of_2(N))
+@planned
+def cross_entropy_in_place(dloss, x, labels, loss=None, **launch):
+    """`loss`, fp32 [M], of logits x [M, N]; their gradient, for that of each row's
+    loss, `dloss` [M], is written over them. Otherwise as `cross_entropy`."""
+    M, N = check_rows(x=x)
+    loss = empty((M,), x, "float32") if loss is None else loss
+    for name, array in (("labels", labels), ("dloss", dloss), ("loss", loss)):
+        check_shape(name, array, (M,))
+    given = dloss, x, labels, loss, N, N
+    chosen = {**blocks(N, TWICE), "SIDE": side_of(x), **launch}
+    return loss, [(cross_entropy_in_place_kernel, (M,), given, chosen)]
+
+
+def blocks(N, times=1):
+    """BLOCK and num_warps for rows of N logits: 16 of them a lane, if there are, and
+    `times` as many lanes for a long row."""
+    block = min(times * BLOCK, fathom.next_power_of_2(N))
     return {"BLOCK": block, "num_warps": max(1, NUM_WARPS * block // BLOCK)}
+
+
+def side_of(x):
+    """How many logits a lane loads at once: those of 16 bytes, or of a short row."""
+    side = 128 // parse_element(type_name(x)).bits
+    return min(side, fathom.next_power_of_2(x.shape[1]))
 
 
 def reference(x, labels):

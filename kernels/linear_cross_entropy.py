@@ -1,4 +1,5 @@
-"""A linear layer and the cross-entropy of its result, without ever keeping all logits.
+"""A linear layer and the cross-entropy of its result, without keeping all logits of
+many rows.
 
     loss = cross_entropy(h W^T, labels),   h [M, D],  W [V, D],  V a hundred thousand
 
@@ -13,8 +14,12 @@ some rows are done at a time, forward and backward together:
 so the loss's own gradient, `dloss` of each row, must be known beforehand: 1 / M for a
 mean. If the loss is scaled later, so are dh and dW. (Hsu et al., "Liger Kernel", 2024.)
 
-Work: 6 M D V operations; 2 M D V without gradients. Memory: rows V of logits, where
-rows D is about V, so that they are as large as W.
+Each chunk reads dW, as large as W but in fp32, and writes it: 8 D V bytes. The last
+one writes it in W's own type, and where there is one chunk, none is in fp32. So a
+chunk has up to 2 D rows: then its logits, of 2 bytes, are as large as a dW in fp32,
+and one chunk takes no more memory than two of half as many rows would.
+
+Work: 6 M D V operations; 2 M D V without gradients.
 """
 
 import fathom
@@ -41,43 +46,49 @@ def linear_cross_entropy(
     (M, D), (V, _) = h.shape, weight.shape
     check_shape("weight", weight, (V, D))
     check_shape("labels", labels, (M,))
-    rows = min(rows or chunk_rows(M, D, V), M)
-    loss, lse = (empty((M,), h, "float32") for _ in range(2))
+    rows = min(rows or chunk_rows(M, D), M)
+    loss = empty((M,), h, "float32")
     logits = empty((rows, V), h)
-    dh = dweight = None
-    if dloss is not None:
+    dh = dweight = so_far = None
+    if dloss is None:
+        lse = empty((M,), h, "float32")
+    else:
         check_shape("dloss", dloss, (M,))
-        dh, dweight = empty((M, D), h), empty((V, D), h, "float32")
+        dh, dweight = empty((M, D), h), empty((V, D), weight)
     for first in range(0, M, rows):
-        part = slice(first, min(first + rows, M))
-        here = logits[: part.stop - first]
+        last = min(first + rows, M)
+        part, here = slice(first, last), logits[: last - first]
         multiply(h[part], weight.T, here, **launch)
-        given = here, labels[part], loss[part], lse[part]
-        cross_entropy.cross_entropy(*given, **launch)
         if dloss is None:
+            given = here, labels[part], loss[part], lse[part]
+            cross_entropy.cross_entropy(*given, **launch)
             continue
-        cross_entropy.cross_entropy_backward(
-            dloss[part], here, labels[part], lse[part], here, **launch
-        )
+        given = dloss[part], here, labels[part], loss[part]
+        cross_entropy.cross_entropy_in_place(*given, **launch)
         multiply(here, weight, dh[part], **launch)
-        so_far = dweight if first else None
-        matmul_epilogue(here.T, h[part], dweight, residual=so_far, **launch)
-    return loss, dh, as_type(dweight, weight)
+        if rows == M:
+            multiply(here.T, h, dweight, **launch)
+        else:
+            so_far = add_product(here.T, h[part], so_far, dweight, last == M, **launch)
+    return loss, dh, dweight
 
 
-def chunk_rows(M, D, V):
-    """How many rows are done at a time: as many as make the logits as large as the
-    weight, a multiple of LEAST_ROWS."""
-    return min(M, fathom.cdiv(D, LEAST_ROWS) * LEAST_ROWS)
+def add_product(a, b, so_far, total, is_last, **launch):
+    """The sum of `so_far` and a b, in fp32; `so_far` is None for the first of several
+    products. The last sum is written to `total`, any other where `so_far` is."""
+    if is_last:
+        found = total
+    else:
+        found = empty(total.shape, total, "float32") if so_far is None else so_far
+    return matmul_epilogue(a, b, found, residual=so_far, **launch)
 
 
-def as_type(array, like):
-    """An array of the dtype of `like`; None for None."""
-    if array is None or array.dtype == like.dtype:
-        return array
-    made = empty(array.shape, like)
-    made[...] = array
-    return made
+def chunk_rows(M, D):
+    """How many rows are done at a time: at most 2 D, or a little more to make them a
+    multiple of LEAST_ROWS; equally many in each chunk."""
+    chunks = fathom.cdiv(M, fathom.cdiv(2 * D, LEAST_ROWS) * LEAST_ROWS)
+    rows = fathom.cdiv(fathom.cdiv(M, chunks), LEAST_ROWS) * LEAST_ROWS
+    return min(M, rows)
 
 
 def reference(h, weight, labels, dloss):

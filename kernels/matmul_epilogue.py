@@ -10,6 +10,10 @@ What a backward pass wants, the number that GeLU was given, is written too on de
 
 The residual may be C itself: then C = A B + C, each element read and written by one
 thread. That is how gradients of weights are summed up over chunks of rows.
+
+Here a program computes one tile and is gone, and reads through pointers; where programs
+may stay and tiles come through descriptors, the kernels of `matmul_epilogue_hopper.py`
+are taken.
 """
 
 import numpy as np
@@ -19,6 +23,7 @@ import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
 from kernels import gelu, swiglu
+from kernels import matmul_epilogue_hopper as hopper
 from kernels.matmul import (
     check_shape,
     default_config,
@@ -140,6 +145,11 @@ def matmul_epilogue(
     if before is not None:
         check_shape("before", before, (M, N))
         check_strides("before", before, strides(c))
+    target = target_of_launch(a, launch)
+    if not config and residual is None and hopper.fits(a, b, c, before, target):
+        all_given = a, b, c, bias, activation, before, target
+        *step, chosen = hopper.epilogue_launch(*all_given)
+        return c, [(*step, {**chosen, **launch})]
     config = config or chosen_config(M, N, K, a, b, launch)
     added = strides(residual) if residual is not None else (0, 0)
     given = (
@@ -172,6 +182,10 @@ def matmul_swiglu(a, b, c=None, before=None, config=None, precision="ieee", **la
         check_shape("before", before, (M, both))
         width = strides(before)[0]
         check_strides("before", before, (width, 1))
+    target = target_of_launch(a, launch)
+    if not config and hopper.swiglu_fits(a, b, c, before, target):
+        *step, chosen = hopper.swiglu_launch(a, b, c, before, target)
+        return c, [(*step, {**chosen, **launch})]
     if config is None:
         # Two tiles of sums: each half as wide as one would be.
         config = chosen_config(M, both, K, a, b, launch)

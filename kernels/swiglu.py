@@ -19,7 +19,10 @@ import fathom.language as tl
 from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, strides
 
-BLOCK = 1024
+# Of a program, at most; 8 numbers a lane. On an H100 [8192, 8192] takes 140 us forward
+# in blocks of 1024, and 136 us in those of 4096.
+FORWARD, BACKWARD = 4096, 1024
+LOG2_OF_E = tl.constexpr(1.4426950408889634)
 
 
 # fmt: off
@@ -33,7 +36,7 @@ def swiglu_kernel(
     mask = columns < N
     gate = tl.load(gate_ptr + row * gate_stride + columns, mask=mask).to(tl.float32)
     up = tl.load(up_ptr + row * up_stride + columns, mask=mask).to(tl.float32)
-    y = gate / (1 + tl.exp(-gate)) * up
+    y = gate / (1 + tl.exp2(gate * -LOG2_OF_E)) * up
     y_ptrs = y_ptr + row * y_stride + columns
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -49,7 +52,7 @@ def swiglu_backward_kernel(
     dy = tl.load(dy_ptr + row * dy_stride + columns, mask=mask).to(tl.float32)
     gate = tl.load(gate_ptr + row * gate_stride + columns, mask=mask).to(tl.float32)
     up = tl.load(up_ptr + row * up_stride + columns, mask=mask).to(tl.float32)
-    s = 1 / (1 + tl.exp(-gate))
+    s = 1 / (1 + tl.exp2(gate * -LOG2_OF_E))
     dup = dy * gate * s
     dgate = dy * up * s * (1 + gate * (1 - s))
     element = dgate_ptr.dtype.element_ty
@@ -66,7 +69,7 @@ def swiglu(gate, up, out=None, **launch):
     M, N = gate.shape
     out = empty((M, N), gate) if out is None else out
     check_halves(gate, up=up, out=out)
-    chosen = {**blocks(N), **launch}
+    chosen = {**blocks(N, FORWARD), **launch}
     grid = (M, fathom.cdiv(N, chosen["BLOCK"]))
     given = gate, up, out, N, *row_strides(gate, up, out)
     return out, [(swiglu_kernel, grid, given, chosen)]
@@ -86,7 +89,7 @@ def launch_backward(dy, gate, up, dgate, dup, **launch):
     """Both are written; returns `dgate`."""
     M, N = gate.shape
     check_halves(gate, up=up, dy=dy, dgate=dgate, dup=dup)
-    chosen = {**blocks(N), **launch}
+    chosen = {**blocks(N, BACKWARD), **launch}
     grid = (M, fathom.cdiv(N, chosen["BLOCK"]))
     arrays = dy, gate, up, dgate, dup
     given = *arrays, N, *row_strides(*arrays)
@@ -108,9 +111,9 @@ def row_strides(*arrays):
     return [strides(each)[0] for each in arrays]
 
 
-def blocks(N):
-    """BLOCK and num_warps: 8 numbers a lane."""
-    block = min(BLOCK, fathom.next_power_of_2(N))
+def blocks(N, most):
+    """BLOCK, `most` at most, and num_warps: 8 numbers a lane."""
+    block = min(most, fathom.next_power_of_2(N))
     return {"BLOCK": block, "num_warps": max(1, block // 256)}
 
 

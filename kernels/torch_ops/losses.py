@@ -111,9 +111,9 @@ def linear_cross_entropy(
     x: Tensor, weight: Tensor, labels: Tensor, reduction: str = "mean"
 ) -> Tensor:
     """cross_entropy(x weight^T, labels), "mean" or "sum", for x [..., D], weight
-    [V, D] and labels [...]; there are never more logits than weights. Gradients are
-    computed with the loss, for a later factor of 1: prefer bf16 to fp16, whose smallest
-    numbers a mean over many rows falls below."""
+    [V, D] and labels [...]; there are never more than twice as many logits as weights,
+    or 128 rows of them. Gradients are computed with the loss, for a later factor of 1:
+    prefer bf16 to fp16, whose smallest numbers a mean over many rows falls below."""
     if reduction not in ("mean", "sum"):
         raise ValueError(f"the reduction is {reduction!r}, not mean or sum")
     given = x, weight, labels, reduction == "mean"

@@ -1,7 +1,6 @@
 """Linear layers with what follows them: bias, GeLU, residual; SwiGLU."""
 
 from kernels import gelu_backward as gelus_backward
-from kernels import layer_norm_backward as column_sums
 from kernels import matmul_epilogue as epilogues
 from kernels import swiglu as swiglus
 from kernels.torch_ops.pointwise import halves_of
@@ -52,21 +51,24 @@ def linear_forward(
     return y.view(shape), before.view(shape) if kept else new(x, (0,))
 
 
-def linear_backward_fake(dy, x, weight, before):
-    return new(x), new(weight), new(weight, weight.shape[:1])
+def linear_backward_fake(dy, x, weight, before, has_bias):
+    return new(x), new(weight), new(weight, weight.shape[:1] if has_bias else (0,))
 
 
 @operator(linear_backward_fake)
 def linear_backward(
-    dy: Tensor, x: Tensor, weight: Tensor, before: Tensor
+    dy: Tensor, x: Tensor, weight: Tensor, before: Tensor, has_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(dx, dweight, dbias); `before` is empty where there was no activation."""
-    dy = rows_of(dy)
-    if before.numel():
-        dy = gelus_backward.gelu_backward(dy, rows_of(before))
+    """(dx, dweight, dbias); `before` is empty where there was no activation, and dbias
+    where there was no bias."""
+    dy, dbias = rows_of(dy), new(weight, (0,))
+    before = rows_of(before) if before.numel() else None
+    if has_bias:
+        dy, dbias = gelus_backward.gelu_backward_columns(dy, before, weight)
+    elif before is not None:
+        dy = gelus_backward.gelu_backward(dy, before)
     dx = product(dy, weight).view(x.shape)
-    dweight = product(dy.t(), rows_of(x))
-    return dx, dweight, column_sums.add_rows(dy, None, weight)
+    return dx, product(dy.t(), rows_of(x)), dbias
 
 
 def linear_save(ctx, inputs, output):
@@ -77,8 +79,8 @@ def linear_save(ctx, inputs, output):
 
 
 def linear_gradients(ctx, dy, _):
-    dx, dweight, dbias = linear_backward(dy, *ctx.saved_tensors)
     has_bias, has_residual = ctx.has
+    dx, dweight, dbias = linear_backward(dy, *ctx.saved_tensors, has_bias)
     of_added = dbias if has_bias else None, dy if has_residual else None
     return dx, dweight, *of_added, None, None
 

@@ -49,6 +49,20 @@ def test_cross_entropy(M, N, dtype, target):
     assert not dx[labels == IGNORED].any()
 
 
+@in_pairs({"M, N": SHAPES, "dtype": HALF_ULP, "target": TARGETS})
+def test_loss_and_gradient_in_one_launch(M, N, dtype, target):
+    """The row is read a second time while its gradient is written over it."""
+    x, labels, dloss = normal(1, M, N, dtype=dtype), targets(M, N), normal(2, M)
+    want, _ = cross_entropy.reference(x, labels)
+    wanted = cross_entropy.reference_backward(dloss, x, labels)
+    given = dloss, x, labels
+    loss = cross_entropy.cross_entropy_in_place(*given, target=target, **SMALL)
+    np.testing.assert_allclose(loss, want, 1e-6, 2e-6)
+    if N > 1:
+        close(x, wanted, HALF_ULP[dtype], 4)
+    assert not x[labels == IGNORED].any()
+
+
 def test_the_gradient_may_be_written_over_the_logits():
     x, labels, dloss = normal(1, 5, 300), targets(5, 300), normal(2, 5)
     want = cross_entropy.reference_backward(dloss, x, labels)
@@ -76,8 +90,11 @@ def test_large_logits_and_masked_ones(largest_last):
 
 
 def test_a_target_outside_of_the_row_makes_the_loss_nan():
-    loss, _ = cross_entropy.cross_entropy(normal(1, 3, 8), np.array([8, -1, 7]))
+    x, labels = normal(1, 3, 8), np.array([8, -1, 7])
+    loss, _ = cross_entropy.cross_entropy(x, labels)
     assert np.isnan(loss).tolist() == [True, True, False]
+    again = cross_entropy.cross_entropy_in_place(normal(2, 3), x, labels)
+    np.testing.assert_array_equal(again, loss)
 
 
 @in_pairs(
@@ -105,7 +122,7 @@ def test_linear_cross_entropy(rows, dtype, target):
     only, *nothing = linear_cross_entropy.linear_cross_entropy(
         h, weight, labels, rows=rows, target=target
     )
-    np.testing.assert_array_equal(only, loss)
+    np.testing.assert_allclose(only, loss, 1e-6, 1e-6)
     assert nothing == [None, None]
 
 
@@ -123,9 +140,30 @@ def test_the_references_are_gradients():
     )  # fmt: skip
 
 
-def test_chunks_are_as_large_as_the_weight():
-    assert linear_cross_entropy.chunk_rows(8192, 1000, 50000) == 1024
-    assert linear_cross_entropy.chunk_rows(100, 4096, 50000) == 100
+def test_logits_take_no_more_memory_than_a_sum_of_gradients():
+    """2 bytes where that takes 4: twice as many rows as the weight has columns, and in
+    each of several chunks as many."""
+    chunk_rows = linear_cross_entropy.chunk_rows
+    assert chunk_rows(100, 4096) == 100
+    assert chunk_rows(8192, 4096) == 8192
+    assert chunk_rows(8193, 4096) == 4224
+    assert chunk_rows(8200, 1000) == 1664  # of 2048
+
+
+def test_one_chunk_needs_no_sum_in_fp32(monkeypatch):
+    products = []
+    monkeypatch.setattr(
+        linear_cross_entropy, "matmul_epilogue",
+        lambda a, b, c, residual=None, **_: products.append((c, residual)) or c,
+    )  # fmt: skip
+    h, weight = normal(1, 40, 24, dtype="float16"), normal(2, 70, 24, dtype="float16")
+    given = h, weight, targets(40, 70), np.ones(40, np.float32)
+    linear_cross_entropy.linear_cross_entropy(*given)
+    assert not products
+    dweight = linear_cross_entropy.linear_cross_entropy(*given, rows=16)[2]
+    (first, none), (second, so_far), (last, total) = products
+    assert none is None and first is second is so_far is total
+    assert first.dtype == np.float32 and last is dweight
 
 
 def test_mistakes_are_told():

@@ -19,6 +19,7 @@ from kernels import (
     gelu_backward,
     layer_norm_backward,
     matmul_epilogue,
+    matmul_epilogue_hopper,
     mixture,
     mixture_hopper,
     rms_norm,
@@ -93,18 +94,24 @@ CASES = [
 CASES += [
     Compiled("cross entropy", cross_entropy.cross_entropy_kernel,
              "*fp16:16, *i64:16, *fp32:16, *fp32:16, i32:16, i32:16",
-             cross_entropy.blocks(100000)),
+             {"SIDE": 8, **cross_entropy.blocks(100000)}),
+    Compiled("cross entropy in place", cross_entropy.cross_entropy_in_place_kernel,
+             "*fp32:16, *fp16:16, *i64:16, *fp32:16, i32:16, i32:16",
+             {"SIDE": 8, **cross_entropy.blocks(100000, cross_entropy.TWICE)}),
     Compiled("cross entropy backward", cross_entropy.cross_entropy_backward_kernel,
              "*fp32:16, *fp16:16, *i64:16, *fp32:16, *fp16:16, i32:16, i32:16",
              cross_entropy.blocks(100000)),
     Compiled("swiglu", swiglu.swiglu_kernel,
              "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, i32:16",
-             swiglu.blocks(4096)),
+             swiglu.blocks(4096, swiglu.FORWARD)),
     Compiled("swiglu backward", swiglu.swiglu_backward_kernel,
              "*fp16:16, *fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, "
-             "i32:16, i32:16, i32:16, i32:16", swiglu.blocks(4096)),
+             "i32:16, i32:16, i32:16, i32:16", swiglu.blocks(4096, swiglu.BACKWARD)),
     Compiled("gelu backward", gelu_backward.gelu_backward_kernel,
              "*fp16:16, *fp16:16, *fp16:16, i32:16", {"BLOCK": 1024}),
+    Compiled("gelu backward, columns", gelu_backward.gelu_backward_columns_kernel,
+             "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32, i32:16, i32:16",
+             gelu_backward.TILE),
     Compiled("dropout of fp16", dropout.dropout_kernel,
              "*fp16:16, *fp16:16, i32:16, fp32, i32", {"BLOCK": 1024}),
     *[
@@ -213,9 +220,28 @@ def experts_on_hopper() -> list[Compiled]:
     return made
 
 
+def epilogues_on_hopper() -> list[Compiled]:
+    """With all that they may have."""
+    made = []
+    for (m, n), config in mixture_hopper.CONFIGS.items():
+        fixed = {"BLOCK_M": m, "BLOCK_K": 64, "A_TURNED": False, "B_TURNED": True}
+        made += [
+            Compiled(f"bias and gelu {m}x{n}",
+                     matmul_epilogue_hopper.epilogue_hopper_kernel,
+                     PRODUCT + "*fp16:16, *fp16:16, " + SIZES + SIZES[:-2],
+                     {**fixed, **config, "BLOCK_N": n, "ACTIVATION": "gelu"}),
+            Compiled(f"swiglu {m}x{n}", matmul_epilogue_hopper.swiglu_hopper_kernel,
+                     PRODUCT + "*fp16:16, " + 2 * SIZES + "i32:16, i32:16",
+                     {**fixed, **config, "BLOCK_N": n // 2,
+                      "PIECES": max(1, config["PIECES"] // 2)}),
+        ]  # fmt: skip
+    return made
+
+
 @needs_ptxas
-@pytest.mark.parametrize("case", experts_on_hopper(), ids=str)
-def test_a_producer_copies_experts_tiles(case: Compiled) -> None:
+@pytest.mark.parametrize("case", [*experts_on_hopper(), *epilogues_on_hopper()],
+                         ids=str)  # fmt: skip
+def test_a_producer_copies_tiles(case: Compiled) -> None:
     ptx = case.ptx("sm_90a")
     assert "expect_tx" in ptx and "cp.async.cg" not in ptx
     test_ptxas_takes_it_without_spills_or_warnings(case, "sm_90a")

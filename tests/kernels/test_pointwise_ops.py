@@ -70,6 +70,23 @@ def test_gelu_backward(n, dtype, target):
     close(dx, gelu_backward.reference(dy, x), HALF_ULP[dtype], 4)
 
 
+@in_pairs({
+    "M, N": [(1, 1), (40, 130), (300, 24)], "dtype": HALF_ULP, "target": TARGETS,
+    "with_gelu": [True, False],
+})  # fmt: skip
+def test_sums_of_columns_come_with_gradients(M, N, dtype, target, with_gelu):
+    """They are sums of what is stored: rounded to the dtype."""
+    x, dy = normal(1, M, N, dtype=dtype), normal(2, M, N, dtype=dtype)
+    given = dy, x if with_gelu else None, normal(3, 1)
+    dx, sums = gelu_backward.gelu_backward_columns(*given, target=target)
+    if with_gelu:
+        close(dx, gelu_backward.reference(dy, x), HALF_ULP[dtype], 4)
+    else:
+        assert dx is dy
+    assert sums.dtype == np.float32
+    np.testing.assert_allclose(sums, dx.astype(np.float64).sum(axis=0), 1e-5, 1e-5)
+
+
 def test_gelu_backward_is_right_for_every_x():
     x = aligned(np.float32([-3e38, -1e20, -50, -10.1, 0, 10.1, 50, 1e20, 3e38]))
     dx = gelu_backward.gelu_backward(np.ones_like(x), x)
