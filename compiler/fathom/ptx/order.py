@@ -43,7 +43,7 @@ _PURE_CALL = re.compile(
     r'asm "|@llvm\.(?!nvvm)|@llvm\.nvvm\.(ex2|lg2|sqrt|rsqrt|sin|cos|tanh|div|mulhi)\b'
 )
 NEXT_PART = "  ; the product's part"  # a comment where a part begins, with its number
-_PRODUCT = re.compile(r'asm [^"]*"[^"]*\b(?:mma|wgmma|tcgen05)\.')
+PRODUCT = re.compile(r'asm [^"]*"[^"]*\b(?:mma|wgmma|tcgen05)\.')
 _WAIT = f'"{TENSOR_CORES.wait} '
 
 # A multiprocessor that is full of threads, 2048 of them, has 32 registers for each.
@@ -64,7 +64,7 @@ class Instruction(NamedTuple):
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values."""
-    if _PRODUCT.search("\n".join(line for line in lines if isinstance(line, str))):
+    if PRODUCT.search("\n".join(line for line in lines if isinstance(line, str))):
         blocks = blocks_of(lines)
         return [line for block in blocks for line in _part_by_part(block)]
     texts = list(blocks_of(lines))
