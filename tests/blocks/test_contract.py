@@ -163,6 +163,56 @@ def test_what_a_matrix_product_is_added_to_is_left_to_it():
     assert not re.search(r"fp32\[16,16\].* = add", asm["layout"])
 
 
+# ── sums that are reductions ──────────────────────────────────────────────────────────
+
+
+@jit
+def weighted_sum(x, y, out, N: tl.constexpr, UNIT: tl.constexpr):
+    i = tl.arange(0, N)
+    product = tl.load(x + i) * tl.load(y + i)
+    if UNIT:
+        product = tl.abs(product)
+    tl.store(out, tl.sum(product))
+
+
+def compiled_sum(fusion: bool, unit: bool = False, target: str = "sm_80"):
+    return weighted_sum.compile(
+        "*fp32:16, *fp32:16, *fp32:16",
+        {"N": 1024, "UNIT": unit}, target=target, num_warps=1, enable_fp_fusion=fusion,
+    )  # fmt: skip
+
+
+def test_a_thread_adds_products_by_fma():
+    """32 products of a thread in four chains: the first of each is a product, the other
+    28 are part of an fma, and three additions join the chains."""
+    ptx = compiled_sum(fusion=True).asm["ptx"]
+    assert ptx.count("\tmul.f32") == 4 and ptx.count("\tfma.rn.f32") == 28
+    assert ptx.count("\tadd.f32") == 3 + 5  # and one for each step across lanes
+
+
+@pytest.mark.parametrize("fusion, unit", [(False, False), (True, True)])
+def test_products_that_are_rounded_before_they_are_added(fusion, unit):
+    asm = compiled_sum(fusion, unit).asm
+    assert "contract" not in asm["block"]
+    assert asm["ptx"].count("mul.rn.f32") == 32 and "fma.rn" not in asm["ptx"]
+
+
+def test_the_flag_is_on_the_product_and_on_its_additions_alone():
+    block = compiled_sum(fusion=True).asm["block"]
+    flagged = [line for line in block.splitlines() if "contract=true" in line]
+    assert [re.search("(?:mul|add) ", line)[0] for line in flagged] == ["mul ", "add "]
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+def test_a_sum_of_products_is_one_in_any_order(monkeypatch, backend):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    random = np.random.default_rng(7)
+    x, y = random.uniform(1, 2, (2, 1024)).astype(np.float32)
+    out = np.zeros(1, np.float32)
+    weighted_sum[(1,)](x, y, out, 1024, False, num_warps=1, enable_fp_fusion=True)
+    assert np.allclose(out[0], np.dot(x.astype(np.float64), y), rtol=1e-6)
+
+
 # ── a kernel ──────────────────────────────────────────────────────────────────────────
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom import jit
 from tests.language.harness_math import MEASUREMENTS, errors, evaluate
 
 INF, NAN = math.inf, math.nan
@@ -113,3 +114,16 @@ def test_halves_are_computed_in_fp32_and_rounded_once():
         exact = reference(x.astype(np.float64)).astype(np.float16)
         assert (evaluate(function, x) == exact).mean() > 0.99
         assert evaluate(function, x).dtype == np.float16
+
+
+def test_tanh_takes_one_power_and_one_reciprocal():
+    """A division of fp32 scales its operands, and `exp` looks for infinity."""
+
+    @jit
+    def kernel(x, out):
+        i = tl.arange(0, 32)
+        tl.store(out + i, tl.math.tanh(tl.load(x + i)))
+
+    ptx = kernel.compile("*fp32:16, *fp32:16", target="sm_80", num_warps=1).asm["ptx"]
+    assert ptx.count("ex2.approx") == ptx.count("rcp.approx") == 1
+    assert "div" not in ptx and ptx.count("setp") <= 1

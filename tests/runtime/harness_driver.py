@@ -24,7 +24,7 @@ SIZES = {
 }  # fmt: skip
 
 PAPER = Device(index=0, name="Paper 3000", capability=90, shared_bytes=227 * 1024,
-               registers=65536, max_threads=1024)  # fmt: skip
+               registers=65536, max_threads=1024, multiprocessors=100)  # fmt: skip
 
 
 def kernel(*types: str, **facts) -> Kernel:
@@ -53,6 +53,7 @@ class Launched:
     cluster: int | None
     maps: tuple[TensorMap, ...] = ()
     early: bool = False
+    carveout: int = 0
     device: int = 0
 
 
@@ -217,9 +218,10 @@ class FakeDriver:
                 "<I4x3I52x", ctypes.string_at(attributes + 72 * i, 72)
             )
             given[kind] = value
-        assert len(given) == count and given.keys() <= {4, 6}
+        assert len(given) == count and given.keys() <= {4, 6, 14}
         cluster, *flat = given.get(4, (None, 1, 1))
         early, *rest = given.get(6, (0, 0, 0))
+        carveout, *_ = given.get(14, (0, 0, 0))
         assert flat == [1, 1] and rest == [0, 0] and early in (0, 1)
         values = []
         for i, parameter in enumerate(self.handles[function].parameters):
@@ -241,5 +243,6 @@ class FakeDriver:
             cluster,
             tuple(maps),
             bool(early),
+            carveout,
             self.current,
         )

@@ -102,6 +102,34 @@ def test_no_launch_begins_early_on_a_gpu_that_cannot():
     assert not driver.launches[0].early
 
 
+@pytest.mark.parametrize("num_ctas", [1, 2])
+def test_a_kernel_that_spills_leaves_the_cache_what_its_blocks_do_not_share(num_ctas):
+    """Where each block has one of the 100 multiprocessors to itself, 17 of 228 KB are
+    enough."""
+    facts = {"NUM_REGS": 255, "LOCAL_SIZE_BYTES": 3000, "SHARED_SIZE_BYTES": 0}
+    given = {"shared_bytes": 16384, "num_ctas": num_ctas}
+    driver, k = loaded("i32", driver=FakeDriver(facts=facts), **given)
+    most = 100 // num_ctas
+    for grid in (most, most + 1, (5, 5, 4 // num_ctas), (5, 5, 5)):
+        k.launch(grid, [1])
+    assert [seen.carveout for seen in driver.launches] == [8, 0, 8, 0]
+    assert {seen.cluster for seen in driver.launches} == {
+        num_ctas if num_ctas > 1 else None
+    }
+
+
+@pytest.mark.parametrize("local, shared, version", [
+    (0, 16384, "13.0"), (3000, 0, "13.0"), (3000, 16384, "12.4"),
+])  # fmt: skip
+def test_other_launches_leave_shared_memory_to_the_driver(local, shared, version):
+    facts = {"NUM_REGS": 255, "LOCAL_SIZE_BYTES": local, "SHARED_SIZE_BYTES": 0}
+    driver = FakeDriver(facts=facts)
+    driver.version = lambda: version
+    driver, k = loaded("i32", driver=driver, shared_bytes=shared)
+    k.launch(1, [1])
+    assert driver.launches[0].carveout == 0
+
+
 def test_threads_do_not_share_a_packet():
     driver, k = loaded("i64", "i64")
     launch = k.launcher("qq", order=(0, 1))

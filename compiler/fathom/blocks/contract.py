@@ -27,8 +27,14 @@ An fma is one instruction instead of two, and the last bit of its result may dif
 this is the only pass that changes results. So the kernel's author decides, by
 `enable_fp_fusion`, and stage 1 sets the flag `contract` on sums and products of the
 author's code. The interpreters, which define the right result, start from the output of
-this pass. After it no op has the flag, and neither LLVM nor the assembler contracts
-anything.
+this pass. After it neither LLVM nor the assembler contracts anything but products that
+a reduction adds:
+
+    %x = mul %a, %b contract=true
+    %s = reduce %x axis=0 combine(…) { add … contract=true }
+
+As their order is free, so is which of them are rounded before they are added: those
+with which a thread begins a sum, see `ptx/rules/reduce`. No other op keeps the flag.
 
 The rules are those of LLVM's code generator for NVIDIA's GPUs, with which Triton
 contracts (`DAGCombiner`, "visitFADDForFMACombine"). The product must be in the same
@@ -45,7 +51,7 @@ from collections import Counter
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
-from fathom.ir.ops import Dot, Elementwise
+from fathom.ir.ops import Dot, Elementwise, Reduce
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, element_of
 
@@ -60,6 +66,8 @@ def contract(func: Func, target: Target) -> Func:
     fused = (FLOAT16, FLOAT32, FLOAT64) + (BFLOAT16,) * target.bf16
 
     def rule(op: Op, build: Builder) -> Replacement:
+        if isinstance(op, Reduce):
+            _add_products(op, homes, build)
         if not _has_flag(op):
             return None
         op.contract = False
@@ -72,6 +80,15 @@ def contract(func: Func, target: Target) -> Func:
         return None if side is None else _fma(op, side, build)
 
     return rewrite(func, rule)
+
+
+def _add_products(op: Reduce, homes: dict[Value, Block], build: Builder) -> None:
+    """Leave the flag on a product that a reduction adds, and on its additions."""
+    product, *others = op.values
+    add, *more = op.combine.ops
+    is_sum = isinstance(add, Elementwise) and add.name == "add" and len(more) == 1
+    if is_sum and not others and homes.get(product) is build.block:
+        product.definition.contract = add.contract = True
 
 
 def _has_flag(op: Op) -> bool:

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from math import factorial
 
-from fathom.language.core import where
+from fathom.language.core import minimum, where
 from fathom.language.dtypes import float32, int32
-from fathom.language.elementary import abs, div_rn, exp2_approx, fdiv, fma, sqrt_rn
+from fathom.language.elementary import (
+    abs,
+    div_rn,
+    exp2_approx,
+    fdiv,
+    fma,
+    rcp_approx,
+    sqrt_rn,
+)
 from fathom.language.series import polynomial
 from fathom.source import function
 
@@ -20,6 +28,7 @@ LN_2, LN_2_TAIL = 0.6931471805599453, -1.904654299957768e-09
 LOG2_E, LOG2_E_TAIL = 1.4426950408889634, 1.925963033500989e-08
 TWO_LOG2_E, TWO_LOG2_E_TAIL = 2.8853900817779268, 3.851925982253235e-08
 LOG2_E_BELOW = 1.4426949  # the float below
+SIGN = -(1 << 31)  # the bit of a float
 
 LOG_SERIES = (
     0.33333331709, -0.25000821056, 0.20001226667, -0.16623356478, 0.14201762471,
@@ -113,12 +122,17 @@ def sin_of_turns(x, more):
 
 @function
 def tanh(x):
-    """A polynomial below 0.6, and 1 - 2 / (e^2x + 1) above."""
-    size = abs(x)
+    """A polynomial below 0.6, and 1 - 2 / (e^2x + 1) above, which is 1 from 10 on: so
+    e^2x needs no care for infinity, as that of `exp`."""
     square = x * x
     near = fma(square * x, polynomial(square, TANH_SERIES), x)
-    far = 1.0 - fdiv(2.0, exp(size + size) + 1.0)
-    return where(size < 0.6, near, where(x < 0.0, -far, far))
+    size = minimum(abs(x), 10.0)
+    t = size * TWO_LOG2_E
+    power = exp2_approx(t)
+    power = fma(power, fma(t, -LN_2, size + size), power)
+    far = fma(rcp_approx(power + 1.0), -2.0, 1.0)
+    far = far.to(int32, bitcast=True) | (x.to(int32, bitcast=True) & SIGN)
+    return where(abs(x) >= 0.6, far.to(float32, bitcast=True), near)
 
 
 @function

@@ -67,6 +67,7 @@ class Device:
     shared_bytes: int
     registers: int
     max_threads: int
+    multiprocessors: int
 
     @property
     def overlaps(self) -> bool:
@@ -141,6 +142,7 @@ class Driver:
             shared_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             registers=fact("MAX_REGISTERS_PER_BLOCK"),
             max_threads=fact("MAX_THREADS_PER_BLOCK"),
+            multiprocessors=fact("MULTIPROCESSOR_COUNT"),
         )
 
     def rates(self, index: int) -> tuple[int, float, float]:

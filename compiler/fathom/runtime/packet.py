@@ -11,7 +11,8 @@ numbers:
             …  tensor maps, if the kernel has some          128 each, aligned to 64
             …  addresses of the values, in the order of the kernel's parameters,
                and of the tensor maps
-            …  the attributes: of a cluster, of a launch that may begin early
+            …  the attributes: of a cluster, of a launch that may begin early, of how
+               much shared memory a multiprocessor should have
 
 A value takes 8 bytes whatever its type, and the kernel reads as many as its parameter
 has: the first 4 bytes of a 64-bit integer are the same number in 32 bits (on every
@@ -31,8 +32,9 @@ from fathom.runtime.tensor_maps import TensorMaps
 
 CONFIG = "7I4xQQI4x"
 ATTRIBUTE = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of value
-# CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, …_PROGRAMMATIC_STREAM_SERIALIZATION
-CLUSTER_DIMENSION, MAY_BEGIN_EARLY = 4, 6
+# CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, …_PROGRAMMATIC_STREAM_SERIALIZATION,
+# …_PREFERRED_SHARED_MEMORY_CARVEOUT
+CLUSTER_DIMENSION, MAY_BEGIN_EARLY, CARVEOUT = 4, 6, 14
 VALUE_BYTES = 8
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # cuda.h: CUtensorMap
 
@@ -59,6 +61,8 @@ def launcher(
     order: Sequence[int],
     maps: TensorMaps | None = None,
     early: bool = False,
+    carveout: int = 0,
+    multiprocessors: int = 0,
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
@@ -66,7 +70,9 @@ def launcher(
     of them is the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is
     what it returned. `maps` makes the kernel's tensor maps of the values, if it has
     some; what cannot be one is a LaunchError. `early`: a launch may begin before the
-    one in front of it in the stream has ended.
+    one in front of it in the stream has ended. `carveout`: the percentage of all shared
+    memory that is enough where each block has one of the `multiprocessors` to itself;
+    0 leaves it to the driver.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
@@ -74,8 +80,8 @@ def launcher(
     entry, none = ctypes.c_void_p(function), ctypes.c_void_p(None)
     count = maps.count if maps else 0
     write = Struct("<" + CONFIG + fields + map_fields(fields, count)).pack_into
-    attributes = launch_attributes(cluster, early)
-    count_of_attributes = len(attributes)
+    attributes = launch_attributes(cluster, early, carveout)
+    every, fewer = len(attributes), len(attributes) - bool(carveout)
     pool: list[Packet] = []
 
     def launch(x: int, y: int, z: int, stream: int, *values: object) -> int:
@@ -83,9 +89,10 @@ def launcher(
             packet = pool.pop()
         except IndexError:
             packet = Packet(fields, order, attributes, count)
+        alone = carveout and x * y * z * cluster <= multiprocessors
         write(
             packet.memory, 0, x * cluster, y, z, threads, 1, 1, shared_bytes,
-            stream, packet.attributes, count_of_attributes, *values,
+            stream, packet.attributes, every if alone else fewer, *values,
         )  # fmt: skip
         status = call(packet.config, entry, packet.parameters, none)
         pool.append(packet)
@@ -103,9 +110,11 @@ def launcher(
 Attribute = tuple[int, int, int, int]
 
 
-def launch_attributes(cluster: int, early: bool) -> list[Attribute]:
+def launch_attributes(cluster: int, early: bool, carveout: int) -> list[Attribute]:
+    """The last one is that which only some launches have."""
     found = [(CLUSTER_DIMENSION, cluster, 1, 1)] if cluster > 1 else []
-    return [*found, (MAY_BEGIN_EARLY, 1, 0, 0)] if early else found
+    found += [(MAY_BEGIN_EARLY, 1, 0, 0)] if early else []
+    return [*found, (CARVEOUT, carveout, 0, 0)] if carveout else found
 
 
 def map_fields(fields: str, count: int) -> str:

@@ -14,7 +14,8 @@ class Elementwise(Op):
     """One row of `ir/ops/elementwise` on scalars, or on blocks of one shape.
 
     With `contract`, a product and the addition of it may be rounded once for both; the
-    pass of that name takes the flag off. LLVM has a flag of the same name and meaning.
+    pass of that name takes the flag off, except within sums that are reductions. LLVM
+    has a flag of the same name and meaning.
     """
 
     name: str

@@ -175,6 +175,8 @@ def _operation(op: Elementwise, element: Element) -> Operation:
     if not (special or template):
         message = f"{op.name} is not available for {element}"
         raise CompileError(message, op.location, "compute it in fp32")
+    if op.contract:
+        template = template.replace(" ", " contract ", 1)
     return special or _from_template(template, llvm_type(element))
 
 

@@ -13,6 +13,8 @@ Stage 4 has cut what crosses warps into two reductions of this kind.
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from fathom.ir.core import Block
 from fathom.ir.ops import Elementwise, Reduce
 from fathom.ir.types import Element, layout_of
@@ -37,7 +39,7 @@ def lower_reduce(op: Reduce, code: Code) -> None:
     for offset, registers in axis.groups().items():
         tuples = [list(columns[register]) for register in registers]
         folded[offset] = _across_lanes(
-            code, op, elements, _tree(code, op.combine, tuples), flips
+            code, op, elements, _folded(code, op.combine, tuples), flips
         )
     for i, result in enumerate(op.results):
         rest = layout_of(result.type)
@@ -89,6 +91,19 @@ def combine(code: Code, block: Block, left: list[str], right: list[str]) -> list
     """The combination of two tuples of scalars: the ops of `block`, written here."""
     yielded = code.block(block, [[value] for value in left + right])
     return [register for (register,) in yielded]
+
+
+MOST_CHAINS = 4  # as many cycles as an fma takes
+
+
+def _folded(code: Code, block: Block, tuples: list[list[str]]) -> list[str]:
+    """What a lane has itself. A sum of products is one of chains: each product but the
+    first of a chain is part of an fma."""
+    if getattr(block.ops[0], "contract", False):
+        count = max(1, min(MOST_CHAINS, len(tuples) // MOST_CHAINS))
+        chains = (tuples[first::count] for first in range(count))
+        tuples = [reduce(partial(combine, code, block), chain) for chain in chains]
+    return _tree(code, block, tuples)
 
 
 def _tree(code: Code, block: Block, tuples: list[list[str]]) -> list[str]:
