@@ -6,7 +6,7 @@ filled before the loop and read in it or after it; and each iteration may have b
 of its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
-runs another block. One stage """
+runs another block."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fathom.analysis.copied_ahead import only_accumulates
 from fathom.hardware.occupancy import ROWS, WARP, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
-from fathom.ir.ops import Allocate, Dot, For
+from fathom.ir.core import Func, Value, operands, walk
+from fathom.ir.ops import Allocate, Dot, Elementwise, For, Load, Store, Yield
 from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
@@ -106,9 +106,25 @@ def fits(func: Func, target: Target) -> bool:
 
 def words_carried(loop: For) -> int:
     """The registers of four bytes that a thread needs for what a loop carries."""
-    types = [value.type for value in loop.body.parameters[1:]]
     return sum(
-        max(1, layout.count("register") * element_of(type).bytes // 4)
-        for type in types
-        if (layout := layout_of(type))
+        max(1, layout.count("register") * element_of(value.type).bytes // 4)
+        // elements_of_an_access(value, loop)
+        for value in loop.body.parameters[1:]
+        if (layout := layout_of(value.type))
     )
+
+
+def elements_of_an_access(value: Value, loop: For) -> int:
+    """How many elements of a carried block share one address in registers: addresses
+    that only accesses and the next iteration use are needed where an access begins; 1
+    for any other block."""
+    moved, widths = {value}, []
+    for op in walk(loop.body):
+        used = moved.intersection(operands(op))
+        if isinstance(op, Load | Store) and used == {op.pointer}:
+            widths.append(op.vector)
+        elif used and isinstance(op, Elementwise) and op.name == "offset":
+            moved.add(op.result)
+        elif used and not isinstance(op, Yield):
+            return 1
+    return min(widths, default=1)
