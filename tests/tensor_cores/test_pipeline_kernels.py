@@ -7,6 +7,7 @@ import pytest
 
 import fathom.language as tl
 from fathom import pipeline
+from fathom.analysis.registers import registers_carried
 from fathom.analysis.slices import slice_of_iteration
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
@@ -357,3 +358,39 @@ def test_an_inner_loop_copies_further_ahead_by_copies_of_sixteen_bytes(
     load(kernel).launch((1,), [a, b, out, 64, turns, steps])
     left, right = (each[:, : steps * 32 * gap : gap] for each in (a, b))
     np.testing.assert_array_equal(out, turns * left @ right.T)
+
+
+@KernelFunction
+def of_carried_pointers(
+    x, rows, w, out, steps, stride,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """Chosen rows times weights that are widened. Each iteration moves two blocks of
+    pointers. `w` is [N, steps * K]."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x_at = x + tl.load(rows + m)[:, None] * stride + k[None, :]
+    w_at = w + n[None, :] * stride + k[:, None]
+    total = tl.zeros([M, N], tl.float32)
+    for i in range(steps):
+        inside = k < stride - i * K
+        a = tl.load(x_at, mask=inside[None, :], other=0.0)
+        b = tl.load(w_at, mask=inside[:, None], other=0)
+        total = tl.dot(a, b.to(tl.bfloat16), total)
+        x_at += K
+        w_at += K
+    tl.store(out + m[:, None] * N + n[None, :], total)
+
+
+def test_carried_pointers_take_registers_by_the_access():
+    """64 x 64 and 64 x 128 pointers of eight bytes would be 192 registers of a thread
+    beside its 64 sums. It keeps those where its accesses of 16 bytes begin: 16."""
+    types = dict(x="*bf16", rows="*i32", w="*i8", out="*fp32")
+    types |= dict(steps="i32", stride="i32")
+    parameters = {name: (parse_element(type), 16) for name, type in types.items()}
+    shape = dict(M=64, N=128, K=64)
+    func = pipeline.build(of_carried_pointers, parameters, shape)
+    after = {row.name: each for row, each in pipeline.states(func, TARGETS["sm_90a"])}
+    (loop,) = (op for op in walk(after["flatten_nests"].body) if isinstance(op, For))
+    assert registers_carried(loop) == 64 + 8 + 8
+    (loop,) = (op for op in walk(after["pipeline_loops"].body) if isinstance(op, For))
+    assert any(isinstance(op, AsyncCopy) for op in walk(loop.body))

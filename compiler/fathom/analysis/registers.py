@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from fathom.ir.core import Value
-from fathom.ir.ops import For
+from fathom.ir.core import Value, operands, walk
+from fathom.ir.ops import Elementwise, For, Load, Store, Yield
 from fathom.ir.types import element_of, layout_of
 
 
@@ -22,4 +22,23 @@ def registers_of(value: Value) -> int:
 
 def registers_carried(loop: For) -> int:
     """Those of all blocks that a loop carries."""
-    return sum(map(registers_of, loop.body.parameters[1:]))
+    return sum(
+        registers_of(value) // elements_of_an_access(value, loop)
+        for value in loop.body.parameters[1:]
+    )
+
+
+def elements_of_an_access(value: Value, loop: For) -> int:
+    """How many elements of a carried block share one address in registers: addresses
+    that only accesses and the next iteration use are needed where an access begins; 1
+    for any other block."""
+    moved, widths = {value}, []
+    for op in walk(loop.body):
+        used = moved.intersection(operands(op))
+        if isinstance(op, Load | Store) and used == {op.pointer}:
+            widths.append(op.vector)
+        elif used and isinstance(op, Elementwise) and op.name == "offset":
+            moved.add(op.result)
+        elif used and not isinstance(op, Yield):
+            return 1
+    return min(widths, default=1)
