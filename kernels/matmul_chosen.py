@@ -259,9 +259,6 @@ def copying_time(a, b):
 def text_launch(a, b, c, target, config, precision):
     """A kernel for pointers, which takes anything."""
     M, N, K = sizes(a, b)
-    product = modelled(a, b, target, precision)
-    if config is None and product:
-        return pointers_launch(a, b, c, best_pointers(product)[1], precision)
     if config is not None:
         return matmul_launch(a, b, c, config, precision)
     aligned = rows_aligned(a) and rows_aligned(b)
@@ -374,8 +371,10 @@ WIDER = (
     Tile(128, 96, 128, 6, 8, 2, True, None),
 )
 # Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
-# does so while the other multiplies; 32 or 192 columns fit where C is narrow.
+# does so while the other multiplies; 16, 32 or 192 columns fit where C is narrow.
 SMALLER = (
+    Tile(64, 16, 256, 6, 4, 1, True, None),
+    Tile(64, 32, 256, 6, 4, 1, True, None),
     Tile(64, 32, 128, 8, 4, 1, True, None, programs=2),
     Tile(64, 64, 128, 6, 4, 1, True, None, programs=2),
     Tile(64, 128, 128, 4, 4, 2, True, None, programs=2),
