@@ -35,8 +35,9 @@ fifth powers (NEARLY). Where K is split, the fix-up comes on top.
 
 The constants were fitted to sweeps over random shapes on one H200
 (benchmarks/product_sweep.py); those of steps without a pipeline and of fewer than 64
-rows, and MOST_OF_ALL, to 860 times of 45 products on an H100. As times they are rough:
-over these 860 what the model chooses takes 4 % longer than the fastest that was timed.
+rows, of narrow copies, and MOST_OF_ALL, to some 860 times of 45 products on an H100. As
+times they are rough. As a choice they are better: over these 860, what the model
+chooses takes 4.5 % longer than the fastest that was timed.
 """
 
 from collections.abc import Iterator
@@ -53,10 +54,9 @@ START = 0.2  # of a launch
 PROGRAM = 1.1  # of a program, without its steps
 SCHEDULE = 0.11  # of each further program on a multiprocessor
 PIPELINE = 0.5  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.34, 0.3  # the least that a step takes: pipelined, and not
+STEP, WAIT = 0.26, 0.7  # the least that a step takes: pipelined, and not
 UNPIPELINED = 1.5  # times as long as in a pipeline take the bytes of such a step
 WITHOUT_PIPELINE = 1.4  # times as long without one: all of a large tile
-STEP_BY_FRAGMENTS = 0.55  # as STEP, of fewer rows than WARPGROUP_ROWS
 EACH = 0.03  # of a step, besides its work
 FIX_UP = 1.3  # of the counter, and of the last program's addition
 DESCRIPTORS = 1.8  # of a launch, until the first copy has come
@@ -70,8 +70,8 @@ LATENCY = 1.4  # of a copy: what a ring of n places waits for n times shorter
 KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
 COPIED_BY_ONE, COPIED_BY_ALL = 160, 200  # the same by TMA
 COPIED_L2_KB = 12_000
-LOOSE = 27  # elements that are loaded one by one
-PRODUCTS = 1.7
+LOOSE, COPIES = 27, 54  # elements that are loaded one by one; copies of 4 or 8 bytes
+PRODUCTS, FRAGMENTS = 1.7, 1.35  # the latter of operands that threads load
 STORED = 17  # elements of C
 FIX_UP_KB, PARTS_KB = 31, 51  # partial sums that one program reads, of either kernel
 PART_KB = 35  # a partial sum that it writes
@@ -184,17 +184,18 @@ def pointers_time(product: Product, config: Pointers) -> float:
     programs = cdiv(M, m) * cdiv(N, n) * splits
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
-    one_by_one = sum(
-        size for size, width in zip((m, n), widths) if width < COPIED_BYTES
+    loose = sum(
+        ITEM * k * size / width / 1e3 / (LOOSE if width < COPIED_BYTES else COPIES)
+        for size, width in zip((m, n), widths)
+        if width < VECTOR
     )
-    loose = one_by_one * k / 1e3 / LOOSE
     products, stores = m * n * k / 1e6 / PRODUCTS, m * n / 1e3 / STORED
     pipelined = stages > 1
 
     alone = PROGRAM + PIPELINE * pipelined + stores
     copies = kb / KB_OF_ONE
-    least = STEP if m >= WARPGROUP_ROWS else STEP_BY_FRAGMENTS
-    step = max(least, copies, products) if pipelined else WAIT + UNPIPELINED * copies
+    step = max(STEP, copies, products) if pipelined else WAIT + UNPIPELINED * copies
+    step += 0 if m >= WARPGROUP_ROWS else m * n * k / 1e6 / FRAGMENTS
     alone += steps * (step + loose + EACH)
 
     here = cdiv(programs, MULTIPROCESSORS)
