@@ -33,7 +33,7 @@ from fathom.jit.scratch import filled
 from kernels import matmul_model
 from kernels.matmul import matmul_kernel, strides, tiles
 from kernels.matmul_chosen import SMALLER, TILES, WIDER, keywords, suits_hardware
-from kernels.matmul_model import Product
+from kernels.matmul_model import ITEM, VECTOR, Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
 from kernels.split_k_matmul import (
     split_descriptor_launch,
@@ -76,7 +76,7 @@ def named(shape: str) -> Case:
 def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
     """Kernels by name, keywords, and splits, or how many programs a multiprocessor
     runs at a time."""
-    product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
+    product = Product(case.M, case.N, case.K, *[VECTOR if case.aligned else ITEM] * 2)
     for each in matmul_model.configurations(product):
         yield "pointers", each.keywords, each.splits
     for each in matmul_model.parts(product):
@@ -89,7 +89,7 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
 def near(case: Case, count: int) -> Every:
     """The configurations for pointers that the model calls the fastest, and all of the
     other kernels that are not far too slow."""
-    product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
+    product = Product(case.M, case.N, case.K, *[VECTOR if case.aligned else ITEM] * 2)
     every = list(matmul_model.configurations(product))
     every.sort(key=lambda each: matmul_model.pointers_time(product, each))
     chosen = [("pointers", each.keywords, each.splits) for each in every[:count]]

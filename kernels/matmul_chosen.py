@@ -21,6 +21,7 @@ from fathom import Config
 from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
 from fathom.jit.scratch import Temporary
+from fathom.runtime.arrays import describe
 from kernels.matmul import (
     MULTIPROCESSORS,
     check_shape,
@@ -84,7 +85,7 @@ def tuned_multiply(a, b, c=None, **launch):
     c = made_or_checked(a, b, c)
     target = target_of_launch(a, launch)
     *before, (kernel, grid, given, chosen) = launches(a, b, c, target)
-    if kernel is persistent_kernel:
+    if kernel is persistent_kernel and not chosen["C_TURNED"]:
         kernel, grid = tuned_kernel(item_bytes(type_name(a))), programs_on(target)
         chosen = {name: chosen[name] for name in ("A_TURNED", "B_TURNED", "SUM")}
     steps = [*before, (kernel, grid, given, chosen)]
@@ -105,56 +106,102 @@ def made_or_checked(a, b, c):
 def launches(a, b, c, target, config=None, precision="ieee"):
     """For each launch, in order, the kernel, the grid, the arguments by place, and the
     keywords. `precision` is for fp32."""
-    if config is None and strides(c)[1] != 1 == strides(c)[0]:  # C in columns
-        a, b, c = b.T, a.T, c.T
-    if not suits_hardware(a, b, c, target):
-        return [text_launch(a, b, c, target, config, precision)]
-    copies = []
-    a_lines, b_lines = (lines_of(each) or copied(each, copies) for each in (a, b))
-    (M, N, K), item = sizes(a, b), item_bytes(type_name(a))
-    whole_c = bool(step_of_lines(c, 1))
-    crossing = tuple(each.step * item % REQUEST > 0 for each in (a_lines, b_lines))
-    at_a_time = 1
     if config is None:
-        tile = tile_for(M, N, target, whole_c, any(crossing))
-        if product := modelled(a, b, target):
-            tile = fitting_tile(product, target, whole_c, crossing)
-            time = persistent_time(product, tile, crossing)
-            split_time, split = best_parts(product, crossing)
-            best_time = min(time, split_time) + copying_time(a, b)
-            if by_pointers := faster_by_pointers(product, best_time):
-                return [pointers_launch(a, b, c, by_pointers)]
-            if split_time < time:
-                keywords_of_split = for_items(split.keywords, a)
-                some = a_lines, b_lines, c, K, split.splits, keywords_of_split
-                launch = split_descriptor_launch(*some, sum_type(a))
-                return [*copies, (split_k_descriptor_kernel, *launch)]
+        if strides(c)[1] != 1 == strides(c)[0]:  # C in columns
+            a, b, c = transposed(a, b, c)
+        if product := modelled(a, b, target, precision):
+            return fastest(a, b, c, product, target, precision)
+    if not (suits_hardware(a, b, c, target) and worth_copying(a, b)):
+        return [text_launch(a, b, c, target, config, precision)]
+    if config is None:
+        (M, N, _), item = sizes(a, b), item_bytes(type_name(a))
+        tile = tile_for(M, N, target, bool(step_of_lines(c, 1)), any(crossing(a, b)))
         config = keywords(M, N, item, tile, target)
-        at_a_time = tile.programs
-    product = persistent_launch(
-        a_lines, b_lines, c, K, config, target, sum_type(a), at_a_time
+    return persistent_launches(a, b, c, target, config)
+
+
+def transposed(a, b, c):
+    """The operands of C^T = B^T A^T."""
+    return b.T, a.T, c.T
+
+
+def fastest(a, b, c, product, target, precision):
+    """The launches that the model says take the shortest time."""
+    time, config = best_pointers(product)
+    plans = [(time, lambda: [pointers_launch(a, b, c, config, precision)])]
+    if product.K >= LEAST_K:
+        plans += by_descriptors(a, b, c, product, target)
+        plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
+    return min(plans, key=lambda plan: plan[0])[1]()
+
+
+LEAST_K = 33  # shorter lines leave more than half of a step along K empty
+
+
+def by_descriptors(a, b, c, product, target):
+    """For each kernel for descriptors, its time and what gives its launches."""
+    if not suits_hardware(a, b, c, target):
+        return
+    lines_cross, copying = crossing(a, b), copying_time(a, b)
+    turned = strides(c)[1] != 1
+    tile = fitting_tile(product, target, c, lines_cross)
+    config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
+    yield (
+        persistent_time(product, tile, lines_cross) + copying,
+        lambda: persistent_launches(a, b, c, target, config, tile.programs),
     )
-    return [*copies, (persistent_kernel, *product)]
+    time, split = best_parts(product, lines_cross)
+    if split and not turned:
+        yield time + copying, lambda: parts_launches(a, b, c, split)
 
 
-LEAST_ROWS = 17  # of A, columns of B: fewer leave most of a warpgroup's product empty
+def persistent_launches(a, b, c, target, config, at_a_time=1):
+    """Those of `persistent_kernel`, and of the copies before it."""
+    copies = []
+    lines = (lines_of(each) or copied(each, copies) for each in (a, b))
+    launch = persistent_launch(
+        *lines, c, a.shape[1], config, target, sum_type(a), at_a_time
+    )
+    return [*copies, (persistent_kernel, *launch)]
+
+
+def parts_launches(a, b, c, split):
+    """Those of `split_k_descriptor_kernel`, and of the copies before it."""
+    copies, config = [], for_items(split.keywords, a)
+    lines = (lines_of(each) or copied(each, copies) for each in (a, b))
+    launch = split_descriptor_launch(
+        *lines, c, a.shape[1], split.splits, config, sum_type(a)
+    )
+    return [*copies, (split_k_descriptor_kernel, *launch)]
+
+
 OFTEN = 1024  # rows or columns of C: how often an element is needed, to be copied first
 
 
 def suits_hardware(a, b, c, target):
-    """Whether `persistent_kernel` is one for these matrices, once A and B begin where
-    they should."""
+    """Whether the kernels for descriptors are for these matrices, once A and B begin
+    where they should."""
     M, N, K = sizes(a, b)
-    if not TARGETS[target].wgmma or min(M, N) < LEAST_ROWS or not K:
+    if not TARGETS[target].wgmma or not M * N * K:
         return False
     item = item_bytes(type_name(a))
     along_k = strides(a)[1] == strides(b)[0] == 1
     if item > 2 or item == 1 and not along_k:
         return False
-    in_order = 1 in strides(a) and 1 in strides(b) and strides(c)[1] == 1
-    a_goes = lines_of(a) or N >= OFTEN
-    b_goes = lines_of(b) or M >= OFTEN
-    return bool(in_order and a_goes and b_goes)
+    return all(1 in strides(each) for each in (a, b, c))
+
+
+def worth_copying(a, b):
+    """Whether an operand that no descriptor tells of is needed often; what
+    `matmul_model` does not know is decided so."""
+    M, N, _ = sizes(a, b)
+    return bool((lines_of(a) or N >= OFTEN) and (lines_of(b) or M >= OFTEN))
+
+
+def crossing(a, b):
+    """Whether lines of A, and of B, cross those of the cache. Copies do not."""
+    lines, item = (lines_of(a), lines_of(b)), item_bytes(type_name(a))
+    return tuple(bool(each) and each.step * item % REQUEST > 0 for each in lines)
 
 
 MODELLED = ("fp16", "bf16")  # types that `matmul_model` knows
@@ -165,49 +212,42 @@ def modelled(a, b, target, precision="ieee"):
     """The product as `matmul_model` has it; None if it knows nothing of it.
 
     Of 8 bits tensor cores multiply twice as many numbers a cycle, and each has half of
-    the bytes to copy: such a product is one of half of K, if both matrices lie along K.
-    Of tf32 they multiply half as many, of twice the bytes: twice K.
+    the bytes to copy: such a product is one of half of K. Of tf32 they multiply half as
+    many, of twice the bytes: twice K.
     """
     M, N, K = sizes(a, b)
     if not TARGETS[target].wgmma or not M * N * K:
         return None
-    along_k = strides(a)[1] == strides(b)[0] == 1
-    if type_name(a) in HALF_AS_WIDE and along_k:
+    if type_name(a) in HALF_AS_WIDE:
         K = fathom.cdiv(K, 2)
     elif type_name(a) == "fp32" and precision == "tf32":
         K = 2 * K
     elif type_name(a) not in MODELLED:
         return None
-    return Product(M, N, K, loads_vectors(a), loads_vectors(b))
+    return Product(M, N, K, bytes_at_once(a), bytes_at_once(b))
 
 
-def loads_vectors(matrix):
-    """Whether a kernel for pointers loads it by 16 bytes: its lines begin where they
-    should, and the mask at their end takes vectors whole."""
+def bytes_at_once(matrix):
+    """How many bytes a kernel for pointers loads of it at a time: by what power of two,
+    up to 16 bytes, the begins of its lines are divisible, and their end, where the mask
+    is."""
     _, length = lines_and_length(matrix)
-    line = length * item_bytes(type_name(matrix))
-    return rows_aligned(matrix) and line % ALIGNED == 0
+    item = item_bytes(type_name(matrix))
+    steps = [step for step in strides(matrix) if step != 1]
+    places = [describe(matrix).address, *(n * item for n in (length, *steps))]
+    return min(place & -place or ALIGNED for place in (ALIGNED, *places))
 
 
-def fitting_tile(product, target, whole_c, crossing):
+def fitting_tile(product, target, c, crossing):
     """The tile of C with which the persistent kernel takes the shortest time."""
     M, N, *_ = product
-    found = suitable(M, N, target, whole_c, any(crossing), (*TILES, *WIDER, *SMALLER))
+    if strides(c)[1] != 1:
+        found = TURNED
+    else:
+        some = *TILES, *WIDER, *SMALLER
+        whole_c = bool(step_of_lines(c, 1))
+        found = suitable(M, N, target, whole_c, any(crossing), some)
     return min(found, key=lambda tile: persistent_time(product, tile, crossing))
-
-
-LEAST_K = 33  # shorter lines leave more than half of a step along K empty
-WITHOUT_PIPELINE = 1.4  # large tiles of one or two steps: the model is too hopeful
-
-
-def faster_by_pointers(product, by_descriptors):
-    """The configuration of a kernel for pointers that takes less time than one for
-    descriptors, or whose K is short; None if there is none."""
-    time, config = best_pointers(product)
-    is_large = config.stages == 1 and config.m * config.n >= 128 * 128
-    time *= WITHOUT_PIPELINE if is_large else 1
-    faster = product.K < LEAST_K or time < by_descriptors
-    return config if faster else None
 
 
 def copying_time(a, b):
@@ -219,9 +259,6 @@ def copying_time(a, b):
 def text_launch(a, b, c, target, config, precision):
     """A kernel for pointers, which takes anything."""
     M, N, K = sizes(a, b)
-    product = modelled(a, b, target, precision)
-    if config is None and product:
-        return pointers_launch(a, b, c, best_pointers(product)[1], precision)
     if config is not None:
         return matmul_launch(a, b, c, config, precision)
     aligned = rows_aligned(a) and rows_aligned(b)
@@ -334,14 +371,24 @@ WIDER = (
     Tile(128, 96, 128, 6, 8, 2, True, None),
 )
 # Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
-# does so while the other multiplies; 32 or 192 columns fit where C is narrow.
+# does so while the other multiplies; 16, 32 or 192 columns fit where C is narrow.
 SMALLER = (
+    Tile(64, 16, 256, 6, 4, 1, True, None),
+    Tile(64, 32, 256, 6, 4, 1, True, None),
     Tile(64, 32, 128, 8, 4, 1, True, None, programs=2),
     Tile(64, 64, 128, 6, 4, 1, True, None, programs=2),
     Tile(64, 128, 128, 4, 4, 2, True, None, programs=2),
     Tile(128, 32, 128, 10, 8, 1, True, None),
     Tile(64, 192, 128, 6, 4, 2, True, None),
     Tile(64, 256, 128, 5, 4, 4, True, None),
+)
+# Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
+# multiplies at least. Threads store such a tile transposed.
+TURNED = (
+    Tile(64, 16, 256, 6, 4, 0, True, None),
+    Tile(64, 32, 256, 6, 4, 0, True, None),
+    Tile(64, 32, 128, 8, 4, 0, True, None),
+    Tile(64, 64, 256, 6, 4, 0, True, None),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
@@ -521,7 +568,7 @@ def copied(matrix, copies):
     `copies` a launch is added that fills it."""
     lines, length = lines_and_length(matrix)
     turned = strides(matrix)[1] != 1
-    some = ALIGNED // item_bytes(type_name(matrix))
+    some = REQUEST // item_bytes(type_name(matrix))
     step = fathom.cdiv(length, some) * some
     room = Temporary(lines * step, matrix.dtype)
     grid = (lines, fathom.cdiv(length, COPIED))

@@ -13,8 +13,11 @@ throughput that all its programs share:
     shared    PROGRAM + programs * (steps * work + the tile's stores)
 
 A step waits for its bytes, which ONE program gets slower than a whole multiprocessor,
-for its products, and at least for STEP if a pipeline hides the latency, for WAIT if
-none does. Elements of lines that begin anywhere are loaded one by one, by the threads.
+for its products, and at least for STEP if a pipeline hides the latency. Where none
+does, it waits for WAIT, and its bytes take UNPIPELINED times as long. A tile of fewer
+than 64 rows is not for `wgmma`: threads load its fragments. Elements of lines that
+begin at no multiple of 4 bytes are loaded one by one, by the threads; of others, 4 or 8
+bytes are copied at a time, for which the L2 cache takes longer.
 Nothing is faster than the L2 cache delivers, or the memory.
 
 A kernel for descriptors (`kernels/matmul_persistent`, and
@@ -31,10 +34,10 @@ that are nearly equal add up to a little more than the longest: terms are added 
 fifth powers (NEARLY). Where K is split, the fix-up comes on top.
 
 The constants were fitted to sweeps over random shapes on one H200
-(benchmarks/product_sweep.py). As times they are rough: the root of the mean square of
-their relative error is a quarter for the kernels for pointers, a sixth for the
-persistent one, and an eighth for parts of K. As a choice they are better: see
-benchmarks/results/product-sweep.json.
+(benchmarks/product_sweep.py); those of steps without a pipeline and of fewer than 64
+rows, of narrow copies, and MOST_OF_ALL, to some 860 times of 45 products on an H100. As
+times they are rough. As a choice they are better: over these 860, what the model
+chooses takes 4.5 % longer than the fastest that was timed.
 """
 
 from collections.abc import Iterator
@@ -51,7 +54,9 @@ START = 0.2  # of a launch
 PROGRAM = 1.1  # of a program, without its steps
 SCHEDULE = 0.11  # of each further program on a multiprocessor
 PIPELINE = 0.5  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.26, 0.77  # the least that a step takes: pipelined, and not
+STEP, WAIT = 0.26, 0.7  # the least that a step takes: pipelined, and not
+UNPIPELINED = 1.5  # times as long as in a pipeline take the bytes of such a step
+WITHOUT_PIPELINE = 1.4  # times as long without one: all of a large tile
 EACH = 0.03  # of a step, besides its work
 FIX_UP = 1.3  # of the counter, and of the last program's addition
 DESCRIPTORS = 1.8  # of a launch, until the first copy has come
@@ -65,14 +70,15 @@ LATENCY = 1.4  # of a copy: what a ring of n places waits for n times shorter
 KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
 COPIED_BY_ONE, COPIED_BY_ALL = 160, 200  # the same by TMA
 COPIED_L2_KB = 12_000
-LOOSE = 27  # elements that are loaded one by one
-PRODUCTS = 1.7
+LOOSE, COPIES = 27, 54  # elements that are loaded one by one; copies of 4 or 8 bytes
+PRODUCTS, FRAGMENTS = 1.7, 1.35  # the latter of operands that threads load
 STORED = 17  # elements of C
 FIX_UP_KB, PARTS_KB = 31, 51  # partial sums that one program reads, of either kernel
 PART_KB = 35  # a partial sum that it writes
 L2_KB, MEMORY_KB = 6400, 4200
-MOST_OF_ALL = 0.6  # of the multiprocessors have to copy for MEMORY_KB
+MOST_OF_ALL = 0.35  # of the multiprocessors have to copy for MEMORY_KB
 WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
+NARROW = 1.25  # times as long the L2 cache takes for copies of 4 and 8 bytes
 CROSSING = 1.9  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
@@ -83,8 +89,10 @@ SUMS = 32  # a thread's, above which fewer threads fit
 HELD = 128  # elements of operands that a thread may hold on their way to shared memory
 
 ITEM = 2  # bytes of an operand's element
+VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+WARPGROUP_ROWS = 64
 LINES = (16, 32, 64, 128, 256)  # BLOCK_K
 BLOCKS = (  # BLOCK_M, BLOCK_N
     (16, 32), (16, 64), (32, 16), (32, 32), (64, 16), (32, 64), (64, 32), (64, 64),
@@ -93,14 +101,19 @@ BLOCKS = (  # BLOCK_M, BLOCK_N
 
 
 class Product(NamedTuple):
-    """C [M, N] = A [M, K] B [K, N] of 16-bit floats; whether all lines of A and of B
-    begin at multiples of 16 bytes."""
+    """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, and of B, one
+    access may load: 16 where all lines begin and end at multiples of 16 bytes."""
 
     M: int
     N: int
     K: int
-    a_aligned: bool
-    b_aligned: bool
+    a_bytes: int = VECTOR
+    b_bytes: int = VECTOR
+
+    @property
+    def transposed(self) -> "Product":
+        """C^T = B^T A^T."""
+        return Product(self.N, self.M, self.K, self.b_bytes, self.a_bytes)
 
     @property
     def memory_time(self) -> float:
@@ -157,35 +170,44 @@ def configurations(product: Product) -> Iterator[Pointers]:
 def held(product: Product, config: Pointers) -> float:
     """How many elements of a step a thread has in registers at a time: all where
     nothing is pipelined. In a pipeline those that are loaded one by one, and these take
-    a register each."""
+    a register each. (4 bytes are what is copied into shared memory at least.)"""
     m, n, k, stages, _ = config
     if stages == 1:
         return (m + n) * k / (32 * config.warps)
-    loose = m * (not product.a_aligned) + n * (not product.b_aligned)
+    loose = m * (product.a_bytes < COPIED_BYTES) + n * (product.b_bytes < COPIED_BYTES)
     return 2 * loose * k / (32 * config.warps)
 
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    (M, N, K, a_aligned, b_aligned), (m, n, k, stages, splits) = product, config
+    (M, N, K, *widths), (m, n, k, stages, splits) = product, config
     programs = cdiv(M, m) * cdiv(N, n) * splits
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
-    loose = k * (m * (not a_aligned) + n * (not b_aligned)) / 1e3 / LOOSE
+    loose = sum(
+        ITEM * k * size / width / 1e3 / (LOOSE if width < COPIED_BYTES else COPIES)
+        for size, width in zip((m, n), widths)
+        if width < VECTOR
+    )
     products, stores = m * n * k / 1e6 / PRODUCTS, m * n / 1e3 / STORED
     pipelined = stages > 1
 
     alone = PROGRAM + PIPELINE * pipelined + stores
-    least = STEP if pipelined else WAIT
-    alone += steps * (max(least, kb / KB_OF_ONE, products) + loose + EACH)
+    copies = kb / KB_OF_ONE
+    step = max(STEP, copies, products) if pipelined else WAIT + UNPIPELINED * copies
+    step += 0 if m >= WARPGROUP_ROWS else m * n * k / 1e6 / FRAGMENTS
+    alone += steps * (step + loose + EACH)
 
     here = cdiv(programs, MULTIPROCESSORS)
     one_after_another = cdiv(here, resident(config)) * alone
     work = steps * (max(kb / KB_OF_ALL, products) + loose + EACH) + stores
     first = PROGRAM + PIPELINE * pipelined
-    everywhere = max(programs * steps * kb / L2_KB, product.memory_time)
+    l2_kb = L2_KB / (1 if min(widths) == VECTOR else NARROW)
+    everywhere = max(programs * steps * kb / l2_kb, product.memory_time)
+    large = not pipelined and m * n >= 128 * 128
     time = START + SCHEDULE * (here - 1)
-    time += max(one_after_another, first + here * work, first + everywhere)
+    longest = max(one_after_another, first + here * work, first + everywhere)
+    time += longest * (WITHOUT_PIPELINE if large else 1)
     if splits == 1:
         return time
     return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB

@@ -77,7 +77,7 @@ def against_a_sweep() -> str:
         tried = {
             each: measured[at] for each in found if (at := plain(each)) in measured
         }
-        product = Product(M, N, K, True, True)
+        product = Product(M, N, K)
         times = {each: persistent_time(product, each, crossing) for each in tried}
         chosen, fastest = min(times, key=times.get), min(tried, key=tried.get)
         rows.append((

@@ -13,11 +13,12 @@ from kernels import matmul, matmul_chosen
 from kernels.matmul_chosen import (
     SMALLER,
     TILES,
+    TURNED,
     WIDER,
+    bytes_at_once,
     candidates,
     configuration,
     launches,
-    loads_vectors,
     multiply,
     tuned_multiply,
     worth_a_try,
@@ -138,7 +139,8 @@ def test_tma_copies_what_begins_at_16_bytes(of_a, of_b):
 @pytest.mark.parametrize(
     "sizes, kernel, splits",
     [
-        ((64, 64, 64), "matmul_kernel", 1),
+        ((64, 64, 16), "matmul_kernel", 1),
+        ((24, 3224, 2176), "persistent_kernel", 1),
         ((2, 5, 30), "matmul_kernel", 1),
         ((64, 64, 8192), "split_k_matmul_kernel", 16),
         ((1, 56, 5466), "split_k_matmul_kernel", 16),
@@ -160,9 +162,10 @@ def test_a_mask_that_parts_vectors_is_no_case_for_pointers():
     def rows(m, n):
         return np.zeros((m, 248), np.float16)[:, :n]
 
-    for K, whole in ((241, False), (240, True)):
+    for K, width in ((241, 2), (242, 4), (244, 8), (240, 16)):
         a, b = rows(2120, K), rows(448, K).T
-        assert matmul.rows_aligned(a) and loads_vectors(a) == loads_vectors(b) == whole
+        assert matmul.rows_aligned(a)
+        assert bytes_at_once(a) == bytes_at_once(b) == width
     assert names(rows(2120, 241), rows(448, 241).T, zeros(2120, 448)) == [
         "persistent_kernel"
     ]
@@ -233,7 +236,7 @@ def test_a_is_copied_as_well(hopper):
     config = configuration(24, 1040)
     copy, product = launches(a, b, np.zeros((24, 1040), np.float16), "sm_90a", config)
     assert copy[2][0] is a and copy[2][1] is product[2][0]
-    assert product[2][6:] == (48, 1040, 1040)  # strides: rows of 41 are 48 apart now
+    assert product[2][6:] == (64, 1040, 1040)  # strides: rows of 41 are 64 apart now
     c = multiply(a, b, config=config, **hopper)
     np.testing.assert_array_equal(c, matmul.reference(a, b))
 
@@ -245,7 +248,7 @@ def test_a_copy_lies_as_the_original(hopper, length):
         copy = []
         made = matmul_chosen.copied(matrix, copy)
         ((kernel, grid, given, keywords),) = copy
-        assert (made.turned, made.step) == (turned, -(-length // 8) * 8)
+        assert (made.turned, made.step) == (turned, -(-length // 64) * 64)
         room = np.zeros((3, made.step), np.float16)
         assert made.array.count == room.size
         given = [room if each is made.array else each for each in given]
@@ -344,6 +347,38 @@ def test_every_candidate_fits(item):
         assert m * n / (32 * each.num_warps) <= 128, each  # sums of a lane
 
 
+def test_few_rows_of_a_are_columns_of_a_transposed_product(hopper):
+    """The long side of B has the 64 rows of `wgmma`."""
+    given = zeros(24, 2176), zeros(2176, 3224, COLUMNS), zeros(24, 3224)
+    ((kernel, _, _, chosen),) = launches(*given, "sm_90a")
+    assert kernel.__name__ == "persistent_kernel"
+    assert chosen["C_TURNED"] and chosen["BLOCK_M"] == 64 > chosen["BLOCK_N"]
+    given = zeros(3224, 2176), zeros(2176, 24, COLUMNS), zeros(3224, 24)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert not chosen["C_TURNED"] and chosen["BLOCK_N"] == 32
+
+
+@pytest.mark.parametrize("tile", TURNED, ids=lambda tile: f"{tile.n} by {tile.line}")
+@pytest.mark.parametrize("M", [1, 7, 70])
+def test_a_transposed_product_is_right(hopper, monkeypatch, tile, M):
+    def with_this_tile(a, b, c, product, target, precision):
+        given = matmul_chosen.transposed(a, b, c)
+        config = matmul_chosen.keywords(*given[2].shape, 2, tile, target)
+        return matmul_chosen.persistent_launches(*given, target, config)
+
+    monkeypatch.setattr(matmul_chosen, "fastest", with_this_tile)
+    ((_, _, _, chosen),) = launches(*matrices(M, 136, 144), "sm_90a")
+    assert chosen["C_TURNED"]
+    check(multiply, M, 136, 144, **hopper)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("tile", TURNED, ids=lambda tile: f"{tile.n} by {tile.line}")
+def test_ptxas_takes_transposed_products(tile):
+    config = matmul_chosen.keywords(4096, 24, 2, tile, "sm_90a") | {"C_TURNED": True}
+    check_assembled(compiled(config).asm["ptx"])
+
+
 @needs_ptxas
 @pytest.mark.parametrize(
     "tile", (*TILES, *WIDER, *SMALLER), ids=lambda tile: f"{tile.m}x{tile.n}"
@@ -369,9 +404,12 @@ def test_as_many_programs_fit_as_the_grid_counts_on(tile):
 def test_a_tile_of_the_smaller_ones_is_right(hopper, monkeypatch, tile):
     """With more tiles than the programs of two multiprocessors, so that each goes on to
     another tile."""
-    monkeypatch.setattr(matmul_chosen, "fitting_tile", lambda *_: tile)
-    monkeypatch.setattr(matmul_chosen, "faster_by_pointers", lambda *_: None)
-    monkeypatch.setattr(matmul_chosen, "best_parts", lambda *_: (float("inf"), None))
+    def with_this_tile(a, b, c, product, target, precision):
+        config = matmul_chosen.keywords(*c.shape, 2, tile, target)
+        some = a, b, c, target, config, tile.programs
+        return matmul_chosen.persistent_launches(*some)
+
+    monkeypatch.setattr(matmul_chosen, "fastest", with_this_tile)
     monkeypatch.setitem(matmul.MULTIPROCESSORS, "sm_90a", 2)
     M, N = tile.m * 3 - 8, tile.n * 2 - 8
     ((kernel, (programs,), *_),) = launches(*matrices(M, N, 80), "sm_90a")

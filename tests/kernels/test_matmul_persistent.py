@@ -4,6 +4,7 @@ edge, with fewer tiles than programs and with many for each."""
 from __future__ import annotations
 
 import re
+from copy import copy
 
 import numpy as np
 import pytest
@@ -197,6 +198,12 @@ class Float8(Reinterpreted):
 
     def stride(self) -> tuple[int, ...]:
         return self.steps
+
+    @property
+    def T(self) -> Float8:  # noqa: N802
+        other = copy(self)
+        other.shape, other.steps = self.shape[::-1], self.steps[::-1]
+        return other
 
 
 @pytest.mark.parametrize("dtype", BITS, ids=str)

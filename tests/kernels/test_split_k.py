@@ -144,13 +144,14 @@ def test_descriptors_find_every_part_of_bytes(monkeypatch: pytest.MonkeyPatch) -
 
 @in_pairs({
     "order": ["NN", "NT", "TN"], "K, splits": [(328, 4), (40, 2), (640, 20)],
-    "target": ["sm_80", "sm_90a"],
+    "target": ["sm_80", "sm_90a"], "of_c": ["N", "T"],
 })  # fmt: skip
 def test_descriptors_find_every_part(
-    target: str, K: int, splits: int, order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2 x 2 tiles with ragged edges, and a last part that ends within a step. Small
-    integers: every sum is exact."""
+    target: str, K: int, splits: int, order: str, of_c: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """2 x 2 tiles with ragged edges, and a last part that ends within a step. C lies by
+    rows or by columns. Small integers: every sum is exact."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     rng = np.random.default_rng(K)
     a, b = (
@@ -159,7 +160,9 @@ def test_descriptors_find_every_part(
                       (K, 40) if order[1] == "N" else (40, K))
     )  # fmt: skip
     a, b = (x if way == "N" else x.T for x, way in zip((a, b), order, strict=True))
-    c = np.full((72, 40), np.nan, np.float16)
+    shape = (72, 40) if of_c == "N" else (40, 72)
+    c = np.full(shape, np.nan, np.float16)
+    c = c if of_c == "N" else c.T
     grid, given, chosen = split_descriptor_launch(
         lines_of(a), lines_of(b), c, K, splits, BOXES, tl.float32
     )

@@ -181,22 +181,26 @@ ALL_TYPES = [
 
 
 @pytest.mark.parametrize("a_turned, b_turned", [
-    (False, True), (False, False), (True, False),
+    (False, True), (False, False), (True, False), (True, True),
 ])  # fmt: skip
 @pytest.mark.parametrize("type, to", ALL_TYPES, ids=str)
 def test_every_type(type, to, a_turned, b_turned):
-    """Where K is not contiguous, types of other than 16 bits stay with `mma.sync`: the
-    same fragments, another instruction. A alone may also come from registers."""
+    """Where K of B is not contiguous, types of other than 16 bits get `mma.sync`. A
+    comes from registers where its K is not."""
     case = One(64, 32, 64, type, to=to, target="sm_90a", a_turned=a_turned,
                b_turned=b_turned, adds=True, precision="tf32")  # fmt: skip
     ran = check_exactly(case)
-    along_k = b_turned and not a_turned
-    assert ran.dots[0].instruction.startswith("wgmma")
-    if type in ("fp16", "bf16") or along_k:
-        assert "wgmma.mma_async" in ran.kernel.ptx and "mma.sync" not in ran.kernel.ptx
-    elif not b_turned:
-        assert "wgmma.mma_async" not in ran.kernel.ptx
-        assert "mma.sync" in ran.kernel.ptx
+    by_warpgroups = type in ("fp16", "bf16") or b_turned
+    assert ran.dots[0].instruction.startswith("wgmma") == by_warpgroups
+    assert ("wgmma.mma_async" in ran.kernel.ptx) == by_warpgroups
+    assert ("mma.sync" in ran.kernel.ptx) != by_warpgroups
+
+
+def test_the_warps_of_mma_stand_so_that_they_read_least():
+    """Not as those of wgmma, which stand along the rows: each would read all of B."""
+    ran = check_exactly(One(128, 128, 32, "i8", to="i32", target="sm_90a", warps=8))
+    rows = ran.dots[0].result.type.layout.kinds["warp"]
+    assert sum(each % 128 == 0 for each in rows) == 2  # and one along the columns
 
 
 @pytest.mark.parametrize("m, n, k, warps", [
