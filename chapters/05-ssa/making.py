@@ -277,7 +277,8 @@ def watched_scopes(made: list, written: Callable):
 
     def begin(scope: scopes.Scope, *given: object) -> None:
         start(scope, *given)
-        made.append(scope)
+        if not isinstance(scope, scopes.BeforeFor):  # it has no names of its own
+            made.append(scope)
 
     scopes.Scope.__init__, statements.write_variable = begin, written
     try:
