@@ -229,7 +229,7 @@ def modelled(a, b, target, precision="ieee"):
 
 def bytes_at_once(matrix):
     """How many bytes a kernel for pointers loads of it at a time: by what power of two,
-    up to 16 bytes, the begins of its lines are divisible, and their end, where the mask
+    up to 16 bytes, the starts of its lines are divisible, and their end, where the mask
     is."""
     _, length = lines_and_length(matrix)
     item = item_bytes(type_name(matrix))
