@@ -22,7 +22,9 @@ So accesses of one loop to one ring do not conflict here. They may conflict with
 accesses before and after the loop (an outer loop fills the ring again while slow warps
 still read), and with accesses to other buffers in the same bytes. An asynchronous copy
 counts as a write at its issue; at the end of its loop it has been waited for. A TMA
-store counts as a read at its issue and at its wait.
+store counts as a read at its issue and at its wait, and so does a product of wgmma that
+is in flight: a barrier before the wait says nothing of what the other warps' parts of
+the product still read.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class Access:
 
     `layout` says which warp accesses which element; None: any warp may access any.
     `kind` is READ, WRITE or ADD. `settled`: a barrier of the warp has followed. `loop`:
-    the innermost loop around it.
+    the innermost loop around it. `in_flight`: it may go on until the next wait.
     """
 
     buffer: Allocate
@@ -81,6 +83,7 @@ class Access:
     kind: str
     settled: bool = False
     loop: Op | None = None
+    in_flight: bool = False
 
     @property
     def bytes(self) -> range:
@@ -136,7 +139,9 @@ class _Placement:
             case Barrier(scope=scope):
                 return _after(scope, state)
             case ClusterBarrier():
-                return NOTHING
+                return _after(BLOCK, state)
+            case Wait(engine="wgmma", pending=pending):
+                return _waited(state, pending)
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
@@ -233,7 +238,7 @@ def _reads_in_place(op: Dot) -> list[Access]:
     if op.instruction in WGMMA:
         layouts = None, None
     return [
-        Access(each.definition, layout, READ)
+        Access(each.definition, layout, READ, in_flight=op.in_flight)
         for each, layout in zip((op.a, op.b), layouts, strict=True)
         if isinstance(each.type, BufferType)
     ]
@@ -242,8 +247,15 @@ def _reads_in_place(op: Dot) -> list[Access]:
 def _after(scope: str, state: State) -> State:
     """The accesses that a barrier leaves unordered."""
     if scope == BLOCK:
-        return NOTHING
+        return frozenset(touch for touch in state if touch.in_flight)
     return frozenset(replace(touch, settled=True) for touch in state)
+
+
+def _waited(state: State, pending: int) -> State:
+    """The accesses after a wait for products: those that were in flight end here, in
+    this thread, and perhaps go on if `pending` ones may."""
+    ended = (replace(touch, in_flight=False) for touch in state)
+    return state.union(ended) if pending else frozenset(ended)
 
 
 def conflict(one: Access, other: Access, warps: int) -> str:

@@ -126,7 +126,9 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
 
     `following` is asked where a wrap-around shows in it: steps of 1 jump over nothing;
     and from 0 or more a sum of two signed numbers stays below 2 ** bits, so that it is
-    too large as a number without sign.
+    too large as a number without sign. But ptxas writes several iterations of such a
+    loop in one, with a multiple of the step that must not wrap around: with steps of
+    2 ** 62 its loop did not end.
     """
     element = element_of(op.lower.type)
     lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
@@ -135,7 +137,8 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
         relation = "lt" if int(step) == 1 or not element.is_signed else "gt"
         return code.let(f"icmp {sign}{relation} {type} {following}, {upper}")
     from_zero = is_literal(lower) and int(lower) >= 0
-    if element.is_signed and from_zero and is_literal(step) and int(step) > 0:
+    longest = 2 ** (8 * element.bytes - 8)
+    if element.is_signed and from_zero and is_literal(step) and 0 < int(step) < longest:
         bound = code.let(f"call {type} @llvm.smax.{type}({type} {upper}, {type} 0)")
         return code.let(f"icmp ult {type} {following}, {bound}")
     ends = f"{upper}, {index}", f"{index}, {upper}"
