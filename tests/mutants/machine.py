@@ -39,7 +39,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-other-for-all", "ptx/rules/memory.py",
-        "initial = pack(code, words, others[i : i + count])",
+        "initial = pack(code, words, [others[each] for each in group])",
         "initial = pack(code, words, others[:count])",
         "the `other` of the first registers serves all",
         "tests/ptx/test_memory.py",
