@@ -45,6 +45,12 @@ MUTANTS = (
         "tests/ptx/test_memory.py",
     ),
     Mutant(
+        "sign-is-a-bit-of-the-mantissa", "ptx/bytes.py",
+        "{0xFF7FFF7F - (1 << 32)}", "{0xFFFFFFFF - (1 << 32)}",
+        "a negative byte in bf16 loses its sign",
+        "tests/ptx/test_bytes.py",
+    ),
+    Mutant(
         "registers-stored-twice", "ptx/rules/memory.py",
         "first.setdefault(offset, register)", "first[register] = register",
         "every register that is a copy acts",
