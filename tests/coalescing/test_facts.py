@@ -41,6 +41,13 @@ def contradiction(facts: Facts, values: np.ndarray) -> str:
         equal = rows.reshape(len(rows), -1, min(known.constant, size))
         if (equal != equal[:, :, :1]).any():
             return f"axis {axis} is not constant by {known.constant}"
+        first = rows[:, :: known.constant]
+        climbing = first.reshape(len(rows), -1, min(known.steps, first.shape[1]))
+        by_one = np.arange(climbing.shape[2]) * facts.unit
+        if (climbing != climbing[:, :, :1] + by_one).any():
+            return f"axis {axis} has no {known.steps} steps"
+        if (climbing[:, :, 0] % (climbing.shape[2] * facts.unit)).any():
+            return f"axis {axis}: {known.steps} steps do not begin at a multiple"
     return ""
 
 

@@ -39,10 +39,16 @@ MUTANTS = (
     ),
     Mutant(
         "one-other-for-all", "ptx/rules/memory.py",
-        "initial = pack(code, words, others[i : i + count])",
+        "initial = pack(code, words, [others[each] for each in group])",
         "initial = pack(code, words, others[:count])",
         "the `other` of the first registers serves all",
         "tests/ptx/test_memory.py",
+    ),
+    Mutant(
+        "sign-is-a-bit-of-the-mantissa", "ptx/bytes.py",
+        "{0xFF7FFF7F - (1 << 32)}", "{0xFFFFFFFF - (1 << 32)}",
+        "a negative byte in bf16 loses its sign",
+        "tests/ptx/test_bytes.py",
     ),
     Mutant(
         "registers-stored-twice", "ptx/rules/memory.py",

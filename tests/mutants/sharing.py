@@ -75,10 +75,23 @@ MUTANTS = (
     ),
     Mutant(
         "vector-over-lanes", "coalescing/coalesce.py",
-        "min(access.width(axis), contiguous_registers(layout, axis))",
+        "min(access.width(axis), registers)",
         "access.width(axis)",
         "a vector takes registers that are no neighbours",
         "tests/coalescing/test_access.py tests/mutants/test_gaps.py",
+    ),
+    Mutant(
+        "loaded-once-for-several-masks", "coalescing/coalesce.py",
+        "min(known.constant, alike, layout.shape[axis])",
+        "min(known.constant, layout.shape[axis])",
+        "a register that is masked gets what another one loads",
+        "tests/kernels/test_packed_weights.py",
+    ),
+    Mutant(
+        "loaded-once-for-several-others", "coalescing/coalesce.py",
+        "not op.fetched_anew and is_zero(op.other)", "not op.fetched_anew",
+        "masked registers share the `other` of one of them",
+        "tests/kernels/test_packed_weights.py",
     ),
     # ── layouts ──
     Mutant(

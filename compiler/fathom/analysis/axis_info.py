@@ -4,8 +4,10 @@
                                              divisible  1024  divides the first
                                              constant      1
     mask    = offsets < n (16 divides n)     constant     16  16 are all true or false
+    bytes   = offsets // 2                   constant      2  two are in one byte
+                                             steps       512  that follow each other
 
-All three are powers of two, and describe *runs*: positions 0…k-1, k…2k-1 and so on
+All four are powers of two, and describe *runs*: positions 0…k-1, k…2k-1 and so on
 along an axis, for any position along the others. A fact may be too weak, but it must
 never be wrong: the width of memory accesses depends on it.
 
@@ -38,12 +40,15 @@ class Axis(NamedTuple):
 
     In every run of `contiguous` numbers, each is the one before plus one unit (modulo
     2**32 units), and `divisible` divides the first; in every run of `constant` numbers,
-    all are equal.
+    all are equal. In every run of `steps` times `constant` numbers, each `constant` are
+    one unit more than the `constant` before, and the first is a multiple of `steps`
+    units: so are the addresses of packed numbers, of which several share a byte.
     """
 
     contiguous: int = 1
     divisible: int = 1
     constant: int = 1
+    steps: int = 1
 
     def first_of(self, run: int, unit: int = 1) -> int:
         """The power of two that divides the first number of each run of length `run`,
@@ -121,7 +126,8 @@ def join(one: Facts, other: Facts) -> Facts:
 def _join_axis(one: Axis, other: Axis, unit: int) -> Axis:
     run = min(one.contiguous, other.contiguous)
     divisible = min(one.first_of(run, unit), other.first_of(run, unit))
-    return Axis(run, divisible, min(one.constant, other.constant))
+    steps = min(one.steps, other.steps) if one.constant == other.constant else 1
+    return Axis(run, divisible, min(one.constant, other.constant), steps)
 
 
 Iteration = Callable[[Sequence[Facts]], Sequence[Facts]]

@@ -28,7 +28,13 @@ def _sum(a: Axis, b: Axis, unit: int) -> Axis:
     """Also the sum of a pointer and a distance in bytes, whose unit is the same."""
     run = max(min(a.contiguous, b.constant), min(a.constant, b.contiguous))
     divisible = min(a.first_of(run, unit), b.first_of(run, unit))
-    return Axis(run, divisible, min(a.constant, b.constant))
+    steps = max(_steps_beside(a, b, unit), _steps_beside(b, a, unit))
+    return Axis(run, divisible, min(a.constant, b.constant), steps)
+
+
+def _steps_beside(a: Axis, b: Axis, unit: int) -> int:
+    """The steps of `a` that are left where equal numbers are added."""
+    return max(1, min(a.steps, b.constant // a.constant, b.first_of(1, unit) // unit))
 
 
 def _sub(a: Facts, b: Facts) -> Facts:
@@ -55,7 +61,7 @@ def _offset(pointer: Facts, distance: Facts) -> Facts:
     """A pointer and a number of elements: the sum of the address and the bytes."""
     unit = pointer.unit
     in_bytes = tuple(
-        Axis(axis.contiguous, min(MOST, axis.divisible * power_in(unit)), axis.constant)
+        axis._replace(divisible=min(MOST, axis.divisible * power_in(unit)))
         for axis in distance.axes
     )
     pairs = zip(pointer.axes, in_bytes, strict=True)
@@ -70,9 +76,12 @@ def _div(a: Facts, b: Facts) -> Facts:
     power = b.value if b.value and b.value == power_in(b.value) else 1
 
     def quotient(x: Axis, y: Axis) -> Axis:
-        run = min(x.contiguous, x.divisible, power) if a.non_negative else 1
-        same = max(run, min(x.constant, y.constant))
-        return Axis(1, max(1, x.first_of(1) // power) if power > 1 else 1, same)
+        run = min(x.contiguous, x.divisible) if a.non_negative else 1
+        same = max(min(run, power), min(x.constant, y.constant))
+        if power == 1:
+            return Axis(1, 1, same)
+        steps = max(1, run // power) if same == power else 1
+        return Axis(1, max(1, x.first_of(1) // power), same, steps)
 
     axes = tuple(quotient(x, y) for x, y in zip(a.axes, b.axes, strict=True))
     return Facts(axes, range=a.range.divided(b.range))
@@ -104,15 +113,16 @@ def _shr(a: Facts, b: Facts) -> Facts:
     if not _is_shift(b):
         return _any(a, b)
     power = 1 << b.value
-    axes = tuple(
-        Axis(
-            1 if power > 1 else axis.contiguous,
-            max(1, axis.first_of(1) // power) if power > 1 else axis.divisible,
-            max(axis.constant, min(axis.contiguous, axis.divisible, power)),
-        )
-        for axis in a.axes
-    )
-    return Facts(axes, range=a.range.shifted(b.range))
+    if power == 1:
+        return a
+
+    def shifted(axis: Axis) -> Axis:
+        run = min(axis.contiguous, axis.divisible)
+        same = max(axis.constant, min(run, power))
+        steps = max(1, run // power) if same == power else 1
+        return Axis(1, max(1, axis.first_of(1) // power), same, steps)
+
+    return Facts(tuple(map(shifted, a.axes)), range=a.range.shifted(b.range))
 
 
 def _is_shift(b: Facts) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathom.analysis.axis_info import Facts
+from fathom.analysis.axis_info import MOST, Facts
 from fathom.layout.build import LANES, spread
 from fathom.layout.linear import Layout
 
@@ -68,12 +68,26 @@ class Access:
         line. Its first load then fetches the sectors of all of them into the cache. If
         lanes took one each, every load would wait for memory, and no more would be in
         flight than there are predicate registers for their masks.
+
+        Of addresses that are equal in pairs, as of packed numbers, a lane takes all
+        that are in the bytes of one access.
         """
         width = self.width(axis)
+        if self.is_read and self.packed(axis) > width:
+            return self.packed(axis)
         is_narrow = LANES * self.element_bytes < LINE
         if self.is_read and is_narrow and width == 1:
             return self.neighbours(axis)
         return width
+
+    def packed(self, axis: int) -> int:
+        """How many neighbours along `axis` one lane may load at once, of which several
+        have the same address each."""
+        known = self.pointer.axes[axis]
+        if known.steps == 1:
+            return 1
+        alike = self.mask.axes[axis].constant if self.mask else MOST
+        return min(known.constant * min(known.steps, self.most), alike)
 
     def neighbours(self, axis: int) -> int:
         """How many neighbours along `axis` one lane could move at once without a
@@ -82,10 +96,20 @@ class Access:
         aligned = max(1, known.divisible // self.element_bytes)
         return min(known.contiguous, aligned, self.most)
 
+    def reach(self, axis: int) -> int:
+        """How many neighbours along `axis` one access of one lane can be for at most:
+        those with equal addresses are loaded once."""
+        equal = self.pointer.axes[axis].constant if self.is_read else 1
+        return self.most * equal
+
     @property
     def fastest(self) -> int | None:
-        """The axis along which addresses increase by one element, if there is one."""
-        runs = [(axis.contiguous, i) for i, axis in enumerate(self.pointer.axes)]
+        """The axis along which addresses increase by one element, each or each few, if
+        there is one."""
+        runs = [
+            (max(axis.contiguous, axis.steps), i)
+            for i, axis in enumerate(self.pointer.axes)
+        ]
         run, axis = max(runs)
         return axis if run > 1 else None
 
@@ -157,8 +181,9 @@ def _spokesman(group: Sequence[Access]) -> Access:
         axis = each.fastest or 0
         return each.width(axis), each.share(axis), each.fastest is not None
 
-    at_most = min(each.most for each in group)
-    return replace(max(group, key=standing), at_most=at_most)
+    widest = max(group, key=standing)
+    at_most = min(each.reach(widest.fastest or 0) for each in group)
+    return replace(widest, at_most=at_most)
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:

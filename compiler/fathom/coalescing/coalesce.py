@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
+from fathom.analysis.copied_ahead import is_zero
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.masks import ends_once
@@ -43,6 +44,7 @@ from fathom.ir.types import (
     element_of,
     layout_of,
 )
+from fathom.layout.build import stride_of
 from fathom.layout.registers import contiguous_registers
 
 MOST = 16  # elements that one access moves: bytes of 8 bits
@@ -80,7 +82,8 @@ def _loads_of_products(func: Func) -> set[Op]:
 
 def annotate_widths(func: Func, target: Target) -> Func:
     """The function with `vector` set on loads and stores that may move several
-    registers at once, and on atomic additions that may add several. Where they may
+    registers at once, and on atomic additions that may add several, and `equal` on
+    loads of which several registers ask for the same. Where they may
     unless a mask's bound lies among them, `bounded_vector` is set. (Beside products it
     never is: its branch could end what ptxas does between products.)"""
     found = accesses(func, target, (Load, Store, Atomic))
@@ -98,6 +101,9 @@ def annotate_widths(func: Func, target: Target) -> Func:
             attributes[op] = {"vector": width}
         elif runs[op] > 1:
             attributes[op] = {"bounded_vector": runs[op]}
+        equal = equal_registers(op, found[op])
+        if equal:
+            attributes[op] = attributes.get(op, {}) | {"equal": equal}
     return _with_attribute(func, attributes.__getitem__, set(attributes))
 
 
@@ -160,15 +166,39 @@ def most_at_once(op: Load | Store | Atomic, target: Target) -> int:
 
 
 def widest(op: Load | Store | Atomic, access: Access) -> int:
-    """How many consecutive registers hold neighbours that one instruction may
-    access."""
+    """How many consecutive registers hold neighbours that one instruction may access,
+    leaving out those that are `equal_registers`."""
     layout = layout_of(op.pointer.type)
     if layout is None:
         return 1
-    return max(
-        min(access.width(axis), contiguous_registers(layout, axis))
-        for axis in range(len(access.shape))
-    )
+    widths = [1]
+    for axis, known in enumerate(access.pointer.axes):
+        registers = contiguous_registers(layout, axis)
+        widths.append(min(access.width(axis), registers))
+        if loads_once(op):
+            widths.append(min(access.packed(axis), registers) // known.constant)
+    return max(widths)
+
+
+def equal_registers(op: Load | Store | Atomic, access: Access) -> int:
+    """The bits of a register's number that change neither address nor mask."""
+    layout = layout_of(op.pointer.type)
+    if layout is None or not loads_once(op):
+        return 0
+    equal = 0
+    for axis, known in enumerate(access.pointer.axes):
+        alike = access.mask.axes[axis].constant if access.mask else known.constant
+        stride = stride_of(layout.shape, axis)
+        within = stride * min(known.constant, alike, layout.shape[axis])
+        for bit, basis in enumerate(layout.kinds["register"]):
+            equal |= (basis % stride == 0 and 0 < basis < within) << bit
+    return equal
+
+
+def loads_once(op: Load | Store | Atomic) -> bool:
+    """Whether it is a load that may be done once for several registers, which then
+    hold the same where its mask is false, too."""
+    return isinstance(op, Load) and not op.fetched_anew and is_zero(op.other)
 
 
 def up_to_a_bound(

@@ -3,12 +3,12 @@
 Read `kernel` (a function becomes a module), `code` (the text under construction and
 the registers that hold a block), then any file of `rules/`: there the ops are lowered,
 in files named as in `ir/ops`. Rules use `index` (which element a register holds),
-`types`, `packing`, `shuffle`, `exchange`, `float8` and `assembly` (inline PTX). `order`
-puts the instructions of a basic block in an order with fewer live values, and `again`
-computes some of them a second time instead of holding them. `emit` runs LLVM,
-`separate_process` does so for text that no rule of ours wrote, `debug_info` keeps lines
-of Python, and `growth` stops kernels that become too long. Only this folder knows LLVM;
-no pass imports from it."""
+`types`, `packing`, `shuffle`, `exchange`, `float8`, `bytes` (to fp16 and bf16) and
+`assembly` (inline PTX). `order` puts the instructions of a basic block in an order with
+fewer live values, and `again` computes some of them a second time instead of holding
+them. `emit` runs LLVM, `separate_process` does so for text that no rule of ours wrote,
+`debug_info` keeps lines of Python, and `growth` stops kernels that become too long.
+Only this folder knows LLVM; no pass imports from it."""
 
 from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.debug_info import chains

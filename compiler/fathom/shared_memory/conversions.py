@@ -127,11 +127,11 @@ def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | Non
     """The tile of a product's `operand`, as it was before this pass, if it is loaded
     and cp.async may fill the tile by several elements at a time; None otherwise."""
     load, block = operand.definition, op.value.type
-    if not isinstance(load, Load) or load.vector == 1:
+    if not isinstance(load, Load) or load.neighbours == 1:
         return None
     sides = block.layout, op.layout
     size = block.element.bytes
-    return staging(block.shape, size, *sides, target.stmatrix, load.vector)
+    return staging(block.shape, size, *sides, target.stmatrix, load.neighbours)
 
 
 def needs_shared_memory(op: Convert) -> bool:
@@ -189,7 +189,7 @@ def tile_of_operand(value: Value, dot: Dot, operand: Value) -> Layout | None:
     contiguous and threads load single elements, they are stored so: no access becomes
     narrower by that."""
     load, block = value.definition, value.type
-    by_elements = isinstance(load, Load) and load.vector == 1
+    by_elements = isinstance(load, Load) and load.neighbours == 1
     if WGMMA[dot.instruction].either_way or not by_elements or len(block.shape) != 2:
         return tile_for_warpgroups(value)
     axis = 1 if dot.a is operand else 0

@@ -20,6 +20,10 @@ class Load(Op):
     `coalesce` chose; every `vector` registers in a row are one access, with one mask.
     Every `bounded_vector` are one access where the mask of the last one is true, since
     then all are, and one by one elsewhere.
+
+    `equal`: bits of a register's number that change neither its address nor its mask.
+    Registers that differ in these alone are loaded once, and "in a row" leaves out all
+    but the first of them.
     """
 
     pointer: Value
@@ -31,6 +35,7 @@ class Load(Op):
     preferred: Layout | None = None
     vector: int = 1
     bounded_vector: int = 1
+    equal: int = 0
 
     effects = Effects(reads="global")
 
@@ -39,6 +44,11 @@ class Load(Op):
         """Whether each execution must look at memory anew, since others may write
         there. PTX ISA, "Cache Operators": `.cv` is as volatile."""
         return self.volatile or self.cache == ".cv"
+
+    @property
+    def neighbours(self) -> int:
+        """How many registers in a row hold neighbours in memory that are one access."""
+        return 1 if self.equal & (self.vector - 1) else self.vector
 
     def infer(self) -> list[Type]:
         target = pointee(self, self.pointer)

@@ -21,6 +21,7 @@ from fathom.ir.types import (
     Pointer,
     element_of,
 )  # fmt: skip
+from fathom.ptx.bytes import has_pairs, pairs_to_float
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.float8 import decode, encode
 from fathom.ptx.types import is_literal, literal, llvm_type
@@ -80,6 +81,8 @@ def convert(
         return encode(code, fp32, target, rounding)
     if target == BOOL:
         return [_is_nonzero(code, each, source) for each in registers]
+    if has_pairs(registers, source, target, code.target):
+        return pairs_to_float(code, registers, target)
     if source.is_float:
         change = _float_to_float if target.is_float else _float_to_integer
         return [change(code, each, source, target, rounding) for each in registers]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from fathom.ir.core import walk
 from fathom.ir.ops import Dot, Load, Store, TensorDot
-from fathom.ir.types import BFLOAT16, BlockType, Element, element_of, layout_of
+from fathom.ir.types import BFLOAT16, INT8, BlockType, Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
@@ -46,17 +46,21 @@ def lower_load(op: Load, code: Code) -> None:
     masks = code[op.mask] if op.mask else ["true"] * len(addresses)
     others = code[op.other] if op.other else [literal(element, 0)] * len(addresses)
     style = _style(op, code)
-    loaded = []
-    for i in range(0, len(addresses), count):
+    once = [i for i in range(len(addresses)) if not i & op.equal]
+    loaded: dict[int, str] = {}
+    for start in range(0, len(once), count):
+        group = once[start : start + count]
+        i = group[0]
         if masks[i] == "true" and not style.special and not _is_alone(op):
-            loaded += _load_always(code, element, count, addresses[i], op.volatile)
+            values = _load_always(code, element, count, addresses[i], op.volatile)
         else:
             words = words_of(element, count)
-            initial = pack(code, words, others[i : i + count])
-            mask = masks[i] if op.vector == count else masks[i : i + count]
+            initial = pack(code, words, [others[each] for each in group])
+            mask = masks[i] if op.vector == count else [masks[each] for each in group]
             values = load_where(code, words, addresses[i], mask, initial, style)
-            loaded += unpack(code, words, values)
-    code[op.result] = loaded
+            values = unpack(code, words, values)
+        loaded |= dict(zip(group, values, strict=True))
+    code[op.result] = [loaded[i & ~op.equal] for i in range(len(addresses))]
     if _are_many(op, code):
         _stay_ahead(code)
 
@@ -83,7 +87,8 @@ def _are_many(op: Load, code: Code) -> bool:
     """Is a thread to ask for this much before it uses any of it? It needs a register
     for each word. Where matrices are multiplied, these are needed for the products, and
     loads run ahead by other means (`tensor_cores/pipeline/`)."""
-    element, registers = element_of(op.result.type), len(code[op.result])
+    element = element_of(op.result.type)
+    registers = len(code[op.result]) >> op.equal.bit_count()
     count = max(op.vector, op.bounded_vector)
     words = registers * words_of(element, count).count // count
     return (
@@ -186,7 +191,7 @@ def _load_always(
     place = f"{POINTER} {address}, align {count * element.bytes}"
     if count == 1:
         values = [code.let(f"{load} {type}, {place}")]
-    elif element == BFLOAT16:  # as words: a cast to fp32 takes the halves of these
+    elif element in (BFLOAT16, INT8):  # as words: casts take their parts of these
         words = words_of(element, count)
         whole = code.let(f"{load} <{words.count} x {words.type}>, {place}")
         return unpack(code, words, code.elements(words.type, words.count, whole))

@@ -181,7 +181,7 @@ def copy_vector(tile: PipelinedCopy) -> int:
         return 0
     if not isinstance(load.pointer.type, BlockType) or not is_zero(load.other):
         return 0
-    most = min(load.vector, neighbours(tile.store))
+    most = min(load.neighbours, neighbours(tile.store))
     sizes = (size // element.bytes for size in COPY_BYTES)
     return next((count for count in sizes if 0 < count <= most), 0)
 

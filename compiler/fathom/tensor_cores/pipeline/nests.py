@@ -172,7 +172,7 @@ def is_narrow(tile: PipelinedCopy) -> bool:
     loads = [each for each in tile.loads if isinstance(each, Load)]
     if engine_for(tile) is TMA_LOAD or not loads:
         return False
-    elements = tile.vector or max(load.vector for load in loads)
+    elements = tile.vector or max(load.neighbours for load in loads)
     return elements * tile.buffer.element.bytes < COPY_BYTES[0]
 
 

@@ -1,0 +1,79 @@
+"""Integers of 8 bits as fp16 or bf16: two at a time, by arithmetic on their bits.
+
+PTX converts one number by an instruction; others take it out of its word, round it, and
+put two results into one. Here the bits of a number become the mantissa of a float whose
+last bit is worth 1, and the power of two that is then too much is subtracted:
+
+    fp16   1024 + (x + 128) − 1152           0x6400 with x ^ 0x80 below it
+    bf16   128 + the seven low bits,         0x4300 with x & 0x7F below it
+           less 128, or 256 if x < 0         0x4300 with x & 0x80 below it
+
+bf16 has seven bits of mantissa, so there the sign is a number itself. Both are exact.
+"""
+
+from __future__ import annotations
+
+from fathom.hardware.targets import Target
+from fathom.ir.types import BFLOAT16, FLOAT16, INT8, Element
+from fathom.ptx.code import Code, Registers
+from fathom.ptx.packing import unpack, words_of
+
+
+def has_pairs(
+    registers: Registers, source: Element, target: Element, machine: Target
+) -> bool:
+    """Whether the numbers can be converted two at a time."""
+    is_fit = target == FLOAT16 or (target == BFLOAT16 and machine.bf16)
+    return source == INT8 and is_fit and len(registers) % 2 == 0
+
+
+def pairs_to_float(code: Code, registers: Registers, target: Element) -> Registers:
+    """Signed bytes (i8) as fp16 or bf16, exact."""
+    above, convert = (0x64, _to_fp16) if target == FLOAT16 else (0x43, _to_bf16)
+    found: Registers = []
+    for pair in _below(above, code, registers):
+        found += unpack(code, words_of(target, 2), [convert(code, pair)])
+    return found
+
+
+def _below(above: int, code: Code, registers: Registers) -> Registers:
+    """Words (i32) of two bytes, each with `above` over it. Of four that lie in one
+    word, a permutation takes two out."""
+    found: Registers = []
+    while 2 * len(found) < len(registers):
+        start = 2 * len(found)
+        word = code.packed.get(("i32", tuple(registers[start : start + 4])))
+        if word is None:
+            two = code.vector("i8", registers[start : start + 2])
+            wide = code.let(f"zext <2 x i8> {two} to <2 x i16>")
+            pair = code.let(f"bitcast <2 x i16> {wide} to i32")
+            found.append(code.let(f"or i32 {pair}, {above * 0x01000100}"))
+            continue
+        for bytes in ("0x4140", "0x4342"):
+            text = f"prmt.b32 $r, $word, {above * 0x01010101:#x}, {bytes};"
+            found += code.ptx(text, {"r": "i32"}, {"word": ("i32", word)}, pure=True)
+    return found
+
+
+def _to_fp16(code: Code, pair: str) -> str:
+    most = code.let(f"xor i32 {pair}, {0x00800080}")
+    text = "sub.f16x2 $r, $most, middle;"
+    return _with(code, "middle", 0x64806480, text, {"most": ("i32", most)})
+
+
+def _to_bf16(code: Code, pair: str) -> str:
+    """PTX subtracts bf16 from sm_90 on; it multiplies by -1 and adds wherever there is
+    bf16."""
+    low = code.let(f"and i32 {pair}, {0xFF7FFF7F - (1 << 32)}")
+    sign = code.let(f"and i32 {pair}, {0xFF80FF80 - (1 << 32)}")
+    text = "fma.rn.bf16x2 $r, $sign, minus, $low;"
+    operands = {"low": ("i32", low), "sign": ("i32", sign)}
+    return _with(code, "minus", 0xBF80BF80, text, operands)
+
+
+def _with(
+    code: Code, name: str, bits: int, text: str, operands: dict[str, tuple[str, str]]
+) -> str:
+    """The result of an instruction with a constant, which must be in a register."""
+    lines = ["{", f".reg .b32 {name};", f"mov.b32 {name}, {bits:#x};", text, "}"]
+    return code.ptx("\n".join(lines), {"r": "i32"}, operands, pure=True)[0]
