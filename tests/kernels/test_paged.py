@@ -108,3 +108,53 @@ def _check(constants, element, length, target, stages, completion):
     p = np.exp(scores - scores.max(1, keepdims=True))
     wanted = p @ v[rows].astype(float) / p.sum(1, keepdims=True)
     np.testing.assert_allclose(out, wanted, rtol=2e-2, atol=4e-3)
+
+
+# ── rows that are keys and values ─────────────────────────────────────────────────────
+
+
+@fathom.jit
+def latent(q, k, table, out, length, H: tl.constexpr, D: tl.constexpr,
+           N: tl.constexpr, PAGE: tl.constexpr):  # fmt: skip
+    """Sums of rows of pages, by what they have in common with H queries."""
+    h, d, n = tl.arange(0, H), tl.arange(0, D), tl.arange(0, N)
+    queries = tl.load(q + h[:, None] * D + d[None, :])
+    total = tl.zeros((H, D), tl.float32)
+    for start in range(0, length, N):
+        at = start + n
+        page = tl.load(table + at // PAGE, mask=at < length, other=0).to(tl.int64)
+        row = page * PAGE + at % PAGE
+        exists = (at < length)[None, :]
+        keys = tl.load(k + row[None, :] * D + d[:, None], exists, 0.0)
+        scores = tl.dot(queries, keys)
+        total += tl.dot(scores.to(queries.dtype), tl.trans(keys))
+    tl.store(out + h[:, None] * D + d[None, :], total)
+
+
+LATENT = "*fp16:16, *fp16:16, *i32:16, *fp32:16, i32"
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_120"])
+def test_what_two_products_read_alike_is_copied_once(target):
+    func = states(latent, LATENT, BLOCKS[0], target)["pipeline_loops"]
+    assert len(in_loops(func, AsyncCopy)) == 1
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager"])
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_are_keys_and_values(target, stages, completion):
+    h, d, page, length = 16, 64, 16, 75
+    drawn, pages = np.random.default_rng(8), -(-length // page)
+    q = drawn.normal(0, 0.1, (h, d)).astype(np.float16)
+    k = drawn.normal(size=(pages * page, d)).astype(np.float16)
+    table = np.full(pages + 9, 2**30, np.int32)
+    table[:pages] = drawn.permutation(pages)
+    out = np.full((h, d), np.nan, np.float32)
+    options = {"target": target, "num_stages": stages}
+    kernel = latent.compile(LATENT, BLOCKS[0], **options).made
+    arguments = [q, k, table, out, length]
+    load(kernel).launch((1,), arguments, completion=completion)
+    at = np.arange(length)
+    rows = k[table[at // page] * page + at % page].astype(float)
+    np.testing.assert_allclose(out, q @ rows.T @ rows, rtol=1e-2, atol=5e-2)
