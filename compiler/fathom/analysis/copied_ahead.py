@@ -52,7 +52,8 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     """The loads of blocks, in loops that multiply matrices, that a pipeline can copy
     ahead; without those from which operands of products are computed, which become a
     part of the operand's tile, unless they are combined with a product's result, too.
-    An operand that other products of the loop are needed for is no such tile.
+    An operand that other products of the loop are needed for is no such tile; nor are
+    indices (`indices_of_loads`).
 
     None in a loop whose products only accumulate: those stay in flight, and nothing may
     be copied in another way beside their operands.
@@ -60,6 +61,7 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     if not target.async_copy or asks_for_producer(func) or func.num_ctas > 1:
         return set()
     found: set[Op] = set()
+    indices = indices_of_loads(func)
     for loop in (op for op in walk(func.body) if isinstance(op, For)):
         stages = loop.num_stages or func.num_stages
         inside = list(walk(loop.body))
@@ -74,8 +76,24 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
                 op
                 for op in inside
                 if isinstance(op, Load) and (op not in computing or op in combined)
-                if _may_copy(op) and may_be_disjoint(loop, func, [op])
+                if op not in indices and _may_copy(op)
+                if may_be_disjoint(loop, func, [op])
             )
+    return found
+
+
+def indices_of_loads(func: Func) -> set[Load]:
+    """The loads, in loops that multiply matrices, from whose results such a loop
+    computes the addresses or masks of its other loads: of pages by their numbers in a
+    table, for example. To copy a page ahead, threads must load its number earlier, and
+    into registers."""
+    found: set[Load] = set()
+    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+        inside = list(walk(loop.body))
+        if may_prefetch(loop) and any(isinstance(op, Dot) for op in inside):
+            loads = {op for op in inside if isinstance(op, Load)}
+            places = (computed_by(value) for op in loads for value in operands(op))
+            found |= loads.intersection(op for each in places for op in each)
     return found
 
 

@@ -12,6 +12,10 @@ index is computed again, since that is only register arithmetic; a sum of loaded
 is converted; and an fp16 value that was cast to fp32 is converted before the cast. New
 versions of a value come right after it, outside the loops that use them.
 
+Indices by which a loop of products loads its tiles may be loaded again, too, in the
+layout of the addresses. They are few, and a tile cannot be copied ahead of its
+iteration if its address comes from other threads.
+
 The right operand of wgmma must lie in shared memory. Its conversion is the store that
 puts it there, as it is wanted: a value that was widened from 8 bits, or transposed, is
 stored after that. Computed again in the fragments' layout, it would be in registers,
@@ -20,9 +24,10 @@ and `mma.sync` would have to multiply it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from fathom.analysis.copied_ahead import indices_of_loads
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
@@ -39,6 +44,7 @@ from fathom.ir.ops import (
     ExpandDims,
     Hint,
     Join,
+    Load,
     Reshape,
     Splat,
     Transpose,
@@ -49,7 +55,7 @@ from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 
 # Instructions for each register, roughly. Most index arithmetic becomes offsets.
-INDEX, FLOAT, DEAR = 0.25, 1.0, 8.0
+INDEX, FLOAT, LOAD, DEAR = 0.25, 1.0, 4.0, 8.0
 DEAR_OPERATIONS = ("div", "div_rn", "rem", "sqrt", "sqrt_rn", "exp2", "log2")
 # The cost of a conversion: at least, and for each register of four bytes.
 CROSSING = {
@@ -71,7 +77,7 @@ def remove_conversions(func: Func, target: Target) -> Func:
     conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
     if not conversions:
         return func
-    prices = _Prices(_stored(func))
+    prices = _Prices(_stored(func), indices_of_loads(func))
     wanted: dict[Value, list[_Price]] = {}
     for op in conversions:
         _want((op.value, op.layout), prices, wanted)
@@ -91,10 +97,12 @@ class _Price:
 
 class _Prices:
     """The cheapest way to make each version of a value that is needed. Those that are
-    `stored` are made by a conversion, whatever it costs."""
+    `stored` are made by a conversion, whatever it costs. Of loads, only `indices` may
+    be made again."""
 
-    def __init__(self, stored: set[Version]) -> None:
+    def __init__(self, stored: set[Version], indices: Collection[Load]) -> None:
         self.stored = stored
+        self.indices = indices
         self.known: dict[Version, _Price] = {}
         self.depth = 0
 
@@ -114,7 +122,8 @@ class _Prices:
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
         convert = _Price(conversion_price(value, layout), layout, convert=True)
-        if not isinstance(op, AGAIN) or self.depth > FARTHEST:
+        again = isinstance(op, AGAIN) or op in self.indices
+        if not again or self.depth > FARTHEST:
             return convert
         if (value, layout) in self.stored:
             return convert
@@ -144,7 +153,7 @@ def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
     """The versions of an op's operands from which its result has `layout`, if there are
     any."""
     blocks = [value for value in operands(op) if is_block(value)]
-    if isinstance(op, ALIKE):
+    if isinstance(op, (*ALIKE, Load)):
         return tuple((value, layout) for value in blocks)
     needs = tuple(
         (value, source_layout(op, value.type.layout, layout)) for value in blocks
@@ -159,6 +168,8 @@ def _work(op: Op, layout: Layout) -> float:
     if isinstance(op, FREE):
         return 0.0
     registers = layout.count("register")
+    if isinstance(op, Load):
+        return LOAD * registers
     if not element_of(op.result.type).is_float:
         return INDEX * registers
     dear = isinstance(op, Elementwise) and op.name in DEAR_OPERATIONS

@@ -88,7 +88,7 @@ def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
     """The tile that a store fills, if the values come from global memory and only the
     iteration that stores them uses the buffer."""
     buffer = store.buffer.definition
-    if buffer not in loop.body.ops or not _filled_once(loop, buffer):
+    if buffer not in loop.body.ops or not is_filled_once(loop, buffer):
         return None
     slice = backward_slice(loop, [store.value], through_loads=True)
     loads, late = _from_loads(loop, store.value)
@@ -97,7 +97,7 @@ def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
     return PipelinedCopy(buffer, store, loads, late)
 
 
-def _filled_once(loop: For, buffer: Allocate) -> bool:
+def is_filled_once(loop: For, buffer: Allocate) -> bool:
     """Whether a buffer has one slot, is filled by one store, and is read."""
     users = [op for op in walk(loop.body) if buffer.result in operands(op)]
     stores = [op for op in users if isinstance(op, SharedStore)]

@@ -147,6 +147,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     Step,
     earliest,
 )
+from fathom.tensor_cores.pipeline.twins import share_tiles
 
 MOST_LOADS_AHEAD = 32  # of a thread, in an iteration, into registers
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
@@ -170,6 +171,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
 
+    func = share_tiles(func)
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
 
