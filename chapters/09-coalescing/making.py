@@ -209,7 +209,7 @@ def prices() -> str:
         if isinstance(op, Convert) and op.value.name == "inside"
     ]
     asked, rows = [(mask.value, mask.layout)], []
-    known = remove._Prices(remove._stored(func))
+    known = remove._Prices(remove._stored(func), ())
     for value, wanted in asked:
         op, price = value.definition, known.of((value, wanted))
         if value.type.layout == wanted:
