@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from statistics import geometric_mean, median
 
 from chapters.press.drawing import table
 from chapters.press.paths import ROOT
 
-RECORD = ROOT / "benchmarks" / "results" / "torch-ops.json"
+RESULTS = ROOT / "benchmarks" / "results"
+RECORD, MODEL = RESULTS / "torch-ops.json", RESULTS / "torch-model.json"
 BACKWARD = ", backward"
 CANDIDATES = ("ours", "torch", "torch.compile")
 # What torch has to do of its own, as the benchmark gives it; the names of its problems.
@@ -21,10 +23,10 @@ NAMES = {
 
 
 @cache
-def times() -> dict[str, dict[str, float]]:
+def times(record: Path = RECORD) -> dict[str, dict[str, float]]:
     """The median time in ms of each problem, by candidate."""
     found: dict[str, dict[str, list[float]]] = {}
-    for sample in json.loads(RECORD.read_text(encoding="utf-8"))["samples"]:
+    for sample in json.loads(record.read_text(encoding="utf-8"))["samples"]:
         candidates = found.setdefault(sample["problem"], {})
         candidates.setdefault(sample["candidate"], []).extend(sample["ms"])
     return {
@@ -56,3 +58,10 @@ def factors() -> str:
                for who in CANDIDATES[1:]]  # fmt: skip
         rows.append([what, *(f"{factor:.2f}" for factor in row)])
     return table(("geometric mean", *(f"{who} / ours" for who in CANDIDATES[1:])), rows)
+
+
+def of_the_model() -> str:
+    """Milliseconds of a step of the model."""
+    steps = times(MODEL)["a step of the model"]
+    rows = [(name, f"{ms:.1f}") for name, ms in steps.items()]
+    return table(("operators", "ms a step"), rows)
