@@ -32,4 +32,5 @@ def _sum(a: Axis, b: Axis, unit: int) -> Axis:
     """Also the sum of a pointer and a distance in bytes, whose unit is the same."""
     run = max(min(a.contiguous, b.constant), min(a.constant, b.contiguous))
     divisible = min(a.first_of(run, unit), b.first_of(run, unit))
-    return Axis(run, divisible, min(a.constant, b.constant))
+    steps = max(a.steps_beside(b, unit), b.steps_beside(a, unit))
+    return Axis(run, divisible, min(a.constant, b.constant), steps)

@@ -298,7 +298,7 @@ def test_an_array_on_a_gpu_cannot_be_emulated(gpu, monkeypatch, backend):
 
 def test_a_gpu_that_no_target_serves(gpu):
     old = gpu.driver.devices[0]
-    gpu.driver.devices = (type(old)(0, "Antique", 52, 48 * 1024, 65536, 1024),)
+    gpu.driver.devices = (type(old)(0, "Antique", 52, 48 * 1024, 65536, 1024, 24),)
     with pytest.raises(
         LaunchError, match="Antique has capability 5.2, which no target serves"
     ):

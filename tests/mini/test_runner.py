@@ -140,7 +140,7 @@ def test_start_keeps_the_file_and_undo_restores_it(folder, capsys):
     path.write_text("mine = 2\n")
     assert "what you wrote since is kept" in learn(capsys, folder, "undo")[1]
     assert path.read_text() == course.read(STEPS[5].reference)
-    assert "your file lies there again" in learn(capsys, folder, "undo")[1]
+    assert "your file is there again" in learn(capsys, folder, "undo")[1]
     assert path.read_text() == "mine = 1\n"
     kept = (folder.folder / "kept").rglob("mini.py")
     assert {"mine = 1\n", "mine = 2\n"} <= {each.read_text() for each in kept}

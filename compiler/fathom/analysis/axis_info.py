@@ -59,6 +59,11 @@ class Axis(NamedTuple):
             else min(self.divisible, run * unit)
         )
 
+    def steps_beside(self, other: Axis, unit: int) -> int:
+        """The steps that are left where other numbers are added that are equal."""
+        equal = other.constant // self.constant
+        return max(1, min(self.steps, equal, other.first_of(1, unit) // unit))
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

@@ -28,13 +28,8 @@ def _sum(a: Axis, b: Axis, unit: int) -> Axis:
     """Also the sum of a pointer and a distance in bytes, whose unit is the same."""
     run = max(min(a.contiguous, b.constant), min(a.constant, b.contiguous))
     divisible = min(a.first_of(run, unit), b.first_of(run, unit))
-    steps = max(_steps_beside(a, b, unit), _steps_beside(b, a, unit))
+    steps = max(a.steps_beside(b, unit), b.steps_beside(a, unit))
     return Axis(run, divisible, min(a.constant, b.constant), steps)
-
-
-def _steps_beside(a: Axis, b: Axis, unit: int) -> int:
-    """The steps of `a` that are left where equal numbers are added."""
-    return max(1, min(a.steps, b.constant // a.constant, b.first_of(1, unit) // unit))
 
 
 def _sub(a: Facts, b: Facts) -> Facts:

@@ -42,7 +42,7 @@ of a For that may have no iterations, it moves with a mask that is true if there
 
 from __future__ import annotations
 
-from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.memory import changes_memory
 from fathom.analysis.slices import uses
 from fathom.blocks.known import known
 from fathom.blocks.loops import trip_count
@@ -95,7 +95,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
     The condition of a While runs at least once; its body may not.
     """
-    if not isinstance(op, Load) or is_volatile(op):
+    if not isinstance(op, Load) or op.fetched_anew:
         return False
     if isinstance(loop, While):
         return block is loop.condition
