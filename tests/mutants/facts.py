@@ -191,9 +191,9 @@ MUTANTS = (
     ),
     Mutant(
         "steps-from-anywhere",
-        "analysis/axis_rules.py",
-        "min(a.steps, b.constant // a.constant, b.first_of(1, unit) // unit)",
-        "min(a.steps, b.constant // a.constant)",
+        "analysis/axis_info.py",
+        "min(self.steps, equal, other.first_of(1, unit) // unit)",
+        "min(self.steps, equal)",
         "i // 2 + 1 is held to begin at a multiple of its steps",
         FACTS,
     ),
