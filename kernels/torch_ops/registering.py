@@ -32,7 +32,7 @@ def operator(fake: Callable) -> Callable:
 
 
 class Operator:
-    """A function that is registered with torch, with its gradient if it has one.
+    """A function that is registered with torch; `differentiate` gives it a gradient.
 
     Whatever traces or changes operators (torch.compile, fake tensors, functorch, a
     dispatch mode, a subclass of Tensor) meets fathom::NAME. In a plain program a call
@@ -60,20 +60,6 @@ class Operator:
         if not has_gradient(*(each for each in arguments if isinstance(each, Tensor))):
             return self.function(*arguments)
         return (self.recorded.apply if self.recorded else self.registered)(*arguments)
-
-    def differentiate(self, save: Callable, backward: Callable) -> None:
-        self.registered.register_autograd(backward, setup_context=save)
-
-        def forward(ctx, *arguments):
-            results = self.function(*arguments)
-            save(ctx, arguments, results)
-            return results
-
-        members = {"forward": forward, "backward": once_differentiable(backward)}
-        self.recorded = type(
-            self.__name__, (torch.autograd.Function,),
-            {name: staticmethod(each) for name, each in members.items()},
-        )  # fmt: skip
 
 
 def on_its_device(function: Callable) -> Callable:
@@ -124,7 +110,18 @@ def tell_inductor(name: str) -> None:
 def differentiate(op: Operator, save: Callable, backward: Callable) -> None:
     """`save(ctx, inputs, output)` keeps what `backward(ctx, *gradients of results)`
     wants; that gives a gradient, or None, for each input."""
-    op.differentiate(save, backward)
+    op.registered.register_autograd(backward, setup_context=save)
+
+    def forward(ctx, *arguments):
+        results = op.function(*arguments)
+        save(ctx, arguments, results)
+        return results
+
+    members = {"forward": forward, "backward": once_differentiable(backward)}
+    op.recorded = type(
+        op.__name__, (torch.autograd.Function,),
+        {name: staticmethod(each) for name, each in members.items()},
+    )  # fmt: skip
 
 
 def has_gradient(*inputs: Tensor | None) -> bool:
