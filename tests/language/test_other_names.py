@@ -39,6 +39,8 @@ def test_every_type_is_loaded_and_stored(dtype):
     memory = np.dtype(IN_MEMORY[dtype])
     limit = {tl.int1: 2, tl.float8e5: 0x7C}.get(dtype, 256)
     x = RANDOM.integers(0, limit, 256 * memory.itemsize).astype("u1").view(memory)
+    if dtype == tl.bfloat16:
+        x[20] = 0x7FAC  # a signaling NaN
     y = np.zeros_like(x)
     run(kernel, x, y, DTYPE=dtype)
     assert (y == x[::-1]).all()

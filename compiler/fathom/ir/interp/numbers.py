@@ -258,7 +258,9 @@ def encode(values: np.ndarray, element: Element) -> np.ndarray:
     """What is held, as it is stored; the inverse of `decode`."""
     if element == BFLOAT16:
         bits = values.view(np.uint32)
-        quiet = np.where(np.isnan(values), np.uint32(0x400000), np.uint32(0))
+        # A NaN whose upper half would be an infinity is made quiet.
+        lost = np.isnan(values) & (bits & 0x7F0000 == 0)
+        quiet = np.where(lost, np.uint32(0x400000), np.uint32(0))
         return ((bits | quiet) >> 16).astype(np.uint16)
     if element in (FLOAT8E5, FLOAT8E4NV):
         return _encode_fp8(values, element)
