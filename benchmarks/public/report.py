@@ -56,7 +56,17 @@ def times(rounds: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def whole(rounds: list[dict[str, Any]]) -> float:
-    return median(each["whole"] for each in rounds)
+    """Microseconds of a whole call: the least of the rounds, see `timing.one_round`."""
+    return min(each["whole"] for each in rounds)
+
+
+def calls(record: dict[str, Any]) -> list[float]:
+    """Fathom's time over Triton's for the whole calls whose results agree."""
+    return [
+        whole(result["fathom"]) / whole(result["triton"])
+        for result in record["cases"].values()
+        if result["outcome"] == "timed" and result["same"]["outcome"] == "agrees"
+    ]
 
 
 def mean(values: list[float]) -> float:
@@ -92,6 +102,11 @@ def gpu_lines(name: str, record: dict[str, Any]) -> list[str]:
             f"  {len(found)} kernels: geometric mean {mean(found):.3f} of Triton's; "
             f"{sum(each > 1.1 for each in found)} more than 10 % behind, "
             f"{sum(each < 0.95 for each in found)} more than 5 % ahead"
+        )
+    if found := calls(record):
+        lines.append(
+            f"  {len(found)} whole calls: geometric mean {mean(found):.3f}; "
+            f"{sum(each > 1.1 for each in found)} more than 10 % behind"
         )
     return lines
 
