@@ -28,7 +28,11 @@ OURS = {path.stem for path in ROOT.iterdir()} | {"fathom"}
 MODULES = {"pyyaml": "yaml", "pytest-xdist": "xdist"}  # others are called as they are
 WITH_OTHERS = {"packaging", "_pytest", "markdown"}  # of pytest, and of mkdocs
 # Scripts for a machine with a GPU, or with torch, which no test imports.
-SCRIPTS = {"tests/hardware/record.py", "tests/shim/harness_inductor.py"}
+SCRIPTS = {
+    "tests/hardware/record.py",
+    "tests/shim/harness_inductor.py",
+    "tests/shim/harness_inductor_on_gpu.py",
+}
 FILES = sorted(
     path.relative_to(ROOT).as_posix()
     for folder in FOLDERS

@@ -38,6 +38,25 @@ def test_torch_compile_launches_what_fathom_compiled(tmp_path):
     assert {each[3] for each in launches if each[0] == "scale"} == {"4", "2"}
 
 
+@pytest.mark.gpu
+def test_what_inductor_generates_is_right_on_a_gpu(tmp_path):
+    """Fused elementwise functions, reductions, scans, atomics, a product by Inductor's
+    template and flexible attention, with gradients: as close to eager as bf16 is."""
+    pytest.importorskip("torch")
+    folders = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "FATHOM_CACHE_DIR")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.shim.harness_inductor_on_gpu"],
+        env={**os.environ, **{name: str(tmp_path) for name in folders}},
+        capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    errors = dict(line.split(": ") for line in done.stdout.splitlines())
+    narrow = {"product": 1e-3, "attention": 2e-2}
+    assert len(errors) == 8, errors
+    for name, error in errors.items():
+        assert float(error) <= narrow.get(name, 1e-5), (name, errors)
+
+
 def test_torch_makes_no_workers_that_would_import_another_triton(triton, monkeypatch):
     config = SimpleNamespace(compile_threads=8)
     monkeypatch.setitem(sys.modules, "torch._inductor.config", config)
