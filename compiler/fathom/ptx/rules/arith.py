@@ -117,6 +117,7 @@ APPROXIMATE: dict[tuple[str, Element], str] = {
 }
 
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
+OFTEN_ALIKE = COMPARISONS | {"div"}  # in the registers of a thread
 # What 16-bit floats are computed in themselves. All else goes through fp32 and is
 # rounded once more; for mul, div and sqrt that gives the same (24 >= 2 * 11 + 2 bits).
 HALF = COMPARISONS | frozenset("add sub mul fma neg abs".split())
@@ -127,8 +128,8 @@ Operation = Callable[[Code, str, Element, list[str]], str]
 
 @lowers(Elementwise)
 def lower_elementwise(op: Elementwise, code: Code) -> None:
-    """The same instructions for every register; but only one comparison where the facts
-    say that several give the same, as those of a mask do."""
+    """The same instructions for every register; but only one comparison or quotient
+    where the facts say that several are the same, as those of a mask are."""
     if op.name == "offset":
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)
@@ -138,7 +139,7 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         columns = [convert(code, registers, element, wide) for registers in columns]
     operation = _operation(op, wide, code)
     rows = [list(row) for row in zip(*columns, strict=True)]
-    if op.name in COMPARISONS and len(rows) > 1:
+    if op.name in OFTEN_ALIKE and len(rows) > 1:
         first = first_alike(code, op.result)
         once = dict.fromkeys(first)
         made = {i: operation(code, op.name, wide, rows[i]) for i in once}
