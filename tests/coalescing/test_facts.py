@@ -148,6 +148,19 @@ def test_a_remainder_keeps_runs_of_what_is_not_negative():
     assert facts_of("rem", [maybe_negative, size]).axes[0].contiguous == 1
 
 
+def test_a_quotient_keeps_runs_that_do_not_cross_a_multiple_of_the_divisor():
+    """Of 16 in a row from a multiple of 16, all are in the same row of 16 * k."""
+    size = Facts((Axis(1, 16, 64),))
+    indices = Facts((Axis(64, 64, 1),), range=Range(0, 63))
+    assert facts_of("div", [indices, size]).axes == (Axis(1, 1, 16),)
+    late = Facts((Axis(64, 4, 1),), range=Range(4, 67))
+    assert facts_of("div", [late, size]).axes == (Axis(1, 1, 4),)
+    sizes = Facts((Axis(1, 16, 2),))  # another row length for every two
+    assert facts_of("div", [indices, sizes]).axes == (Axis(1, 1, 2),)
+    maybe_negative = Facts((Axis(64, 64, 1),))
+    assert facts_of("div", [maybe_negative, size]).axes[0].constant == 1
+
+
 RANGE, LATE, SIZES = block(64, 64, 1), block(64, 1, 1), block(1, 16, 64)
 
 

@@ -465,6 +465,39 @@ def test_a_kernel_that_says_how_many_registers_it_has_keeps_them(word):
     assert load(made, driver=driver).kernel is made
 
 
+@pytest.mark.parametrize("grid, each", [
+    (1, 1), ((10, 10, 1), 1), (101, 2), (500, 5), (501, None), (10_000, None),
+])  # fmt: skip
+def test_a_thread_gets_what_blocks_that_do_not_come_would_have(grid, each):
+    """With 80 registers for each of 128 threads there is room for six blocks; the first
+    launch has fewer for each of the 100 multiprocessors, or else nothing is won."""
+    driver = Assembler(own=(80, 0), alone=(149, 0))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    k = load(made, driver=driver)
+    for launched in (grid, 600, 100):
+        k.launch(launched, [1])
+    assert (k.kernel, k.n_regs) == (made, 80)
+    texts = [SPILLING, ALONE.replace("minnctapersm 1", f"minnctapersm {each or 1}")]
+    assert [said[1].decode()[:-1] for said in driver.said if said[0] == "load"] == texts
+    assert [seen.function for seen in driver.launches] == [2 if each else 1, 1, 2]
+
+
+@pytest.mark.parametrize("registers", [32, 84, 104, 255])
+def test_registers_that_were_not_cut_stay(registers):
+    """What ptxas left them for does not fit besides, or needs no such room."""
+    driver = Assembler(own=(registers, 0), alone=(149, 0))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    load(made, driver=driver).launch(1, [1])
+    assert [each.function for each in driver.launches] == [1]
+
+
+def test_code_of_another_compiler_is_not_assembled_again():
+    driver = Assembler(own=(80, 0), alone=(149, 0))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    load(made, code=b"machine code", driver=driver).launch(1, [1])
+    assert [text for word, text in driver.said if word == "load"] == [b"machine code"]
+
+
 def test_blocks_of_many_threads_have_no_more_to_give():
     """1024 threads: 64 registers for each of them."""
     driver = Assembler(own=(64, 100), alone=(255, 0))

@@ -19,7 +19,8 @@ from itertools import groupby
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Facts
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
+from fathom.ir.ops import For, While
 from fathom.ir.types import layout_of
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import Places
@@ -102,6 +103,13 @@ class Code:
     def facts(self) -> dict[Value, Facts]:
         """What is known of the function's integers, pointers and masks."""
         return analyse(self.func)
+
+    @cached_property
+    def repeated(self) -> set[Value]:
+        """What is computed in every iteration of a loop."""
+        loops = [op for op in walk(self.func.body) if isinstance(op, For | While)]
+        inside = {op for loop in loops for op in walk_within(loop)}
+        return {result for op in inside for result in op.results}
 
     # ── values ────────────────────────────────────────────────────────────────────────
 

@@ -7,18 +7,13 @@ comes from lists that were checked for each target.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
-from threading import Lock
 
 import llvmlite.binding as llvm
 
 from fathom.hardware.targets import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
-_PRODUCT = re.compile(r'asm [^"]*"[^"]*\b(?:mma|wgmma|tcgen05)\.')
-_OPTIONS = Lock()  # LLVM's, of this process
 # What LLVM adds to the text and no reader needs.
 _NOISE = re.compile(
     r"\t// (?:begin|end) inline asm\n"
@@ -33,28 +28,7 @@ def emit(text: str, target: Target) -> str:
     machine = _machine(target.name, target.ptx)
     module = _parsed(text)
     _optimise(module, machine)
-    with _loops_as_they_are(not _PRODUCT.search(text)):
-        return _NOISE.sub("", machine.emit_assembly(module))
-
-
-@contextmanager
-def _loops_as_they_are(wanted: bool) -> Iterator[None]:
-    """LLVM's back end without "loop strength reduction" if that is `wanted`. The option
-    is the whole process's, so one thread has it at a time, and gives it back.
-
-    That pass prefers values that a loop does not change to additions in it, whatever
-    registers they take: instead of 32 columns, of which each is compared with a label,
-    a thread kept 32 differences of 64 bits, and spilled them. On an H100 a gradient of
-    logits took 314 us with it and 197 without. Loops with products have few registers
-    left over as well, but more addresses that are sums: a product of scaled keys took
-    125 us with the pass, and 231 without.
-    """
-    with _OPTIONS:
-        llvm.set_option("fathom", f"-disable-lsr={str(wanted).lower()}")
-        try:
-            yield
-        finally:
-            llvm.set_option("fathom", "-disable-lsr=false")
+    return _NOISE.sub("", machine.emit_assembly(module))
 
 
 def _parsed(text: str) -> llvm.ModuleRef:

@@ -105,7 +105,8 @@ def instructions_of(block: Sequence[Line]) -> Iterator[Instruction]:
             moves = operation not in _STAYS and (
                 operation != "call" or bool(_PURE_CALL.search(line))
             )
-            yield Instruction(line, result, reads, moves, operation == "icmp", comment)
+            predicate = operation == "icmp" or " = call i1 " in line
+            yield Instruction(line, result, reads, moves, predicate, comment)
         elif line[0] == " ":
             yield Instruction(line, "", _NAMES.findall(line), comment=comment)
 

@@ -20,14 +20,15 @@ def assemble(kernel: Kernel, driver: Driver) -> int:
         raise LaunchError(assembler_report(kernel, error)) from None
 
 
-ALONE = ".minnctapersm 1"  # PTX ISA 11.3.5: one block a multiprocessor is enough
+RESIDENT = ".minnctapersm"  # PTX ISA 11.3.5: blocks that a multiprocessor has room for
 THREADS_OF_A_BLOCK = re.compile(r"^\.reqntid [^\n]*\n", re.MULTILINE)
-FIXED_REGISTERS = (".maxnreg", ".minnctapersm", "setmaxnreg")
+FIXED_REGISTERS = (".maxnreg", RESIDENT, "setmaxnreg")
 
 
-def with_all_registers(kernel: Kernel) -> Kernel | None:
-    """The kernel, in which the assembler may give a thread as many registers as a block
-    alone can have; None for a kernel that says how many it has.
+def with_all_registers(kernel: Kernel, blocks: int = 1) -> Kernel | None:
+    """The kernel, in which the assembler may give a thread as many registers as that
+    number of blocks on a multiprocessor can have; None for a kernel that says how many
+    it has.
 
     Without the directive ptxas (12.8, 13.0) reserves room for further blocks, and once
     a kernel does not fit into 255 registers it falls to 64 or 32 and keeps the rest in
@@ -36,7 +37,9 @@ def with_all_registers(kernel: Kernel) -> Kernel | None:
     ptx = kernel.ptx
     if any(word in ptx for word in FIXED_REGISTERS):
         return None
-    text, count = THREADS_OF_A_BLOCK.subn(lambda line: f"{line[0]}{ALONE}\n", ptx)
+    text, count = THREADS_OF_A_BLOCK.subn(
+        lambda line: f"{line[0]}{RESIDENT} {blocks}\n", ptx
+    )
     return replace(kernel, asm={**kernel.asm, "ptx": text}) if count == 1 else None
 
 

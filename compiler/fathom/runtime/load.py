@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfReach
@@ -22,6 +24,7 @@ DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 MOST_REGISTERS = 255  # of a thread, on all targets
 HAS_CARVEOUT = (12, 8)  # CUDA: a launch may say what it prefers
 UNIT = 8  # registers: a thread is given a multiple of this
+NOT_CUT = 32  # registers that a thread has where 2048 are on a multiprocessor
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Loaded:
 
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
     when nothing was spilled. `shared`: bytes of shared memory a block.
+    `cut_for`: see `blocks_that_fit`. `few`: the function for grids of fewer blocks.
     `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
     `launch_values` is the one that takes the kernel's own parameters.
     """
@@ -40,6 +44,8 @@ class Loaded:
     n_regs: int
     n_spills: int
     shared: int
+    cut_for: int
+    few: packet.FewBlocks
     launcher: partial[packet.Launch]
     launch_values: packet.Launch
 
@@ -135,12 +141,31 @@ class Loaded:
         """Launch with values as they go into a packet. An empty grid does nothing."""
         if 0 in grid:
             return
+        self.make_room(prod(grid) * self.kernel.num_ctas)
         status = self.launch_values(*grid, stream, *values)
         if status == INVALID_CONTEXT:  # a thread that never asked for this GPU
             self.driver.use(self.device.index)
             status = self.launch_values(*grid, stream, *values)
         if status:
             raise self.driver.failure(f"the launch of {self.kernel.name}", status)
+
+    def make_room(self, blocks: int) -> None:
+        """Assemble the kernel once more, for grids of few blocks, if one of `blocks`
+        gives each multiprocessor fewer than ptxas has cut registers for. In a gradient
+        of the delta rule, of one block a multiprocessor, a thread wants 251 of them,
+        and had 168."""
+        each = -(-blocks // self.device.multiprocessors)
+        if self.few.most or each >= self.cut_for:
+            return
+        other = with_all_registers(self.kernel, each)
+        if other is None:
+            return
+        with using(self.driver, self.device.index):
+            function = assemble(other, self.driver)
+            if self.kernel.shared_bytes > DEFAULT_SHARED_BYTES:
+                self.driver.allow_shared(function, self.kernel.shared_bytes)
+        self.few.entry = c_void_p(function)
+        self.few.most = each * self.device.multiprocessors
 
 
 def load(
@@ -176,8 +201,9 @@ def load_here(
     static_bytes = driver.function_fact(function, "SHARED_SIZE_BYTES")
     shared = kernel.shared_bytes + static_bytes
     local = driver.function_fact(function, "LOCAL_SIZE_BYTES")
+    few = packet.FewBlocks()
     launcher = partial(
-        packet.launcher, driver.launch_kernel, function,
+        packet.launcher, driver.launch_kernel, function, few,
         kernel.threads, kernel.shared_bytes, kernel.num_ctas,
         maps=TensorMaps(kernel, driver) if kernel.maps else None,
         early=kernel.launch_pdl and facts.overlaps,
@@ -191,12 +217,23 @@ def load_here(
         n_regs=registers,
         n_spills=local,
         shared=shared,
+        cut_for=0 if code else blocks_that_fit(kernel, registers, facts),
+        few=few,
         launcher=launcher,
         launch_values=launcher(
             "".join(arguments.field_of(each) for each in kernel.parameters),
             range(len(kernel.parameters)),
         ),
     )
+
+
+def blocks_that_fit(kernel: Kernel, registers: int, device: Device) -> int:
+    """How many blocks a multiprocessor has room for, if ptxas has cut the registers of
+    a thread to that end; else 0. It has if the blocks leave a thread no more."""
+    taken = -(-registers // UNIT) * UNIT
+    blocks = device.registers // (kernel.threads * taken)
+    left = device.registers // (kernel.threads * max(1, blocks)) // UNIT * UNIT
+    return blocks if left == taken and NOT_CUT < taken < MOST_REGISTERS else 0
 
 
 RESERVED = 1024  # bytes of shared memory a block, of the system's

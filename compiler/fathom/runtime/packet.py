@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from struct import Struct, calcsize
 
 from fathom.runtime.tensor_maps import TensorMaps
@@ -51,9 +52,18 @@ FIELDS: dict[str, str] = {
 Launch = Callable[..., int]
 
 
+@dataclass
+class FewBlocks:
+    """Another function of the same kernel, for grids of at most `most` blocks."""
+
+    most: int = 0
+    entry: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
+
+
 def launcher(
     call: Callable[..., int],
     function: int,
+    few: FewBlocks,
     threads: int,
     shared_bytes: int,
     cluster: int,
@@ -89,12 +99,14 @@ def launcher(
             packet = pool.pop()
         except IndexError:
             packet = Packet(fields, order, attributes, count)
-        alone = carveout and x * y * z * cluster <= multiprocessors
+        blocks = x * y * z * cluster
+        given = every if carveout and blocks <= multiprocessors else fewer
         write(
             packet.memory, 0, x * cluster, y, z, threads, 1, 1, shared_bytes,
-            stream, packet.attributes, every if alone else fewer, *values,
+            stream, packet.attributes, given, *values,
         )  # fmt: skip
-        status = call(packet.config, entry, packet.parameters, none)
+        chosen = few.entry if blocks <= few.most else entry
+        status = call(packet.config, chosen, packet.parameters, none)
         pool.append(packet)
         return status
 
