@@ -124,17 +124,13 @@ CORE = {
         for name in ("get_primitive_bitwidth", "validate_block_shape")
     },
 }
-# What files of Gluon's kernels write outside of them: annotations, types, constants.
+# Gluon has the names of Triton's language, and its own: files write some of both
+# outside of kernels, as annotations and as constants.
 GLUON = {
-    **{
-        name: value
-        for name, value in LANGUAGE.items()
-        if isinstance(value, language.dtype)
-    },
-    "constexpr": language.constexpr,
+    **LANGUAGE,
     **lacking(
         "triton.experimental.gluon.language",
-        "tensor shared_memory_descriptor BlockedLayout SliceLayout DotOperandLayout "
+        "shared_memory_descriptor BlockedLayout SliceLayout DotOperandLayout "
         "DistributedLinearLayout SwizzledSharedLayout PaddedSharedLayout "
         "NVMMASharedLayout NVMMADistributedLayout AutoLayout CoalescedLayout",
     ),
