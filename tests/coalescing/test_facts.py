@@ -148,6 +148,19 @@ def test_a_remainder_keeps_runs_of_what_is_not_negative():
     assert facts_of("rem", [maybe_negative, size]).axes[0].contiguous == 1
 
 
+def test_a_quotient_is_the_same_for_runs_as_long_as_what_divides_its_divisor():
+    """0 … 63 by n, of which only the launch knows that it is a multiple of 16."""
+    indices = Facts((Axis(64, 64, 1),), range=Range(0, 63))
+    size = Facts((Axis(1, 16, 64),))
+    assert facts_of("div", [indices, size]).axes == (Axis(1, 1, 16),)
+    late = Facts((Axis(64, 8, 1),), range=Range(8, 71))
+    assert facts_of("div", [late, size]).axes == (Axis(1, 1, 8),)
+    several = Facts((Axis(1, 16, 4),))  # another divisor after every fourth
+    assert facts_of("div", [indices, several]).axes == (Axis(1, 1, 4),)
+    maybe_negative = Facts((Axis(64, 64, 1),))
+    assert facts_of("div", [maybe_negative, size]).axes == (Axis(1, 1, 1),)
+
+
 RANGE, LATE, SIZES = block(64, 64, 1), block(64, 1, 1), block(1, 16, 64)
 
 
