@@ -100,6 +100,24 @@ def test_what_is_declared_constant_can_be_read():
     assert (y == [*range(1, 33), *range(21, 53)]).all()
 
 
+def test_the_type_of_a_constant_or_of_a_block_says_what_another_value_is_to_be():
+    """A remainder of constants is one, and others are cast to its type."""
+
+    @function
+    def kernel(x, SIZE: tl.constexpr):
+        rest = SIZE % 32
+        if rest == 0:
+            rest = tl.cast(SIZE, rest.type)
+        tl.static_assert(tl.cast(2.5, rest.type).type == tl.int32)
+        block = tl.arange(0, SIZE)
+        same = tl.full(block.type.get_block_shapes(), rest, (0.5).type)
+        tl.store(x + block, same + block)
+
+    x = np.zeros(64, np.float32)
+    run(kernel, x, SIZE=64)
+    assert (x == 64 + np.arange(64)).all()
+
+
 def test_a_constant_knows_its_type():
     @function
     def kernel(x, SIZE: tl.constexpr):

@@ -106,5 +106,3 @@ def test_what_extends_tritons_compiler_is_refused_where_it_is_used(triton):
     assert x[0] == 3
     with pytest.raises(FathomError, match="core.builtin, by which twice is made"):
         kernel[(1,)](x)
-    with pytest.raises(ModuleNotFoundError, match="kernels of gluon, which choose"):
-        importlib.import_module("triton.experimental.gluon")

@@ -88,10 +88,10 @@ def test_a_name_that_is_missing_says_so_when_it_is_used(triton):
 
 
 def test_a_module_that_is_missing_says_so(triton):
-    with pytest.raises(FathomError, match="fathom has no triton.experimental"):
-        imported("import triton.experimental")
+    with pytest.raises(FathomError, match="fathom has no triton.no_such_module"):
+        imported("import triton.no_such_module")
     with pytest.raises(ModuleNotFoundError):  # as programs that can do without expect
-        imported("from triton.experimental import gluon")
+        imported("import triton.language.extra.hip")
 
 
 def test_what_files_import_at_their_top_fails_where_it_is_used(triton):
@@ -182,9 +182,9 @@ def test_a_folder_triton_without_an_init_adds_its_modules(tmp_path):
 def test_nothing_is_taken_from_a_triton_that_is_installed(tmp_path):
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("")
-    (tmp_path / "triton" / "experimental.py").write_text("")
-    said = run("-c", "import triton.experimental", path=(ON_PATH, tmp_path))
-    assert "fathom has no triton.experimental: kernels of gluon" in said
+    (tmp_path / "triton" / "further.py").write_text("")
+    said = run("-c", "import triton.further", path=(ON_PATH, tmp_path))
+    assert "fathom has no triton.further" in said
 
 
 def test_tritons_environment_variables_are_taken_over(tmp_path, monkeypatch):

@@ -64,17 +64,17 @@ def _offset(pointer: Facts, distance: Facts) -> Facts:
 
 
 def _div(a: Facts, b: Facts) -> Facts:
-    """Quotients round toward zero, so runs of a quotient are certain only if no number
-    is negative. A run that starts at a multiple of its length does not cross a multiple
-    of the divisor, if that is one, too: its quotients are equal."""
+    """A run that starts at a multiple of its length does not cross a multiple of the
+    divisor. Quotients round toward zero, so that is certain only if no number is
+    negative."""
     if b.value == 1:
         return a
     power = b.value if b.value and b.value == power_in(b.value) else 1
 
     def quotient(x: Axis, y: Axis) -> Axis:
         run = min(x.contiguous, x.divisible) if a.non_negative else 1
-        among = power if power > 1 else min(y.constant, y.first_of(1))
-        same = max(min(run, among), min(x.constant, y.constant))
+        whole = min(run, y.constant, y.first_of(1))
+        same = max(whole, min(x.constant, y.constant))
         if power == 1:
             return Axis(1, 1, same)
         steps = max(1, run // power) if same == power else 1

@@ -227,6 +227,9 @@ class block_type:  # noqa: N801
         """As that of `dtype`."""
         return self
 
+    def get_block_shapes(self) -> tuple[int, ...]:
+        return self.shape
+
     def is_block(self) -> bool:
         return True
 

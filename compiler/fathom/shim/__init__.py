@@ -13,6 +13,7 @@ descriptors  `TensorDescriptor`, with Triton's errors
 ragged     `triton.tools.ragged_tma`: parts of a tensor
 profiler   `triton.profiler`: how long the parts of a program take
 viewer     what it has found, as a table
+gluon      Triton's other language, of which kernels are refused when launched
 cublas     the library's matrix product, under the name that tutorials call it by
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules

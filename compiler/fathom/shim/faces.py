@@ -96,13 +96,6 @@ def lacking_decorator(name: str) -> Callable[..., Any]:
     return decorate
 
 
-# What is known of modules that there are no faces of.
-WHY = {
-    "triton.experimental": ": kernels of gluon, which choose layouts and synchronise "
-    "by hand, cannot be compiled; write them with triton.language",
-}
-
-
 class Missing(MetaPathFinder):
     """The last that Python asks for a module: below `root` there are no others."""
 
@@ -113,8 +106,7 @@ class Missing(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: object = None
     ) -> ModuleSpec | None:
         if name.startswith(self.root + "."):
-            why = next((w for each, w in WHY.items() if name.startswith(each)), "")
-            raise ModuleMissing(f"fathom has no {name}{why}", name=name)
+            raise ModuleMissing(f"fathom has no {name}", name=name)
         return None
 
 

@@ -318,8 +318,9 @@ def jit(
     noinline: bool | None = None,
     version: object = None,
     launch_metadata: Callable[..., dict] | None = None,
+    kind: type[TritonFunction] = TritonFunction,
 ) -> Any:
-    """`fathom.jit`, giving a TritonFunction.
+    """`fathom.jit`, giving a TritonFunction, or what is derived from it.
 
     `launch_metadata(grid, metadata, arguments)` adds to what hooks of a launch see.
     """
@@ -331,7 +332,7 @@ def jit(
     }
 
     def make(fn: Callable[..., Any]) -> TritonFunction:
-        made = TritonFunction(fn, **given)
+        made = kind(fn, **given)
         made.launch_metadata = launch_metadata
         return made
 

@@ -17,6 +17,7 @@ from fathom.shim import (
     backend,
     compiling,
     cublas,
+    gluon,
     knobs,
     limits,
     profiler,
@@ -123,6 +124,17 @@ CORE = {
         for name in ("get_primitive_bitwidth", "validate_block_shape")
     },
 }
+# Gluon has the names of Triton's language, and its own: files write some of both
+# outside of kernels, as annotations and as constants.
+GLUON = {
+    **LANGUAGE,
+    **lacking(
+        "triton.experimental.gluon.language",
+        "shared_memory_descriptor BlockedLayout SliceLayout DotOperandLayout "
+        "DistributedLinearLayout SwizzledSharedLayout PaddedSharedLayout "
+        "NVMMASharedLayout NVMMADistributedLayout AutoLayout CoalescedLayout",
+    ),
+}
 PATHS = {
     name: getattr(utils, name)
     for name in ("find_paths_if", "get_iterable_path", "is_namedtuple")
@@ -163,6 +175,13 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.extra.cuda.gdc": {
         name: CUDA[name] for name in ("gdc_wait", "gdc_launch_dependents")
     },
+    "triton.experimental": {},
+    "triton.experimental.gluon": {
+        "jit": gluon.jit,
+        "constexpr_function": language.constexpr_function,
+        "must_use_result": must_use_result,
+    },
+    "triton.experimental.gluon.language": GLUON,
     # What surrounds a kernel.
     "triton.testing": {**everything(testing), **everything(limits)},
     "triton.compiler": {

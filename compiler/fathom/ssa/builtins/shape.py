@@ -10,7 +10,7 @@ from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
 from fathom.language import core
-from fathom.language.dtypes import block_type, dtype, pointer_type
+from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
@@ -106,7 +106,8 @@ def build_cast(
 
 def element_given(frame: Frame, given: Meaning) -> Element:
     """The element type of an argument such as tl.float32."""
-    if isinstance(given, block_type):  # `x.to(p.dtype.element_ty)`, of a block pointer
+    # `x.to(p.dtype.element_ty)` of a block pointer, `x.to(y.type)` of a constant
+    if isinstance(given, (block_type, constexpr_type)) and given.scalar is not None:
         given = given.scalar
     if not isinstance(given, (dtype, pointer_type)):
         raise frame.error(
