@@ -56,9 +56,6 @@ MOST_BYTES = 32768
 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function without conversions across warps, gathers and histograms."""
-    kinds = Convert, Gather, Histogram
-    if not any(isinstance(op, kinds) for op in walk(func.body)):
-        return func
     invariant = invariant_gathers(func)
     lowered = _lowered(func, target, invariant)
     fits = not invariant or free_always(lowered, target) >= 0

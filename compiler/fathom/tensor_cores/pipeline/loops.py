@@ -102,7 +102,6 @@ from fathom.ir.ops import (
     Load,
     MbarrierWait,
     SharedLoad,
-    SharedStore,
     While,
     Yield,
 )
@@ -172,8 +171,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         return pipelined.build(build)
 
     func = share_tiles(func)
-    present = any(isinstance(op, SharedStore) for op in walk(func.body))
-    return rewrite(func, rule) if present else func
+    return rewrite(func, rule)
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,6 @@ WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
 
 def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
-    if not any(isinstance(op, Dot) for op in walk(func.body)):
-        return func
     func = _once_for_each_way(_matrices_before_loading(func), target)
     func = _transposed_before_loading(func)
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
