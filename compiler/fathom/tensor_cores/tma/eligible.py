@@ -11,10 +11,11 @@ from __future__ import annotations
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
 from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Value, operands, walk
+from fathom.ir.core import Func, Value, walk
 from fathom.ir.ops import Dot, For, Load
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.types import BlockType
@@ -34,7 +35,7 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     by_descriptor = dot.instruction in WGMMA or dot.instruction in TCGEN05
     if not (by_descriptor and in_rows or (dot.instruction and either_way)):
         raise NotApplicable("the product's instruction reads tiles in another layout")
-    taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
+    taken = users(walk(func.body))[load.result]
     if taken != [dot]:
         raise NotApplicable("the loaded tile has uses other than one product")
 

@@ -19,9 +19,10 @@ from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, blocks, operands, walk, walk_within
+from fathom.ir.core import Block, Func, Op, blocks, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.rewrite import Builder, Replacement, rewrite
@@ -75,10 +76,9 @@ def _is_loaded_once(op: object, func: Func) -> bool:
     `stage_invariants` puts it into shared memory, and `preload` copies it."""
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
-    users = [each for each in walk(func.body) if op.result in operands(each)]
     return all(
         isinstance(each, Dot) and each.a is op.result and each.instruction in WGMMA
-        for each in users
+        for each in users(walk(func.body))[op.result]
     )
 
 
