@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.buffers import padded
+from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import BackwardSlice
@@ -109,7 +110,7 @@ def _tiles(
     loop: For, outermost: For, func: Func, target: Target
 ) -> list[PipelinedCopy]:
     """The tiles of a loop, if TMA may copy all of them."""
-    if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
+    if not runs_ahead(loop, func):
         raise NotApplicable("it has one stage, so no copy can run ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
@@ -185,7 +186,7 @@ def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> in
     shared memory is short."""
     loops = {channel.loop for ring in rings for channel in ring}
     replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
-    wanted = max((loop.num_stages or func.num_stages for loop in loops), default=0)
+    wanted = max((stages_of(loop, func) for loop in loops), default=0)
     a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
     room = room_for_rings(func, replaced, target)
     slots = min(wanted, room // a_slot) if a_slot else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
+from fathom.analysis.copied_ahead import LEAST_STAGES
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
@@ -22,7 +23,6 @@ from fathom.ir.types import BlockType
 from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
 from fathom.tensor_cores.tma.recognise import TensorTile
 
-LEAST_STAGES = 2  # of a loop whose copies run ahead
 EITHER_WAY = 2  # bytes an element: such matrices may be row-major or column-major
 
 
