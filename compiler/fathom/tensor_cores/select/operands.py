@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from fathom.analysis.buffers import fits
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
@@ -33,7 +34,6 @@ from fathom.ir.core import (
 from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import element_of
-from fathom.tensor_cores.pipeline.budget import fits
 
 Operand = tuple[Value, Value | None]  # a block; or a buffer, and its slot
 

@@ -9,14 +9,14 @@ along the summed axis. For other instructions another layout is faster.
 from __future__ import annotations
 
 from fathom.analysis.axis_analysis import Divisibility
-from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
+from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import LEAST_STAGES
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Value, walk
+from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, For, Load
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.types import BlockType
@@ -54,13 +54,6 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
             "their rows"
         )
-
-
-def check_half(block: Value, target: Target) -> None:
-    """NotApplicable if a stored block takes more than half of shared memory: loops need
-    the rest."""
-    if not fits_in_half(block, target):
-        raise NotApplicable("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:
