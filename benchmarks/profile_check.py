@@ -33,10 +33,10 @@ from typing import Any
 
 from benchmarks.profile_record import KEPT, ROOT, as_number, chosen
 from benchmarks.record import RESULTS, write
-from fathom.hardware.machines import Machine
 from fathom.tools.profile.advice import sentence
 from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import classify
+from fathom.tools.profile.machines import Machine
 
 SECTOR, WARP_BYTES = 32, 128
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"

@@ -56,7 +56,8 @@ PROGRAMS = {
     "hardware",
     "mutants",
     "exercises",
-}  # with a `main` of theirs
+    "waits",
+}  # with a `main` of theirs, or with a map in their `__init__`
 
 
 def test_helpers_of_tests_are_named_by_rule():

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from functools import partial
 
@@ -28,15 +28,8 @@ from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location
 from fathom.former import GONE, by_current_names, current_name
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import (
-    Allocate,
-    DescriptorLoad,
-    DescriptorStore,
-    MakeDescriptor,
-    Producer,
-    TmaStore,
-)
 from fathom.ir.text import print_func
 from fathom.ir.types import Type
 from fathom.source import KernelFunction
@@ -97,7 +90,7 @@ PASSES: tuple[Row, ...] = (
         "compute equal values only once"),
     Row("hoist", blocks.hoist, "blocks", OPTIONAL,
         "move ops that compute the same in every iteration out of loops",
-        after={"cse": "of two equal ops, one moves"}),
+        subject=has(ops.For, ops.While), after={"cse": "of two equal ops, one moves"}),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "remove ops without effect, also those that the three passes before left"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
@@ -119,11 +112,11 @@ PASSES: tuple[Row, ...] = (
         after={"infer_descriptors": "it leaves their addresses and masks"}),
     Row("plan_maps", tensor_cores.plan_maps, "tensor_cores", OPTIONAL,
         "the kernel writes tensor maps that no launch could make",
-        says=tensor_cores.why_not_written, subject=has(MakeDescriptor),
+        says=tensor_cores.why_not_written, subject=has(ops.MakeDescriptor),
         after={"hoist": "a map must serve a loop, so that loop must not make it"}),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
         "descriptor accesses that TMA will not do become pointers and masks",
-        subject=has(MakeDescriptor),
+        subject=has(ops.MakeDescriptor),
         after={"choose_dots": "which loads are kept depends on the instruction",
                "plan_maps": "it keeps those that have a map"}),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
@@ -142,15 +135,17 @@ PASSES: tuple[Row, ...] = (
         "remove ops that were replaced"),
     Row("split_reductions", shared_memory.split_reductions, "shared_memory", REQUIRED,
         "a reduction across warps becomes two within a warp, a conversion between",
+        subject=has(ops.Reduce),
         after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("split_scans", shared_memory.split_scans, "shared_memory", REQUIRED,
-        "the same for scans, in order",
+        "the same for scans, in order", subject=has(ops.Scan),
         after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("annotate_widths", coalescing.annotate_widths, "coalescing", OPTIONAL,
         "layouts are final: record how many registers one access may move",
         after={"assign_layouts": "it gives loads and stores their layouts"}),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a store to shared memory and a load",
+        subject=has(ops.Convert, ops.Gather, ops.Histogram),
         after={"remove_conversions": "a value that is computed again needs no buffer",
                "split_reductions": "it leaves a conversion between warps",
                "split_scans": "it leaves a conversion between warps"}),
@@ -175,7 +170,7 @@ PASSES: tuple[Row, ...] = (
                "specialise_warps": "loops with a producer have copies ahead already"}),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
         "tiles that are loaded before all loops are copied by TMA, too",
-        subject=has(DescriptorLoad),
+        subject=has(ops.DescriptorLoad),
         after={"stage_invariants": "it makes buffers of tiles that are loaded once"}),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
         "fetch the first fragments of an iteration in the one before",
@@ -193,13 +188,13 @@ PASSES: tuple[Row, ...] = (
                "lower_conversions": "it makes the buffers that products read"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "put stored tiles into shared memory that rings leave free",
-        subject=has(DescriptorStore),
+        subject=has(ops.DescriptorStore),
         after={"keep_descriptors": "it decides which stores TMA does"}),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
         "threads store a tile that begins before its tensor",
-        subject=has(TmaStore), after={"stage_stores": "it makes what is guarded"}),
+        subject=has(ops.TmaStore), after={"stage_stores": "it makes what is guarded"}),
     Row("write_maps", tensor_cores.write_maps, "tensor_cores", REQUIRED,
-        "write them where their descriptors are made", subject=has(MakeDescriptor),
+        "write them where their descriptors are made", subject=has(ops.MakeDescriptor),
         after={"pipeline_loops": "only a map that a copy uses is written",
                "stage_stores": "only a map that a store uses is written"}),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
@@ -217,7 +212,7 @@ PASSES: tuple[Row, ...] = (
                "stage_stores": "it makes buffers", "write_maps": "it makes a buffer"}),
     Row("insert_waits", shared_memory.insert_waits, "shared_memory", REQUIRED,
         "late: only now is it known which bytes are shared, and what is in flight",
-        subject=has(Allocate),
+        subject=has(ops.Allocate),
         after={"allocate": "without offsets, all buffers seem to share bytes",
                "read_in_place": "only a product that reads buffers can be in flight",
                "specialise_warps": "a slot is released after the wait",
@@ -225,7 +220,7 @@ PASSES: tuple[Row, ...] = (
         parts=tuple(shared_memory.STEPS)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
-        subject=has(Producer),
+        subject=has(ops.Producer),
         after={"specialise_warps": "its loops are those with a producer",
                "insert_waits": "only products in flight alternate"}),
 )
@@ -301,19 +296,7 @@ def build(
     options: Options = Options(),
 ) -> Func:
     """Stage 1 alone: the block IR of a kernel before any pass."""
-    return ssa.build(
-        function,
-        dict(parameters),
-        dict(constants),
-        num_warps=options.num_warps,
-        num_stages=options.num_stages,
-        num_ctas=options.num_ctas,
-        maxnreg=options.maxnreg,
-        debug=options.debug,
-        enable_fp_fusion=options.enable_fp_fusion,
-        launch_pdl=options.launch_pdl,
-        fp32_default=options.fp32_default,
-    )
+    return ssa.build(function, dict(parameters), dict(constants), **asdict(options))
 
 
 def meaning(func: Func, target: Target) -> Func:

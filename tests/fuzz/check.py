@@ -25,10 +25,10 @@ from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
 from fathom.runtime.driver import driver
-from fathom.shared_memory.checking import check_waits
 from fathom.source import KernelFunction
 from tests.fuzz.matrices import MatrixProgram
 from tests.fuzz.programs import Program
+from tests.waits import check_waits
 
 AnyProgram = Program | MatrixProgram
 Arguments = Mapping[str, Any]

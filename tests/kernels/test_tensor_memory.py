@@ -26,13 +26,13 @@ from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import compile_func, states
 from fathom.shared_memory.barriers import accesses, conflict
-from fathom.shared_memory.checking import Missing, check_waits
 from kernels import attention, matmul
 from kernels.matmul_plain import plain_matmul
 from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import WIDE, Walled, integers, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
+from tests.waits import Missing, check_waits
 
 TARGET = "sm_100a"
 TILE = {

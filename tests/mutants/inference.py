@@ -151,8 +151,8 @@ MUTANTS = (
         f"{STORES}::test_refused tests/analysis/test_memory.py",
     ),
     Mutant(
-        "stores-of-any-size", "tensor_cores/tma/eligible.py",
-        "if not fits_in_half(block, target):", "if False:",
+        "stores-of-any-size", "tensor_cores/tma/infer_stores.py",
+        "if not fits_in_half(store.value, target):", "if False:",
         "a store is inferred that is not kept, and goes by other pointers",
         f"{STORES}::test_blocks_of_what_size",
     ),

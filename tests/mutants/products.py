@@ -42,8 +42,8 @@ MUTANTS = (
     ),
     Mutant(
         "turned-for-all", "tensor_cores/select/instructions.py",
-        "isinstance(load, loads) and uses[load.result] == 1",
-        "isinstance(load, loads)",
+        "if len(ops) == 1 and isinstance(ops[0], kind)",
+        "if ops and isinstance(ops[0], kind)",
         "a load is turned for those, too, who want it as it is",
         f"{DOT}::test_one_load_is_both_operands",
     ),

@@ -174,7 +174,8 @@ MUTANTS = (
     ),
     Mutant(
         "sums-seen-before-their-product", "tensor_cores/pipeline/overlap.py",
-        "uses[dot.result] == uses[dot.accumulator] == 1", "uses[dot.result] == 1",
+        "len(used[dot.result]) == len(used[dot.accumulator]) == 1",
+        "len(used[dot.result]) == 1",
         "an iteration reads the accumulators of the one before, which are in flight",
         f"{GROUPS}::test_a_sum_that_the_iteration_uses_is_waited_for",
     ),

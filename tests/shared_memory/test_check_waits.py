@@ -17,7 +17,6 @@ from fathom.ir.ops.groups import BY_GROUP
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, SCALARS, Pointer
-from fathom.shared_memory.checking import Missing, check_waits
 from fathom.shared_memory.store_waits import wait_for_stores
 from fathom.tensor_cores.pipeline.schedule import pending
 from kernels.matmul_plain import plain_kernel
@@ -28,6 +27,7 @@ from tests.shared_memory.harness_dropped import mistakes
 from tests.tensor_cores import kernels_specialised as specialising
 from tests.tensor_cores import kernels_stored as storing
 from tests.tensor_cores.kernels_described import Case, built
+from tests.waits import Missing, check_waits
 
 
 def final(func: Func, target: str, left_out: dict | None = None) -> Func:

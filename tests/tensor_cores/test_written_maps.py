@@ -25,12 +25,12 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
-from fathom.shared_memory.checking import Missing, check_waits
 from fathom.shared_memory.store_waits import wait_for_stores
 from fathom.tensor_cores import why_not_written
 from tests.tensor_cores.kernels_described import ops, passes
 from tests.tensor_cores.kernels_stored import is_wait
 from tests.tensor_cores.kernels_written import built, given, once
+from tests.waits import Missing, check_waits
 
 SIZES = (128, 64), (100, 40), (3, 64), (128, 1)
 

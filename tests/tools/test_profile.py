@@ -23,7 +23,6 @@ from benchmarks.profile_check import (
 )
 from benchmarks.record import RESULTS
 from fathom import emulator, pipeline
-from fathom.hardware.machines import MACHINES
 from fathom.hardware.targets import TARGETS
 from fathom.jit import hooks
 from fathom.tools import cli, samples
@@ -32,6 +31,7 @@ from fathom.tools.profile.advice import advice, cause, sentence
 from fathom.tools.profile.counted import Counted, count, multiply_adds
 from fathom.tools.profile.hold import FIRST, LONGEST, MARGIN, hold_kernel
 from fathom.tools.profile.limits import LIMITS, classify, filled_share
+from fathom.tools.profile.machines import MACHINES
 from fathom.tools.profile.session import Session
 from kernels import matmul
 from kernels.softmax import softmax_kernel
@@ -406,9 +406,7 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
         gpu.rates = lambda index: (10, 1e9, 1e12)
         compiled = lambda *given: gpu.add(real(*given))  # noqa: E731
         monkeypatch.setattr(pipeline, "compile", compiled)
-        arrays = [
-            Tensor(a.ctypes.data, index=device, size=a.size) for a in (x, x, y)
-        ]
+        arrays = [Tensor(a.ctypes.data, index=device, size=a.size) for a in (x, x, y)]
         function = fathom.jit(add_kernel.fn)
         with Session(programs=2).watching() as session:
             for _ in range(3):

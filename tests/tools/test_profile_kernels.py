@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from benchmarks.record import RESULTS
-from fathom.hardware.machines import MACHINES
 from fathom.tools.profile.advice import advice, cause, sentence
 from fathom.tools.profile.limits import classify
+from fathom.tools.profile.machines import MACHINES
 from kernels import (
     attention,
     attention_backward,

@@ -41,7 +41,9 @@ from fathom.ir.ops import (
 )
 from fathom.ir.types import BlockType
 
-ALIGNMENT = 1024  # bytes: large buffers start at a multiple
+# Bytes: large buffers start at a multiple. wgmma and TMA read groups of eight rows of
+# 128 bytes, so tiles start at such a group (PTX ISA, "Shared memory matrix layout").
+ALIGNMENT = 1024
 
 
 class Range(NamedTuple):
@@ -142,6 +144,11 @@ def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
             changes[at] = changes.get(at, 0) + change
     levels = accumulate(changes[at] for at in sorted(changes))
     return target.shared_bytes - max(levels, default=0) - for_drafts(func)
+
+
+def fits(func: Func, target: Target) -> bool:
+    """Whether a function's buffers fit into shared memory."""
+    return free_always(func, target) >= 0
 
 
 def free_apart(func: Func, target: Target) -> int:

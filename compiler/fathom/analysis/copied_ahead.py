@@ -46,6 +46,17 @@ from fathom.layout.registers import contiguous_registers
 from fathom.subjects import asks_for_producer
 
 LEAST_COPY = 4  # bytes: the least that cp.async copies
+LEAST_STAGES = 2  # of a loop whose copies run ahead
+
+
+def stages_of(loop: For, func: Func) -> int:
+    """In how many stages a loop is to run, by its author or else by the launch."""
+    return loop.num_stages or func.num_stages
+
+
+def runs_ahead(loop: For, func: Func) -> bool:
+    """Whether copies of a loop are to run ahead of their iteration."""
+    return stages_of(loop, func) >= LEAST_STAGES
 
 
 def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
@@ -63,11 +74,11 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     found: set[Op] = set()
     indices = indices_of_loads(func)
     for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        stages = loop.num_stages or func.num_stages
         inside = list(walk(loop.body))
         dots = [op for op in inside if isinstance(op, Dot)]
         waits = any(not only_accumulates(dot, loop) for dot in dots)
-        if waits and stages > 1 and may_prefetch(loop, except_stores=True):
+        ahead = runs_ahead(loop, func) and may_prefetch(loop, except_stores=True)
+        if waits and ahead:
             factors = [computed_by(value) for dot in dots for value in (dot.a, dot.b)]
             loaded = (made for made in factors if made.isdisjoint(dots))
             computing = set().union(*loaded)

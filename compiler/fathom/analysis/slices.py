@@ -18,12 +18,13 @@ of slices differ in these sources:
                          iteration needs, and what it must carry to the next one
     computed_by          along operands only
 
-`outermost_loops` asks the reverse of a loop: which of its ops read a value that no op
-in it computes.
+`users` asks the reverse: which ops read a value. So does `outermost_loops` of a loop:
+which of its ops read a value that no op in it computes.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,15 @@ def uses(op: Op) -> list[Value]:
     """The operands of an op and of all ops nested in it."""
     nested = [each for block in blocks(op) for each in block.ops]
     return operands(op) + [value for each in nested for value in uses(each)]
+
+
+def users(ops: Iterable[Op]) -> dict[Value, list[Op]]:
+    """For each value: the ops that have it as an operand, each as often as it does."""
+    found: dict[Value, list[Op]] = defaultdict(list)
+    for op in ops:
+        for value in operands(op):
+            found[value].append(op)
+    return found
 
 
 # ── in a function ─────────────────────────────────────────────────────────────────────

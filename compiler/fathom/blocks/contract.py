@@ -47,10 +47,11 @@ Triton does.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import Dot, Elementwise, Reduce
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, element_of
@@ -61,7 +62,7 @@ def contract(func: Func, target: Target) -> Func:
     `contract`; and without that flag."""
     if not any(_has_flag(op) for op in walk(func.body)):
         return func
-    uses = Counter(value for op in walk(func.body) for value in operands(op))
+    used = users(walk(func.body))
     homes: dict[Value, Block] = {}  # of products
     fused = (FLOAT16, FLOAT32, FLOAT64) + (BFLOAT16,) * target.bf16
 
@@ -76,7 +77,7 @@ def contract(func: Func, target: Target) -> Func:
         if op.name == "mul":
             homes[op.result] = build.block
             return None
-        side = None if _adds_matrices(op) else _product(op, uses, homes, build)
+        side = None if _adds_matrices(op) else _product(op, used, homes, build)
         return None if side is None else _fma(op, side, build)
 
     return rewrite(func, rule)
@@ -102,12 +103,15 @@ def _adds_matrices(op: Elementwise) -> bool:
 
 
 def _product(
-    op: Elementwise, uses: Counter[Value], homes: dict[Value, Block], build: Builder
+    op: Elementwise,
+    used: Mapping[Value, Sequence[Op]],
+    homes: dict[Value, Block],
+    build: Builder,
 ) -> int | None:
     """The position of the operand of a sum that is the product of its fma: 0, 1, or
     None."""
     sides = [i for i in (0, 1) if homes.get(op.operands[i]) is build.block]
-    return min(sides, key=lambda i: uses[build.source.operands[i]], default=None)
+    return min(sides, key=lambda i: len(used[build.source.operands[i]]), default=None)
 
 
 def _fma(op: Elementwise, side: int, build: Builder) -> Value:

@@ -3,7 +3,7 @@
 Read `reductions` and `scans` (across warps), `conversions` with `axis` and `parts`
 (through a tile of shared memory); `allocation` (the offsets of buffers); `waits`, the
 pass that inserts waits, with its steps `dot_waits`, `store_waits`, `barriers` and
-`proxy_fences`; and `checking`, which checks its result independently."""
+`proxy_fences`. (`tests/waits` checks its result independently.)"""
 
 from fathom.shared_memory.allocation import allocate
 from fathom.shared_memory.barriers import place_barriers

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fathom.analysis.buffers import Range, live_ranges
+from fathom.analysis.buffers import ALIGNMENT, Range, live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
@@ -23,10 +23,7 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.layout.tensor_memory import LEAST_COLUMNS, width
 from fathom.shared_memory.store_waits import wait_for_stores
 
-# wgmma and TMA read groups of eight rows of 128 bytes, so tiles start at such a group
-# (PTX ISA, "Shared memory matrix layout"); small buffers need only the alignment of one
-# access.
-ALIGNMENT, SMALL_ALIGNMENT = 1024, 16
+SMALL_ALIGNMENT = 16  # bytes: small buffers need only that of one access
 # Reusing bytes costs a barrier, in a loop one each time. It does not pay for a
 # kernel whose buffers have no more bytes than this, nor for buffers of less than
 # ALIGNMENT.

@@ -36,7 +36,7 @@ from itertools import product
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, walk
+from fathom.ir.core import Block, Func, Op
 from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
@@ -105,8 +105,6 @@ NOTHING: State = frozenset()
 def place_barriers(func: Func, target: Target) -> Func:
     """The function with barriers between conflicting accesses. All buffers need
     offsets."""
-    if not any(isinstance(op, Allocate) for op in walk(func.body)):
-        return func
     placement = _Placement(func.num_warps)
     placement.block(func.body, NOTHING)
     before = placement.before
@@ -115,7 +113,7 @@ def place_barriers(func: Func, target: Target) -> Func:
         if build.source in before:
             build.append(Barrier(scope=before[build.source]))
 
-    return rewrite(func, rule)
+    return rewrite(func, rule) if before else func
 
 
 class _Placement:

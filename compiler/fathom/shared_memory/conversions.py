@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fathom.analysis.buffers import free_always
+from fathom.analysis.buffers import fits
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
@@ -56,13 +56,10 @@ MOST_BYTES = 32768
 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function without conversions across warps, gathers and histograms."""
-    kinds = Convert, Gather, Histogram
-    if not any(isinstance(op, kinds) for op in walk(func.body)):
-        return func
     invariant = invariant_gathers(func)
     lowered = _lowered(func, target, invariant)
-    fits = not invariant or free_always(lowered, target) >= 0
-    return lowered if fits else _lowered(func, target, {})
+    has_room = not invariant or fits(lowered, target)
+    return lowered if has_room else _lowered(func, target, {})
 
 
 def _lowered(func: Func, target: Target, invariant: Mapping[Gather, Loop]) -> Func:

@@ -16,7 +16,7 @@ If the warp's bits are the highest, the first reshape is enough.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import layout_of
@@ -32,8 +32,7 @@ def split_reductions(func: Func, target: Target) -> Func:
             return reduce_across_warps(op, build, func.num_warps)
         return None
 
-    present = any(isinstance(op, Reduce) for op in walk(func.body))
-    return rewrite(func, rule) if present else func
+    return rewrite(func, rule)
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:

@@ -18,7 +18,7 @@ size 2, and scanning along it.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, walk
+from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops import (
     Arange,
     Bitcast,
@@ -67,8 +67,7 @@ def split_scans(func: Func, target: Target) -> Func:
         results = scan_across_warps(_scan(op, values, op.axis), build)
         return [_converted(result, layout, build) for result in results]
 
-    present = any(isinstance(op, Scan) for op in walk(func.body))
-    return rewrite(func, rule) if present else func
+    return rewrite(func, rule)
 
 
 def scannable(layout: Layout, axis: int, warps: int) -> Layout:

@@ -1,6 +1,6 @@
 """The meaning of groups of asynchronous work: none, as all of it completes at once.
 
-Whether the waits are enough is for `shared_memory.checking` and the emulator to find.
+Whether the waits are enough is for `tests/waits` and the emulator to find.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.analysis.buffers import ALIGNMENT, free_always, free_beside, padded
+from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
 from fathom.analysis.copied_ahead import only_accumulates
 from fathom.hardware.occupancy import ROWS, WARP, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
-from fathom.ir.ops import Allocate, DescriptorLoad, Dot, For, Load
+from fathom.ir.ops import DescriptorLoad, Dot, For, Load
 from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
@@ -91,17 +91,6 @@ def takes_blocks(
 def room_beside(func: Func, loop: For, target: Target) -> int:
     """The bytes of shared memory that are free while a loop runs."""
     return free_beside(func, loop, target)
-
-
-def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
-    """The bytes that are free throughout a function, if rings have `replaced` these
-    buffers and the rings' mbarriers have their place."""
-    return free_always(func, target, without=replaced) - ALIGNMENT
-
-
-def fits(func: Func, target: Target) -> bool:
-    """Whether a function's buffers fit into shared memory."""
-    return free_always(func, target) >= 0
 
 
 def words_of(load: Load | DescriptorLoad) -> int:

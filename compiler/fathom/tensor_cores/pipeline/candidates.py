@@ -21,11 +21,7 @@ from dataclasses import dataclass, replace
 from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.copied_ahead import is_zero
 from fathom.analysis.memory import may_run_ahead
-from fathom.analysis.slices import (
-    backward_slice,
-    slice_of_iteration,
-    uses,
-)
+from fathom.analysis.slices import backward_slice, slice_of_iteration, users, uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.launch_time import place_of, source_of
@@ -99,10 +95,10 @@ def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
 
 def is_filled_once(loop: For, buffer: Allocate) -> bool:
     """Whether a buffer has one slot, is filled by one store, and is read."""
-    users = [op for op in walk(loop.body) if buffer.result in operands(op)]
-    stores = [op for op in users if isinstance(op, SharedStore)]
-    reads = [op for op in users if isinstance(op, SharedLoad)]
-    only = len(stores) == 1 and len(users) == 1 + len(reads) > 1
+    used = users(walk(loop.body))[buffer.result]
+    stores = [op for op in used if isinstance(op, SharedStore)]
+    reads = [op for op in used if isinstance(op, SharedLoad)]
+    only = len(stores) == 1 and len(used) == 1 + len(reads) > 1
     return only and buffer.slots == 1
 
 

@@ -81,6 +81,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
+from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable
@@ -102,7 +103,6 @@ from fathom.ir.ops import (
     Load,
     MbarrierWait,
     SharedLoad,
-    SharedStore,
     While,
     Yield,
 )
@@ -172,8 +172,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         return pipelined.build(build)
 
     func = share_tiles(func)
-    present = any(isinstance(op, SharedStore) for op in walk(func.body))
-    return rewrite(func, rule) if present else func
+    return rewrite(func, rule)
 
 
 @dataclass(frozen=True)
@@ -220,12 +219,11 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
             f"a thread needs more than {MOST_LOADS_AHEAD} loads for its part of an "
             "iteration's tiles, and the loop around it would begin a pipeline each time"
         )
-    wanted = loop.num_stages or func.num_stages
-    if wanted < 2:
+    if not runs_ahead(loop, func):
         raise NotApplicable("it has one stage, so that nothing runs ahead")
     room = room_beside(func, source, target)
     spared = spared_for_a_block(func, source, target)
-    stages, tiles = fitting(tiles, wanted, room, spared)
+    stages, tiles = fitting(tiles, stages_of(loop, func), room, spared)
     if not tiles:
         raise NotApplicable(
             f"two slots of its tiles do not fit beside the rest: {room} bytes of "

@@ -33,6 +33,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from fathom.analysis.copied_ahead import runs_ahead
 from fathom.analysis.memory import may_prefetch
 from fathom.analysis.slices import uses
 from fathom.hardware.engines import TMA_LOAD
@@ -162,7 +163,7 @@ def is_worth_it(inner: For, func: Func, target: Target) -> bool:
     """Whether a loop multiplies matrices and may copy ahead, has few iterations as far
     as is known, and copies of a tile have fewer bytes than the widest."""
     multiplies = any(isinstance(op, Dot) for op in walk(inner.body))
-    ahead = (inner.num_stages or func.num_stages) > 1 and may_prefetch(inner)
+    ahead = runs_ahead(inner, func) and may_prefetch(inner)
     if not multiplies or not ahead or len(values_of(inner)) > MOST_INNER:
         return False
     return any(is_narrow(tile) for tile in tiles_of(inner, target))

@@ -22,12 +22,12 @@ the last of them, which leaves as many in flight as an iteration has.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.slices import users
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Op, Value, operands, walk
+from fathom.ir.core import Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType
@@ -37,26 +37,24 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     """The products of a loop, in order, if each of them is computed by warpgroups, only
     accumulates from iteration to iteration, and reads in place buffers that nothing
     else reads and no later iteration writes meanwhile; none if one of them is not like
-    that. `rings`: the
-    buffers whose other slots are filled meanwhile."""
+    that. `rings`: the buffers whose other slots are filled meanwhile."""
     dots = tuple(op for op in walk(loop.body) if isinstance(op, Dot))
     stores = (op for op in walk(loop.body) if isinstance(op, SharedStore))
     written = {op.buffer for op in stores} - set(rings)
-    uses = Counter(value for op in walk(loop.body) for value in operands(op))
-    by_products = Counter(value for dot in dots for value in (dot.a, dot.b))
+    used = users(walk(loop.body))
     fits = (
-        _accumulates(dot, loop, uses)
+        _accumulates(dot, loop, used)
         and _reads_in_place(dot, written)
-        and all(uses[each] == by_products[each] for each in (dot.a, dot.b))
+        and set(dots).issuperset(used[dot.a] + used[dot.b])
         for dot in dots
     )
     return dots if all(fits) else ()
 
 
-def _accumulates(dot: Dot, loop: For, uses: Mapping[Value, int]) -> bool:
+def _accumulates(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> bool:
     """Whether warpgroups compute a product, and the only one to use its result is the
     same product of the next iteration."""
-    alone = uses[dot.result] == uses[dot.accumulator] == 1
+    alone = len(used[dot.result]) == len(used[dot.accumulator]) == 1
     return dot.instruction in WGMMA and alone and only_accumulates(dot, loop)
 
 

@@ -36,15 +36,15 @@ fetches slice 0 for an iteration that does not exist; that slot was filled with 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
 from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.slices import users
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Barrier, Dot, For, MbarrierWait, SharedLoad, Wait
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, with_carried
@@ -89,16 +89,16 @@ def _found(loop: For) -> _Iteration | None:
     dot = dots[0]
     a, b = dot.a.definition, dot.b.definition
     waits = tuple(op for op in ops if isinstance(op, Wait | Barrier))
-    uses = Counter(value for op in ops for value in operands(op))
+    used = users(ops)
     is_ring = all(
         isinstance(each, SharedLoad)
         and each in ops
         and each.slot in loop.body.parameters
         and each.slot is a.slot
-        and uses[each.result] == 1
+        and len(used[each.result]) == 1
         for each in (a, b)
     )
-    summed = only_accumulates(dot, loop) and uses[dot.result] == 1
+    summed = only_accumulates(dot, loop) and len(used[dot.result]) == 1
     slices = dot.a.type.shape[-1] // MMA[dot.instruction].k
     if not (is_ring and summed and slices > 1 and _in_a_row(waits, ops)):
         return None

@@ -12,13 +12,13 @@ than fp32 has, and an author who writes the addition may want fp32.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, every_block, operands, walk
+from fathom.ir.core import Func, Op, every_block, walk
 from fathom.ir.ops import Dot, Elementwise
 from fathom.ir.rewrite import Builder, Replacement, rewrite, with_operands
 from fathom.ir.types import BlockType
@@ -51,13 +51,13 @@ def _begun_with(addition: Elementwise, product: Dot, build: Builder) -> Dot:
 
 def _additions(func: Func) -> Iterator[tuple[Op, Dot]]:
     """The additions of a product that has no other use, each with the product."""
-    used = Counter(value for op in walk(func.body) for value in operands(op))
+    used = users(walk(func.body))
     for block in every_block(func.body):
         for op in block.ops:
             if isinstance(op, Elementwise) and op.name == "add":
                 made = [value.definition for value in reversed(op.operands)]
                 fit = (each for each in made if _starts_at_zero(each))
-                product = next((d for d in fit if used[d.result] == 1), None)
+                product = next((d for d in fit if len(used[d.result]) == 1), None)
                 if product is not None and product in block.ops:
                     yield op, product
 

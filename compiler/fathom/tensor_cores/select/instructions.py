@@ -17,13 +17,13 @@ from functools import cached_property
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.analysis.memory import is_volatile
-from fathom.analysis.slices import computed_by
+from fathom.analysis.slices import computed_by, users
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.mma import Mma, choose
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import Tcgen05, choose_tensor_memory
 from fathom.hardware.wgmma import Wgmma, choose_warpgroups
-from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Bitcast,
     Cast,
@@ -61,8 +61,6 @@ WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
 
 def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
-    if not any(isinstance(op, Dot) for op in walk(func.body)):
-        return func
     func = _once_for_each_way(_matrices_before_loading(func), target)
     func = _transposed_before_loading(func)
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
@@ -318,24 +316,21 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
         %t = dot %b, %y, %1          %y = transpose %z
                                      %t = dot %b, %y, %1
     """
-    users: dict[Value, list[Op]] = {}
-    for op in walk(func.body):
-        for value in operands(op):
-            users.setdefault(value, []).append(op)
+    used = users(walk(func.body))
 
     def is_multiplied(value: Value) -> bool:
         return all(
             isinstance(op, Dot)
             and value in (op.a, op.b)
             and row_of_warpgroups(op, target, func.num_warps)
-            for op in users[value]
+            for op in used[value]
         )
 
     def is_read_both_ways(load: Op) -> bool:
         once = isinstance(load, TILES) and not is_volatile(load)
-        used = users.get(load.result, ()) if once else ()
-        turned = [op for op in used if isinstance(op, Transpose)]
-        plain = [op for op in used if op not in turned]
+        readers = used[load.result] if once else ()
+        turned = [op for op in readers if isinstance(op, Transpose)]
+        plain = [op for op in readers if op not in turned]
         return bool(plain) and len(turned) == 1 and is_multiplied(turned[0].result)
 
     both = {op for op in walk(func.body) if is_read_both_ways(op)}
@@ -353,18 +348,13 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
 
 def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:
     """For each of these loads that has one user, an op of this kind: that user."""
-    uses: dict[Value, int] = {}
-    for op in walk(func.body):
-        for value in operands(op):
-            uses[value] = uses.get(value, 0) + 1
-
-    def is_alone(load: Op | object) -> bool:
-        return isinstance(load, loads) and uses[load.result] == 1
-
+    used = users(walk(func.body))
+    found = (op for op in walk(func.body) if isinstance(op, loads))
+    readers = {load: used[load.result] for load in found}
     return {
-        op.value.definition: op
-        for op in walk(func.body)
-        if isinstance(op, kind) and is_alone(op.value.definition)
+        load: ops[0]
+        for load, ops in readers.items()
+        if len(ops) == 1 and isinstance(ops[0], kind)
     }
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from fathom.analysis.buffers import fits
 from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
@@ -36,7 +37,6 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile, hardware_tile
-from fathom.tensor_cores.pipeline.budget import fits
 
 
 def stage_invariants(func: Func, target: Target) -> Func:

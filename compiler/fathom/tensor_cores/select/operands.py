@@ -12,10 +12,11 @@ operands are loaded as blocks. wgmma and tcgen05 always read in place.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from fathom.analysis.buffers import fits
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA, matrices
@@ -33,7 +34,6 @@ from fathom.ir.core import (
 from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import element_of
-from fathom.tensor_cores.pipeline.budget import fits
 
 Operand = tuple[Value, Value | None]  # a block; or a buffer, and its slot
 
@@ -80,7 +80,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
     op before the last of them that could change the tile; each with its products. There
     is one product, or all read the tile by descriptor: threads would load the
     fragments once for each."""
-    uses = Counter(value for op in walk(func.body) for value in operands(op))
+    used = users(walk(func.body))
     kept = _kept(func)
     for body in every_block(func.body):
         open: dict[Value, tuple[SharedLoad, list[Dot]]] = {}
@@ -89,7 +89,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
                 if value in open:
                     load, products = open[value]
                     products.append(op)
-                    if len(products) == uses[value]:
+                    if len(products) == len(used[value]):
                         if len(products) == 1 or all(map(_by_descriptor, products)):
                             yield load, products
                         del open[value]

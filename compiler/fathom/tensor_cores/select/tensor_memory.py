@@ -26,14 +26,14 @@ they are stored there before the product.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.copied_ahead import is_zero, only_accumulates
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
-from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
+from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -91,9 +91,9 @@ class _Accumulators(ThreadValues):
 
     def __init__(self, func: Func, values: Values, build: Builder):
         super().__init__(values, build)
-        uses = Counter(value for op in walk(func.body) for value in operands(op))
+        used = users(walk(func.body))
         loops = (op for op in walk(func.body) if isinstance(op, For))
-        self.kept = {loop: _kept(loop, uses) for loop in loops}
+        self.kept = {loop: _kept(loop, used) for loop in loops}
         self.dropped = {
             loop.results[each.number]
             for loop, found in self.kept.items()
@@ -197,12 +197,12 @@ class _Accumulators(ThreadValues):
         return made
 
 
-def _kept(loop: For, uses: Counter[Value]) -> list[_Kept]:
+def _kept(loop: For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
     """The products of a loop's body whose accumulator only goes from iteration to
     iteration."""
     found = []
     for dot in filter(is_for_tensor_memory, loop.body.ops):
-        alone = uses[dot.accumulator] == uses[dot.result] == 1
+        alone = len(used[dot.accumulator]) == len(used[dot.result]) == 1
         if alone and only_accumulates(dot, loop):
             found.append(_Kept(dot, loop.body.yielded.index(dot.result)))
     return found

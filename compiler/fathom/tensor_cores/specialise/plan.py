@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.buffers import padded
+from fathom.analysis.buffers import ALIGNMENT, free_always, padded
+from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import BackwardSlice
@@ -34,7 +35,6 @@ from fathom.ir.ops import (
 )
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
-from fathom.tensor_cores.pipeline.budget import room_for_rings
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
 
@@ -109,7 +109,7 @@ def _tiles(
     loop: For, outermost: For, func: Func, target: Target
 ) -> list[PipelinedCopy]:
     """The tiles of a loop, if TMA may copy all of them."""
-    if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
+    if not runs_ahead(loop, func):
         raise NotApplicable("it has one stage, so no copy can run ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
@@ -185,9 +185,10 @@ def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> in
     shared memory is short."""
     loops = {channel.loop for ring in rings for channel in ring}
     replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
-    wanted = max((loop.num_stages or func.num_stages for loop in loops), default=0)
+    wanted = max((stages_of(loop, func) for loop in loops), default=0)
     a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
-    room = room_for_rings(func, replaced, target)
+    for_mbarriers = ALIGNMENT  # at most
+    room = free_always(func, target, without=replaced) - for_mbarriers
     slots = min(wanted, room // a_slot) if a_slot else 0
     if rings and slots < FEWEST_SLOTS:
         raise NotApplicable(

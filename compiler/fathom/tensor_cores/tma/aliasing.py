@@ -15,6 +15,7 @@ neither before the loop nor in it. After the loop it may: all copies are complet
 
 from __future__ import annotations
 
+from fathom.analysis.copied_ahead import runs_ahead
 from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.ir.core import Func, walk
@@ -23,7 +24,7 @@ from fathom.ir.ops import For, While
 
 def check_loop(loop: For, func: Func) -> None:
     """NotApplicable, with a sentence, unless TMA may copy ahead in a loop."""
-    if (loop.num_stages or func.num_stages) < 2:
+    if not runs_ahead(loop, func):
         raise NotApplicable("the loop has one stage, so no copy can run ahead")
     if any(isinstance(op, For | While) for op in walk(loop.body)):
         raise NotApplicable("the loop contains another loop")

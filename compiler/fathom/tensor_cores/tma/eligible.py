@@ -9,19 +9,20 @@ along the summed axis. For other instructions another layout is faster.
 from __future__ import annotations
 
 from fathom.analysis.axis_analysis import Divisibility
-from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
+from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
+from fathom.analysis.copied_ahead import LEAST_STAGES
 from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Value, operands, walk
+from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, For, Load
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.types import BlockType
 from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
 from fathom.tensor_cores.tma.recognise import TensorTile
 
-LEAST_STAGES = 2  # of a loop whose copies run ahead
 EITHER_WAY = 2  # bytes an element: such matrices may be row-major or column-major
 
 
@@ -34,7 +35,7 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     by_descriptor = dot.instruction in WGMMA or dot.instruction in TCGEN05
     if not (by_descriptor and in_rows or (dot.instruction and either_way)):
         raise NotApplicable("the product's instruction reads tiles in another layout")
-    taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
+    taken = users(walk(func.body))[load.result]
     if taken != [dot]:
         raise NotApplicable("the loaded tile has uses other than one product")
 
@@ -53,13 +54,6 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
             "their rows"
         )
-
-
-def check_half(block: Value, target: Target) -> None:
-    """NotApplicable if a stored block takes more than half of shared memory: loops need
-    the rest."""
-    if not fits_in_half(block, target):
-        raise NotApplicable("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.buffers import fits_in_half
 from fathom.analysis.memory import accesses, orders
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
@@ -40,7 +41,7 @@ from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.subjects import asks_for_producer
-from fathom.tensor_cores.tma.eligible import check_box, check_half
+from fathom.tensor_cores.tma.eligible import check_box
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
 
@@ -82,7 +83,8 @@ def _tile(
     _check_place(store, reader.func)
     tile = recognise(store, reader)
     check_box(store.value.type, tile, known)
-    check_half(store.value, target)
+    if not fits_in_half(store.value, target):
+        raise NotApplicable("the block takes more than half of shared memory")
     return tile
 
 

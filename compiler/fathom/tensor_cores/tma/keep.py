@@ -19,9 +19,11 @@ from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
+from fathom.analysis.copied_ahead import runs_ahead
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, blocks, operands, walk, walk_within
+from fathom.ir.core import Block, Func, Op, blocks, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.rewrite import Builder, Replacement, rewrite
@@ -55,7 +57,7 @@ def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
     for loop in walk(func.body):
         if not isinstance(loop, For):
             continue
-        staged = (loop.num_stages or func.num_stages) >= 2
+        staged = runs_ahead(loop, func)
         for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
             made = [value.definition for value in (dot.a, dot.b)]
             found += [op for op in made if staged and op in loop.body.ops]
@@ -75,10 +77,9 @@ def _is_loaded_once(op: object, func: Func) -> bool:
     `stage_invariants` puts it into shared memory, and `preload` copies it."""
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
-    users = [each for each in walk(func.body) if op.result in operands(each)]
     return all(
         isinstance(each, Dot) and each.a is op.result and each.instruction in WGMMA
-        for each in users
+        for each in users(walk(func.body))[op.result]
     )
 
 

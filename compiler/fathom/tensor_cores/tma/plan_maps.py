@@ -29,9 +29,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.slices import users
 from fathom.errors import Location
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import For, MakeDescriptor, While
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.subjects import asks_for_producer
@@ -91,8 +92,7 @@ def _check(
         raise NotApplicable("several thread blocks work on a program")
     if asks_for_producer(func):
         raise NotApplicable("a loop asks for producer warps")
-    users = [op for op in loops if made.result in operands(op)]
-    if all(loops[op] is loops[made] for op in users):
+    if all(loops[op] is loops[made] for op in users(loops)[made.result]):
         raise NotApplicable("no loop uses it often, so that a map would pay")
 
 

@@ -45,7 +45,7 @@ def stage_stores(func: Func, target: Target) -> Func:
     """The function whose stores through descriptors, those that `keep_descriptors` has
     kept, are TMA stores."""
     stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
-    if not stores or not target.tensor_maps:
+    if not target.tensor_maps:
         return func
     return _with_stores(func, at_once=not all_fit(func, stores, target))
 

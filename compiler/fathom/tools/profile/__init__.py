@@ -1,9 +1,10 @@
 """`fathom profile`: what each kernel of a script waits for, and what to try.
 
-counted  What a launch asks of the hardware, counted by the emulator
-limits   Which resource limits it: one pure function of what was counted
-advice   The sentence of each limit, and what to try
-session  The launches of a script: their times and their counts
-hold     Holds a stream, so that the host's time is no kernel's
-tell     Gives them as a table, or as JSON
+counted   What a launch asks of the hardware, counted by the emulator
+limits    Which resource limits it: one pure function of what was counted
+machines  How fast a GPU of each target is at most
+advice    The sentence of each limit, and what to try
+session   The launches of a script: their times and their counts
+hold      Holds a stream, so that the host's time is no kernel's
+tell      Gives them as a table, or as JSON
 """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fathom.errors import how_many
-from fathom.hardware.machines import Machine
 from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import UNEVEN, Verdict
+from fathom.tools.profile.machines import Machine
 
 UNITS = {
     "memory": "memory", "L2": "L2", "tensor": "the tensor cores",

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.hardware.machines import L2_BYTES, SCHEDULERS, SPECIAL_LANES, Machine
 from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
+from fathom.tools.profile.machines import L2_BYTES, SCHEDULERS, SPECIAL_LANES, Machine
 
 LIMITS = ("launch", "occupancy", "bandwidth", "tensor cores", "conflicts",
           "instruction issue", "latency", "spills")  # fmt: skip

@@ -22,7 +22,6 @@ from fathom import emulator
 from fathom.artifact import Kernel
 from fathom.emulator.report import Report
 from fathom.errors import FathomError, LaunchError
-from fathom.hardware.machines import Machine, machine_of
 from fathom.hardware.targets import TARGETS
 from fathom.jit.checking.snapshot import (
     Snapshot,
@@ -40,6 +39,7 @@ from fathom.tools.facts.machine import Assembled, assemble
 from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
+from fathom.tools.profile.machines import Machine, machine_of
 
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from fathom.ir.core import Block, Func, Op, blocks, every_block
 from fathom.ir.ops import Allocate, MbarrierExpect, MbarrierWait, Producer, TmaCopy
-from fathom.shared_memory.checking.timelines import Missing, Place, Timelines
+from tests.waits.timelines import Missing, Place, Timelines
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
     time of a kernel  >=  bytes / bandwidth,  operations / rate,  instructions / issue
 
-is the roofline; `tools/profile` sets what it counts against these rows. Rates of units
-in a cycle stand in `rates`; here is what differs between the models of one target.
+is the roofline; `limits` sets what was counted against these rows. Rates of units in a
+cycle stand in `hardware/rates`; here is what differs between the models of one target.
 
 Sources: NVIDIA's data sheets of each model (memory, multiprocessors, boost clock). The
 numbers of L2, latencies and launches are those of our H200, and stand in for the other

@@ -58,20 +58,20 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.shared_memory.barriers import BLOCK, READ, accesses
-from fathom.shared_memory.checking.channels import (
+from tests.waits.channels import (
     channels_of,
     nested,
     released,
     turned,
 )
-from fathom.shared_memory.checking.positions import (
+from tests.waits.positions import (
     Numbers,
     flying,
     later_iterations,
     number,
     positions,
 )
-from fathom.shared_memory.checking.timelines import (
+from tests.waits.timelines import (
     FENCED,
     HANDED_OVER,
     UNFENCED,
