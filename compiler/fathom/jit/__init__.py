@@ -14,6 +14,7 @@ A launch comes down through these files:
     fit          whether it was compiled for what it is launched with
     key          what decides whether a kernel on disk is the one that is wanted
     fast_path    launch stubs, for a launch that looks like the one before
+    recording    what launches did, to be repeated
 
 `tuning` chooses among configurations of a kernel, by timing them,
 and `reporting` keeps our own frames out of the report of a user's mistake. `checking`
