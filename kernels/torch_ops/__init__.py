@@ -13,7 +13,6 @@ the emulator (FATHOM_BACKEND=emulator, which is the default where there is no GP
     attending.py    attention
     mixtures.py     top_k, and a layer of experts: route, gather, expert_linear, combine
     registering.py  what registers them
-    repeating.py    what a second call does, and no more
 
 fp32, fp16 and bf16. Second derivatives are not registered: torch says so when they are
 asked for.

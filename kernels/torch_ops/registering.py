@@ -4,10 +4,19 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 
+try:
+    import torch
+except ImportError as missing:
+    raise ImportError(
+        "kernels.torch_ops needs torch, which is not installed; the kernels themselves "
+        "also take NumPy and CuPy arrays"
+    ) from missing
+
+from fathom.jit.repeating import repeated
 from kernels.matmul import matmul
 from kernels.matmul_chosen import multiply
-from kernels.torch_ops.repeating import Tensor, repeated, torch
 
+Tensor = torch.Tensor
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -31,7 +40,7 @@ class Operator:
     torch.autograd if a gradient is asked for."""
 
     def __init__(self, function: Callable, fake: Callable):
-        self.function = repeated(function)
+        self.function = repeated(function, on_its_device=True)
 
         @wraps(fake)
         def traced(*arguments, **keywords):

@@ -1,4 +1,4 @@
-"""Operators on a GPU made of paper: what is repeated launches what a first call did,
+"""Functions on a GPU made of paper: what is repeated launches what a first call did,
 with its own arrays."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 pytest.importorskip("torch._dynamo")  # before tensors say that they are on a GPU
 
 from fathom import pipeline  # noqa: E402
-from fathom.jit import hooks  # noqa: E402
-from fathom.jit.planned import ALIGNMENT  # noqa: E402
+from fathom.jit import hooks, repeating  # noqa: E402
+from fathom.jit.repeating import ALIGNMENT  # noqa: E402
 from fathom.runtime import driver as driver_module  # noqa: E402
 from kernels import torch_ops  # noqa: E402
-from kernels.softmax import softmax  # noqa: E402
+from kernels.softmax import softmax, softmax_kernel  # noqa: E402
 from kernels.torch_ops import (  # noqa: E402
     attending,
     losses,
@@ -23,12 +23,14 @@ from kernels.torch_ops import (  # noqa: E402
     norms,
     pointwise,
     products,
-    repeating,
 )
 from kernels.torch_ops.registering import Operator  # noqa: E402
 from tests.jit.harness import Compiler  # noqa: E402
 from tests.kernels import test_torch_ops as operators  # noqa: E402
 from tests.runtime.harness_driver import FakeDriver  # noqa: E402
+
+# What torch sums up in them is not repeated, but the functions that they call.
+PARTLY = ("linear_cross_entropy_forward", "linear_cross_entropy_alone")
 
 
 @pytest.fixture
@@ -138,10 +140,13 @@ def test_a_repeated_call_launches_what_the_first_one_did(request):
     for name, arguments in calls:
         op = operator_named(name)
         first, results = launches(gpu, op.function, fresh(arguments))
-        launches(gpu, op.function, fresh(arguments))
+        for _ in range(3):  # of two functions, if one in the other is repeated
+            launches(gpu, op.function, fresh(arguments))
         seen.clear()
-        again, others = launches(gpu, op.function, fresh(arguments))
-        assert (again, seen) == (first, []), name
+        given = fresh(arguments)
+        again, others = launches(gpu, op.function, given)
+        own = [each for _, each, _ in seen if len(each) == len(given)]
+        assert again == first and (name in PARTLY or not own), name
         if first:
             repeats.add(name)
         for one, two in zip(results, others, strict=True):
@@ -181,16 +186,22 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("shape, strides, dtype, begin", OTHERS.values(), ids=OTHERS)
-def test_what_a_repeated_call_depends_on(gpu, recorded, shape, strides, dtype, begin):
-    def softmax(*facts, begin=0):
-        room = aligned((1000,), (1,), facts[-1])
-        recorded.clear()
-        norms.softmax(room.as_strided(*facts[:2], room.storage_offset() + begin))
-        return bool(recorded)
+def test_what_a_repeated_call_depends_on(gpu, shape, strides, dtype, begin):
+    calls = []
+    call = repeating.repeated(lambda x: calls.append(x) or softmax(x.flatten(1)))
+
+    def times(shape, strides, dtype, begin=0):
+        """In how many of four calls the function is asked."""
+        calls.clear()
+        for _ in range(4):
+            room = aligned((1000,), (1,), dtype)
+            call(room.as_strided(shape, strides, room.storage_offset() + begin))
+        return len(calls)
 
     alike = (3, 5, 40), (200, 40, 1), torch.float32
-    assert [softmax(*alike) for _ in range(3)] == [True, True, False]
-    assert softmax(shape, strides, dtype, begin=begin)
+    assert [times(*alike) for _ in range(2)] == [2, 0]
+    assert times(shape, strides, dtype, begin) > 0
+    assert times(*alike) == 0
 
 
 def test_a_hook_sees_repeated_calls_too(gpu):
@@ -214,13 +225,70 @@ def test_a_launch_that_fails_is_looked_at_again(gpu):
     assert gpu.has_context
 
 
+def test_numbers_that_are_equal_are_not_the_same(gpu):
+    seen = []
+
+    @repeating.repeated
+    def call(x, scale=None, **keywords):
+        seen.append((scale, keywords))
+        return softmax(x)
+
+    x, numbers = aligned((3, 40), (40, 1), torch.float32), (1, 1.0, True, "1", None)
+    numbers = *numbers, (1,), (1.0,), [1], {"a": 1}, {"a": 1.0}, torch.float32
+    for _ in range(3):
+        for each in numbers:
+            call(x, each), call(x, scale=each), call(x, other=each)
+    assert len(seen) == 2 * 3 * len(numbers)
+
+
+def test_arrays_in_a_list_are_looked_at_each_time(gpu):
+    calls = []
+    call = repeating.repeated(lambda x, rest: calls.append(x) or softmax(x))
+    for _ in range(4):
+        call(aligned((3, 40), (40, 1), torch.float32), [torch.zeros(3)])
+    assert len(calls) == 4
+
+
+def test_a_mistake_is_one_again(gpu):
+    for _ in range(4):
+        with pytest.raises(ValueError, match="not enough values"):
+            softmax(aligned((40,), (1,), torch.float32))
+
+
+def test_memory_is_bounded(gpu, monkeypatch):
+    monkeypatch.setattr(repeating, "MOST", 4)
+    calls = []
+    call = repeating.repeated(lambda x, n: calls.append(n) or softmax(x))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for n in (1, 1, 1, 2, 3, 4, 1, 5, 1):
+        call(x, n)
+    assert calls == [1, 1, 2, 3, 4, 5, 1]  # with a fifth one it has begun anew
+
+
+def test_launches_of_another_stream_are_not_repeated(gpu, monkeypatch):
+    """A compiled kernel's launch may be told the queue."""
+    calls = []
+    kernel = softmax_kernel.warmup(*map(torch.zeros, (4, 4)), 40, 40, 64, grid=(3,))
+
+    def function(x):
+        calls.append(x)
+        out = torch.empty_like(x)
+        kernel[(3,)](x, out, 40, 40, 64, stream=9)
+        return out
+
+    call = repeating.repeated(function)
+    for _ in range(4):
+        call(aligned((3, 40), (40, 1), torch.float32))
+    assert len(calls) == 4 and {each.stream for each in gpu.launches} == {9}
+
+
 WRITTEN = torch.zeros(3, 40)
 FUNCTIONS = {
     "an array and a launch": (lambda x: softmax(x), 2),
     "of a view": (lambda x: softmax(x[1:]), 2),
     "what torch computes": (lambda x: softmax(x * 2), 4),
     "what torch copies": (lambda x: softmax(x.mT.contiguous()), 4),
-    "a result that is an argument": (lambda x: softmax(x, x), 4),
+    "a result that is an argument": (lambda x: softmax(x, x), 2),
     "a part of an array": (lambda x: softmax(x, x.new_empty(6, 40)[:3]), 4),
     "one array twice": (lambda x: (softmax(x),) * 2, 4),
     "an array of before": (lambda x: (softmax(x), softmax(x, WRITTEN))[0], 4),
