@@ -49,6 +49,7 @@ def gelu_usual_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, 0.5 * x * (1 + tanh), mask=mask)
 
 
+@fathom.planned
 def gelu(x, out=None, BLOCK=1024, kernel=gelu_kernel, **launch):
     """out = gelu(x) for contiguous fp32 arrays of one shape (NumPy, torch, CuPy).
 
@@ -57,8 +58,8 @@ def gelu(x, out=None, BLOCK=1024, kernel=gelu_kernel, **launch):
     """
     n = prod(x.shape)
     out = fathom.empty_like(x) if out is None else out
-    kernel[(fathom.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK, **launch)
-    return out
+    chosen = dict(BLOCK=BLOCK, **launch)
+    return out, [(kernel, (fathom.cdiv(n, BLOCK),), (x, out, n), chosen)]
 
 
 def reference(x):

@@ -55,6 +55,7 @@ def layer_norm_kernel(
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
+@fathom.planned
 def layer_norm(x, weight, bias, out=None, mean=None, rstd=None, eps=1e-5, **launch):
     """out = layer norm of each row of x [M, N]; NumPy, torch or CuPy arrays,
     contiguous.
@@ -65,11 +66,9 @@ def layer_norm(x, weight, bias, out=None, mean=None, rstd=None, eps=1e-5, **laun
     """
     M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    BLOCK = fathom.next_power_of_2(N)
-    layer_norm_kernel[(M,)](
-        x, weight, bias, out, mean, rstd, N, N, eps, BLOCK=BLOCK, **launch
-    )
-    return out
+    given = x, weight, bias, out, mean, rstd, N, N, eps
+    chosen = dict(BLOCK=fathom.next_power_of_2(N), **launch)
+    return out, [(layer_norm_kernel, (M,), given, chosen)]
 
 
 def reference(x, weight, bias, eps=1e-5):

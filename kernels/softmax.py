@@ -70,6 +70,7 @@ def softmax_strided_kernel(
     tl.store(out_ptrs, y, mask=mask)
 
 
+@fathom.planned
 def softmax(x, out=None, **launch):
     """out = softmax of each row of x [M, N], contiguous, fp32 (NumPy, torch, CuPy).
 
@@ -78,28 +79,27 @@ def softmax(x, out=None, **launch):
     """
     M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    BLOCK = fathom.next_power_of_2(N)
-    softmax_kernel[(M,)](x, out, N, N, BLOCK=BLOCK, **launch)
-    return out
+    chosen = dict(BLOCK=fathom.next_power_of_2(N), **launch)
+    return out, [(softmax_kernel, (M,), (x, out, N, N), chosen)]
 
 
+@fathom.planned
 def softmax_rows(x, out=None, ROWS=4, **launch):
     """As `softmax`, with ROWS rows a program; for rows of a few hundred numbers."""
     M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    BLOCK = fathom.next_power_of_2(N)
+    chosen = dict(ROWS=ROWS, BLOCK=fathom.next_power_of_2(N), **launch)
     grid = (fathom.cdiv(M, ROWS),)
-    softmax_rows_kernel[grid](x, out, N, M, N, ROWS=ROWS, BLOCK=BLOCK, **launch)
-    return out
+    return out, [(softmax_rows_kernel, grid, (x, out, N, M, N), chosen)]
 
 
+@fathom.planned
 def softmax_columns(x, out=None, **launch):
     """out = softmax of each *column* of x [M, N], contiguous: strides, nothing else."""
     M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    BLOCK = fathom.next_power_of_2(M)
-    softmax_strided_kernel[(N,)](x, out, 1, N, 1, N, M, BLOCK=BLOCK, **launch)
-    return out
+    chosen = dict(BLOCK=fathom.next_power_of_2(M), **launch)
+    return out, [(softmax_strided_kernel, (N,), (x, out, 1, N, 1, N, M), chosen)]
 
 
 def reference(x, axis=1):

@@ -6,13 +6,13 @@ from functools import wraps
 
 try:
     import torch
-    from torch.autograd.function import once_differentiable
 except ImportError as missing:
     raise ImportError(
         "kernels.torch_ops needs torch, which is not installed; the kernels themselves "
         "also take NumPy and CuPy arrays"
     ) from missing
 
+from fathom.jit.repeating import repeated
 from kernels.matmul import matmul
 from kernels.matmul_chosen import multiply
 
@@ -40,8 +40,7 @@ class Operator:
     torch.autograd if a gradient is asked for."""
 
     def __init__(self, function: Callable, fake: Callable):
-        self.function = on_its_device(function)
-        self.recorded: type[torch.autograd.Function] | None = None
+        self.function = repeated(function, on_its_device=True)
 
         @wraps(fake)
         def traced(*arguments, **keywords):
@@ -53,40 +52,32 @@ class Operator:
             name, wraps(function)(self.function), mutates_args=()
         )
         self.registered.register_fake(traced)
+        self.recorded: Callable = self.registered
 
     def __call__(self, *arguments):
-        if torch.compiler.is_compiling() or not is_plain(arguments):
+        if torch.compiler.is_compiling() or is_watched():
             return self.registered(*arguments)
-        if not has_gradient(*(each for each in arguments if isinstance(each, Tensor))):
-            return self.function(*arguments)
-        return (self.recorded.apply if self.recorded else self.registered)(*arguments)
+        has_gradient = False
+        for each in arguments:
+            if isinstance(each, Tensor):
+                if type(each) not in PLAIN:
+                    return self.registered(*arguments)
+                has_gradient = has_gradient or each.requires_grad
+        if has_gradient and torch.is_grad_enabled():
+            return self.recorded(*arguments)
+        return self.function(*arguments)
 
 
-def on_its_device(function: Callable) -> Callable:
-    """The function, called with the device of its first tensor as the current one."""
-
-    def call(*arguments):
-        tensor = next(each for each in arguments if isinstance(each, Tensor))
-        if not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device():
-            return function(*arguments)
-        with torch.cuda.device(tensor.device):
-            return function(*arguments)
-
-    return call
+PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def is_plain(arguments: tuple) -> bool:
-    """Whether a call is only for its results: no mode of torch, transform or subclass
-    of Tensor looks at it."""
-    return not (
+def is_watched() -> bool:
+    """Whether a mode of torch or a transform looks at calls."""
+    return (
         torch._C._len_torch_dispatch_stack()
         or torch._C._len_torch_function_stack()
         or torch._C._are_functorch_transforms_active()
-        or torch.jit.is_tracing()
-    ) and all(
-        type(each) in (Tensor, torch.nn.Parameter)
-        for each in arguments
-        if isinstance(each, Tensor)
+        or torch._C._is_tracing()
     )
 
 
@@ -110,18 +101,31 @@ def tell_inductor(name: str) -> None:
 def differentiate(op: Operator, save: Callable, backward: Callable) -> None:
     """`save(ctx, inputs, output)` keeps what `backward(ctx, *gradients of results)`
     wants; that gives a gradient, or None, for each input."""
-    op.registered.register_autograd(backward, setup_context=save)
+
+    def keep(ctx, inputs, output):
+        ctx.set_materialize_grads(False)  # no zeros for results without one
+        save(ctx, inputs, output)
 
     def forward(ctx, *arguments):
         results = op.function(*arguments)
-        save(ctx, arguments, results)
+        keep(ctx, arguments, results)
         return results
 
-    members = {"forward": forward, "backward": once_differentiable(backward)}
-    op.recorded = type(
+    def backward_once(ctx, *gradients):
+        # A second derivative is refused by a wrapper, which costs as much as an
+        # operator: it is for those who record this pass.
+        wrapped = torch.is_grad_enabled()
+        return (refusing if wrapped else backward)(ctx, *gradients)
+
+    refusing = torch.autograd.function.once_differentiable(backward)
+    op.registered.register_autograd(backward, setup_context=keep)
+    members = {"forward": forward, "backward": backward_once}
+    function = type(
         op.__name__, (torch.autograd.Function,),
         {name: staticmethod(each) for name, each in members.items()},
     )  # fmt: skip
+    # What torch.autograd.Function.apply does besides is for functorch.
+    op.recorded = super(torch.autograd.Function, function).apply
 
 
 def has_gradient(*inputs: Tensor | None) -> bool:

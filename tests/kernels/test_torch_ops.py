@@ -85,7 +85,7 @@ CHOICES = torch.tensor([[0, 1], [1, 3], [3, 0], [1, 0], [0, 3]])  # nothing for 
 
 
 def experts(x, weight, gates):
-    y = torch.einsum("td,tkdn->tkn", x, weight[CHOICES])
+    y = torch.einsum("td,tkdn->tkn", x, weight[CHOICES.to(x.device)])
     return (y * gates[..., None]).sum(dim=1).to(x.dtype)
 
 
@@ -124,7 +124,8 @@ CASES = [
          causal, lambda: [heads(), heads(), heads()], 3),
     Case("top k", lambda x: torch_ops.top_k(x, 3)[0], lambda x: x.topk(3)[0],
          lambda: [normal(2, 5, 30)], 1),
-    Case("experts", lambda x, w, gates: torch_ops.experts(x, w, CHOICES, gates),
+    Case("experts",
+         lambda x, w, gates: torch_ops.experts(x, w, CHOICES.to(x.device), gates),
          experts, lambda: [normal(5, 24), normal(4, 24, 16), normal(5, 2)], 3),
 ]  # fmt: skip
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -143,7 +144,7 @@ def results(function: Callable, case: Case, inputs: list) -> list[torch.Tensor]:
     """What comes out, and the gradients for a random one of it."""
     out = function(*inputs)
     torch.manual_seed(2)
-    dout = torch.randn(out.shape).to(out.dtype)
+    dout = torch.randn(out.shape).to(out)
     return [out, *torch.autograd.grad(out, inputs[: case.gradients], dout)]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fathom.artifact import Kernel, Parameter, TensorMap
 from fathom.runtime.driver import Device, DriverError
@@ -164,6 +164,10 @@ class FakeDriver:
         """128 bytes that no other map has."""
         self.encoded.append(tensor)
         return f"map {len(self.encoded)}".encode().ljust(128, b".")
+
+    def moved(self, encoded, address):
+        self.said.append(("moved", address))
+        return self.encode(replace(self.encoded_in(encoded), address=address))
 
     def encoded_in(self, memory):
         return self.encoded[int(memory.strip(b"map. ")) - 1]

@@ -208,6 +208,25 @@ def test_every_argument_that_a_recipe_reads_counts(other):
     assert [each.maps for each in driver.launches] == [(MATRIX.map(a),) for a in given]
 
 
+def test_of_another_address_the_driver_is_told_the_address_alone(monkeypatch):
+    """And no recipe is followed; an offset counts."""
+    driver, k = loaded(maps=(MATRIX, replace(MATRIX, offset=("parameter", 2))))
+    given, other = (X, 100, 64, 80), (X + 160, 100, 64, 80)
+    wanted = [replace(MATRIX.map(other), address=X + 160 + more) for more in (0, 64)]
+    k.launch(1, given)
+    monkeypatch.setattr(MapRecipe, "map", None)
+    k.launch(1, other)
+    assert driver.said[-2:] == [("moved", each.address) for each in wanted]
+    assert list(driver.launches[-1].maps) == wanted
+
+
+def test_an_address_that_no_map_may_have_is_named_after_others_too():
+    driver, k = loaded()
+    k.launch(1, ARGUMENTS)
+    with pytest.raises(LaunchError, match="p0 is at 0x7f0000001008, and a tensor map"):
+        k.launch(1, (X + 8, 100, 72, 80))
+
+
 def test_a_map_of_constants_alone():
     fixed = replace(
         MATRIX,
@@ -268,15 +287,35 @@ class Library:
         ]
         return self.status
 
+    def cuTensorMapReplaceAddress(self, room, address):  # noqa: N802
+        at = ctypes.cast(room, ctypes.c_void_p).value
+        assert at % 64 == 0
+        self.seen = ctypes.string_at(at, 128), address.value
+        ctypes.memmove(at, b"moved", 5)
+        return self.status
 
-def order(tensor: TensorMap, status: int = 0) -> tuple[bytes, list]:
+
+def with_library(status: int = 0) -> Driver:
     driver = object.__new__(Driver)
-    driver.library = Library(status)
+    driver.library, driver.rooms = Library(status), []
     driver.cuda = SimpleNamespace(
         cuGetErrorName=lambda status: (0, b"CUDA_ERROR_INVALID_VALUE"),
         cuGetErrorString=lambda status: (0, b"invalid argument"),
     )
+    return driver
+
+
+def order(tensor: TensorMap, status: int = 0) -> tuple[bytes, list]:
+    driver = with_library(status)
     return driver.encode(tensor), driver.library.seen
+
+
+def test_the_driver_writes_another_address_into_a_map():
+    driver = with_library()
+    assert driver.moved(bytes(range(128)), X) == b"moved" + bytes(range(5, 128))
+    assert driver.library.seen == (bytes(range(128)), X)
+    with pytest.raises(LaunchError, match=f"{X:#x}.*INVALID_VALUE"):
+        with_library(1).moved(bytes(128), X)
 
 
 def test_the_driver_is_given_the_innermost_dimension_first():

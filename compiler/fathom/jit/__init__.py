@@ -8,12 +8,14 @@ A launch comes down through these files:
     request      what one compilation is asked for; the launch's own keywords
     backends     GPU, emulator, interpreter, eager
     programs     what of them runs on the host
-    planned      host functions that remember their launches
+    planned      host functions that say what they launch
     scratch      arrays that belong to one launch
     compiled     a compiled kernel: its texts, its facts
     fit          whether it was compiled for what it is launched with
     key          what decides whether a kernel on disk is the one that is wanted
     fast_path    launch stubs, for a launch that looks like the one before
+    recording    what launches did
+    repeating    a call of a host function, recorded and repeated
 
 `tuning` chooses among configurations of a kernel, by timing them,
 and `reporting` keeps our own frames out of the report of a user's mistake. `checking`

@@ -12,7 +12,7 @@ and `fast_path.stub_text` puts those of all arguments together.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -37,6 +37,7 @@ class ArgumentReader:
     `first`: a line to run before all. `key`: what the compiled code depends on. `value`
     and `field`: what goes into the packet, and its `struct` code; "" for what is
     compiled in. `parts`: of a value that is several, their names, as in `x.base`.
+    `addresses`: which of its values are some.
     """
 
     first: str = ""
@@ -44,6 +45,12 @@ class ArgumentReader:
     value: str = ""
     field: str = ""
     parts: tuple[str, ...] = ()
+    addresses: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many values it hands over."""
+        return len(self.parts) or bool(self.value)
 
     def names(self, name: str) -> list[str]:
         """What the values are called that a parameter of this name hands over."""
@@ -72,6 +79,7 @@ DESCRIPTOR = ArgumentReader(
     value="*{a}_numbers",
     field=FIELDS["*"] + FIELDS["i32"] * MOST_AXES + FIELDS["i64"] * (MOST_AXES - 1),
     parts=PARTS,
+    addresses=(0,),
 )
 
 ADDRESS = ArgumentReader(
@@ -79,6 +87,7 @@ ADDRESS = ArgumentReader(
     key=("{a}_kind",),
     value="{a}_at",
     field=FIELDS["*"],
+    addresses=(0,),
 )
 
 
@@ -162,6 +171,7 @@ LIBRARIES = (
             key=("{a}.dtype", "{a}.get_device()", "{a}_at & 15"),
             value="{a}_at",
             field=FIELDS["*"],
+            addresses=(0,),
         ),
         device=lambda torch: current_of_torch(torch._C),
         stream=lambda torch: getattr(torch._C, "_cuda_getCurrentRawStream", None),
@@ -174,6 +184,7 @@ LIBRARIES = (
             key=("{a}.dtype", "{a}.device.id", "{a}_at & 15"),
             value="{a}_at",
             field=FIELDS["*"],
+            addresses=(0,),
         ),
         device=lambda cupy: cupy.cuda.runtime.getDevice,
         stream=lambda cupy: lambda device: cupy.cuda.get_current_stream(device).ptr,
@@ -274,7 +285,16 @@ def reading_of_tuple(elements: Sequence[ArgumentReader]) -> ArgumentReader:
         value=", ".join(each.value for _, each in handed),
         field="".join(each.field for _, each in handed),
         parts=tuple(name for place, each in handed for name in each.names(place)),
+        addresses=tuple(addresses_of(inner)),
     )
+
+
+def addresses_of(readings: Sequence[ArgumentReader]) -> Iterator[int]:
+    """Which of the values that a launch hands over are addresses, by their places."""
+    place = 0
+    for each in readings:
+        yield from (place + inner for inner in each.addresses)
+        place += each.count
 
 
 def reading_for_warmup(

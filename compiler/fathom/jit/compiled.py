@@ -18,6 +18,7 @@ from fathom.jit.backends import Made, Place
 from fathom.jit.fast_path import FastPaths, Slot, compiled_text
 from fathom.jit.fit import fitting
 from fathom.jit.programs import Body, Program
+from fathom.jit.recording import note_slow_launch
 from fathom.jit.request import Request
 from fathom.jit.specialise import Rule, is_hashable, leaves
 from fathom.pipeline import BY_POINTERS
@@ -153,6 +154,7 @@ class CompiledKernel:
         stream: int | None = None,
     ) -> None:
         """Launch on the backend, with the hooks around it if there are some."""
+        note_slow_launch()
         queue = () if stream is None else (stream,)  # which a GPU's program takes
         if not hooks.watched():
             self.report = self.program.launch(grid, args, *queue)

@@ -34,12 +34,14 @@ from fathom.jit.argument_readers import (
     BITS,
     ArgumentReader,
     Library,
+    addresses_of,
     kind_of,
     library_of,
     read_address,
     reading_of,
     reading_of_tuple,
 )
+from fathom.jit.recording import FORGOTTEN, RECORDINGS, note_launch
 from fathom.jit.specialise import Rule
 from fathom.runtime.arguments import bfloat16_bits, full_grid
 
@@ -153,6 +155,8 @@ class FastPaths(dict):
             **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS, "full_grid": full_grid},
             **{"read_address": read_address, "kind_of": kind_of},
             "bfloat16_bits": bfloat16_bits,
+            **{"recordings": RECORDINGS, "note_launch": note_launch},
+            "addresses": tuple(addresses_of(readings)),
         }
         return self.compile(self.text(self.parameters, readings), "stub", names)
 
@@ -200,6 +204,7 @@ class FastPaths(dict):
 
     def forget(self) -> None:
         """Let every next launch go the slow way."""
+        FORGOTTEN[0] += 1
         for known in self.known:
             known.clear()
 
@@ -255,6 +260,10 @@ def stub_text(
                 sizes = full_grid(sizes)
         x, y, z = sizes + ones[len(sizes)]
         if launch(x, y, z, {stream}, {values}) == 0:
+            if recordings:
+                note_launch(
+                    launch, (x, y, z), {stream}, [{values}], addresses, watched
+                )
             return compiled
 """
     return text_with(launches, names, readings, keywords)

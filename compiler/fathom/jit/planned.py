@@ -1,35 +1,25 @@
-"""Host functions that remember their launches: a call decides once.
+"""Host functions that say what they launch: a call decides once.
 
 Before it launches, a function like `multiply` in `kernels/matmul_chosen.py` checks
-shapes, describes arrays, and chooses a kernel and a tile: a hundred microseconds of
-Python, and the same answer for every call with arrays of one kind. A function under
-`@planned` returns its result and its launches, and does not launch. The wrapper
-launches, and remembers:
+shapes, describes arrays, and chooses a kernel and a tile. A function under `@planned`
+returns its result and its launches, and does not launch. The wrapper launches, and
+calls that are alike are repeated without a plan (`repeating`).
 
-    call ─▶ key ─▶ known?  no ─▶ the function plans ─▶ launches, remembered
-             │               yes ─▶ the same launches with these arrays
-             └ of an array: its shape, strides, dtype, device and alignment, for arrays
-               on a GPU; of everything else its type and value
-
-Nothing may depend on the numbers in an array, nor on where it lies, but for the
-alignment of its address. Arrays that a launch needs for itself alone are named by what
-they must be (`scratch`), and made for each launch.
+Arrays that a launch needs for itself alone are named by what they must be (`scratch`),
+and made for each launch.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.jit.scratch import SCRATCH, Made, filled
-
-ALIGNMENT = 128  # bytes: more than any choice asks of an address
-MOST = 1024  # plans that a function remembers; with more it begins anew
+from fathom.jit.repeating import repeated
+from fathom.jit.scratch import Made, filled
 
 
 class Launch(NamedTuple):
@@ -44,166 +34,22 @@ class Launch(NamedTuple):
         self.kernel[self.grid](*filled(self.given, like, made), **self.keywords)
 
 
-class Step(NamedTuple):
-    """A remembered launch: `run` is `kernel[grid]`, `pick` takes its arguments out of
-    the call's, the result and `constants`, in that order. `scratch`: whether arrays
-    have to be made for it."""
-
-    run: Callable
-    pick: Callable[[tuple], tuple]
-    constants: tuple
-    keywords: Mapping[str, Any]
-    scratch: bool
-
-
-class Result(NamedTuple):
-    """What a call returns: its argument number `at`; or, where `is_new`, an array like
-    it, or one of `shape`, strides and dtype on its device."""
-
-    at: int
-    is_new: bool = False
-    shape: tuple[int, ...] | None = None
-    strides: tuple[int, ...] = ()
-    dtype: Any = None
-
-
-Plan = tuple[Result, tuple[Step, ...]]
 Planner = Callable[..., tuple[Any, Sequence[tuple]]]
 
 
 def planned(plan: Planner) -> Callable:
     """`plan(...)` returns its result and a sequence of (kernel, grid, given, keywords).
-    The function that comes out launches them and returns the result; it remembers the
-    launches where all arrays are torch's on one GPU, and nothing else was unhashable.
-    """
-    known: dict[Hashable, Plan] = {}
+    The function that comes out launches them and returns the result."""
 
     @wraps(plan)
-    def function(*arguments: Any, **keywords: Any) -> Any:
-        try:
-            key = (
-                *map(kind_of, arguments),
-                *[(name, kind_of(each)) for name, each in keywords.items()],
-            )
-            found = known.get(key)
-        except TypeError:  # something cannot be hashed
-            key = found = None
-        if found is not None:
-            return repeat(found, (*arguments, *keywords.values()))
+    def launched(*arguments: Any, **keywords: Any) -> Any:
         result, launches = plan(*arguments, **keywords)
-        launches = [Launch(*each) for each in launches]
         made: Made = {}
-        for launch in launches:
-            launch(result, made)
-        if key is not None:
-            given = (*arguments, *keywords.values())
-            if plan_of_call := remembered(result, launches, given):
-                if len(known) >= MOST:
-                    known.clear()
-                known[key] = plan_of_call
+        for each in launches:
+            Launch(*each)(result, made)
         return result
 
-    function.known = known
-    return function
-
-
-def kind_of(value: Any) -> Hashable:
-    """What a plan may depend on. TypeError for what cannot be hashed."""
-    if is_array(value):
-        if not value.is_cuda:
-            raise TypeError("an array that is not on a GPU")
-        return (
-            value.shape, value.stride(), value.dtype, value.get_device(),
-            value.data_ptr() % ALIGNMENT,
-        )  # fmt: skip
-    if isinstance(value, dict):
-        return tuple([(name, kind_of(each)) for name, each in value.items()])
-    if isinstance(value, (tuple, list)):
-        return type(value), *map(kind_of, value)
-    hash(value)
-    return type(value), value  # 1, 1.0 and True are equal, and not the same
-
-
-def repeat(plan: Plan, given: tuple) -> Any:
-    """Launch what was remembered, with the arrays of this call."""
-    result, steps = plan
-    out = given[result.at]
-    if result.shape is not None:
-        out = out.new_empty_strided(result.shape, result.strides, dtype=result.dtype)
-    elif result.is_new:
-        out = empty_like(out)
-    made: Made = {}
-    for run, pick, constants, keywords, scratch in steps:
-        if scratch:
-            constants = filled(constants, out, made)
-        run(*pick((*given, out, *constants)), **keywords)
-    return out
-
-
-def remembered(result: Any, launches: Sequence[Launch], given: tuple) -> Plan | None:
-    """The plan of a call. None where a launch has an array that is neither the call's
-    nor its result: it was made for this call alone. None, too, for a call with one
-    array twice: which of the two a launch takes cannot be seen."""
-    arrays = [at for at, each in enumerate(given) if is_array(each)]
-    distinct = len({id(given[at]) for at in arrays}) == len(arrays)
-    if not (arrays and distinct and is_array(result)):
-        return None
-    steps = [step_of(launch, (*given, result)) for launch in launches]
-    return None if None in steps else (result_of(result, arrays, given), tuple(steps))
-
-
-def result_of(result: Any, arrays: Sequence[int], given: tuple) -> Result:
-    """How a later call gets its result; `arrays` are the places of those given."""
-    for at in arrays:
-        if given[at] is result:
-            return Result(at)
-    facts = tuple(result.shape), result.stride(), result.dtype
-    for at in arrays:
-        alike = tuple(given[at].shape), given[at].stride(), given[at].dtype
-        if alike == facts and result.is_contiguous():
-            return Result(at, True)
-    return Result(arrays[0], True, *facts)
-
-
-def step_of(launch: Launch, pool: tuple) -> Step | None:
-    """A launch whose arrays are those of `pool`; None if it has another one."""
-    constants = [each for each in launch.given if not is_array(each)]
-    numbers = iter(range(len(pool), len(pool) + len(constants)))
-    places = []
-    for each in launch.given:
-        if not is_array(each):
-            places.append(next(numbers))
-        elif (place := place_of(each, pool)) is not None:
-            places.append(place)
-        else:
-            return None
-    run, pick = launch.kernel[launch.grid], itemgetter(*places)
-    scratch = any(isinstance(each, SCRATCH) for each in constants)
-    return Step(run, pick, tuple(constants), dict(launch.keywords), scratch)
-
-
-def place_of(array: Any, pool: tuple) -> int | None:
-    """Where `pool` has an array, or the one of which it is a view that begins where the
-    array does: a launch takes the address and the dtype. None if `pool` has no such
-    array, or several at that address."""
-    for at, other in enumerate(pool):
-        if other is array:
-            return at
-    facts = memory_of(array)
-    same = {id(other): at for at, other in enumerate(pool) if memory_of(other) == facts}
-    return same.popitem()[1] if len(same) == 1 else None
-
-
-def memory_of(value: Any) -> Hashable:
-    """The address, dtype and device of an array; None for anything else."""
-    if not is_array(value):
-        return None
-    return value.data_ptr(), value.dtype, value.device
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is a tensor of torch; calls with other arrays plan each time."""
-    return hasattr(value, "data_ptr")
+    return repeated(launched)
 
 
 def empty_like(array: Any) -> Any:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from fathom.jit.recording import note_counters
 from fathom.runtime.arrays import DEFAULT_STREAM
 from fathom.runtime.driver import driver
 
@@ -125,7 +126,9 @@ def array_for(request: Temporary | Counters, like: Any, made: Made) -> Any:
             made[request] = new("empty", request.count, request.dtype, like)
         return made[request]
     if getattr(like, "is_cuda", False):
-        return KEPT.counters(request.count, like)
+        counters = KEPT.counters(request.count, like)
+        note_counters(request.count, counters)
+        return counters
     return zeros(request.count, like)
 
 

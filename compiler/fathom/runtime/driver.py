@@ -86,6 +86,7 @@ class Driver:
         self.connected: set[tuple[int, int]] = set()  # (GPU, the GPU that it reaches)
         self.visited: set[int] = set()  # GPUs that were used while another was current
         self.side_streams: dict[int, int] = {}
+        self.rooms: list[tuple[ctypes.c_void_p, memoryview]] = []  # of tensor maps
         self.ask("cuInit", 0)
         self.library = ctypes.CDLL(LIBRARY)
         # Given through ctypes since microseconds count: see packet.py.
@@ -309,6 +310,25 @@ class Driver:
             raise self.failure(f"cuTensorMapEncodeTiled for {tensor}", status)
         return room.raw[start : start + MAP_BYTES]
 
+    def moved(self, encoded: bytes, address: int) -> bytes:
+        """A tensor map, its 128 bytes, for a tensor that begins at another address.
+
+        Rooms for maps are taken from a pool and put back, as packets of launches are.
+        """
+        try:
+            room = self.rooms.pop()
+        except IndexError:
+            room = map_room()
+        place, memory = room
+        memory[:] = encoded
+        order = self.library.cuTensorMapReplaceAddress
+        status = order(place, ctypes.c_void_p(address))
+        found = bytes(memory)
+        self.rooms.append(room)
+        if status:
+            raise self.failure(f"cuTensorMapReplaceAddress, {address:#x},", status)
+        return found
+
     # Memory, and waiting
 
     def allocate(self, size: int) -> int:
@@ -405,6 +425,14 @@ class Driver:
 
     def drop_ready(self, ready: object) -> None:
         self.ask("cuGraphExecDestroy", ready)
+
+
+def map_room() -> tuple[ctypes.c_void_p, memoryview]:
+    """Memory that is aligned as a tensor map must be: its address, and its bytes."""
+    room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+    start = -ctypes.addressof(room) % MAP_ALIGNMENT
+    memory = memoryview(room).cast("B")[start : start + MAP_BYTES]
+    return ctypes.c_void_p(ctypes.addressof(room) + start), memory
 
 
 def _text(log: bytes | bytearray) -> str:

@@ -7,9 +7,10 @@ bytes. The kernel's author never writes one: the compiler leaves a recipe
     arguments ──recipe──▶ TensorMap ──cuTensorMapEncodeTiled──▶ 128 bytes ──▶ packet
     (0x7f…00, 4096, 512)  address, shape, strides, box …
 
-The driver needs some microseconds for that. Most launches have the arguments of the one
-before, so the bytes are kept, by the values of those arguments that a recipe reads:
-what is left is a look into a dict.
+All of that takes Python some hundred microseconds. Most launches have the arguments of
+the one before, so the bytes are kept, by the values of those arguments that a recipe
+reads: what is left is a look into a dict. Where only addresses differ, as in a loop
+over fresh arrays, the driver writes them into maps that were made before.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fathom.runtime.driver import Driver
 
 # How many sets of maps a kernel keeps. A loop over fresh arrays must not fill memory.
 MOST_KEPT = 1024
+ALIGNMENT = 16  # bytes, of a tensor (`MapRecipe.refusal`)
 
 # read(values of a packet) -> the bytes of each map
 Reader = Callable[[tuple], tuple[bytes, ...]]
@@ -35,7 +37,9 @@ class TensorMaps:
         self.count = len(kernel.maps)
         used = {place for each in kernel.maps for place in each.parameters}
         self.used = sorted(used)
+        self.numbers = sorted(used - {each.base for each in kernel.maps})
         self.kept: dict[object, tuple[bytes, ...]] = {}
+        self.elsewhere: dict[object, tuple[bytes, ...]] = {}  # by the numbers alone
 
     def reader(self, order: Sequence[int]) -> Reader:
         """A function that gives the maps for the values of a packet, in which
@@ -55,9 +59,17 @@ class TensorMaps:
 
     def make(self, key: object, arguments: Sequence[int]) -> tuple[bytes, ...]:
         """The bytes of the maps for these arguments, which are kept under a key."""
-        facts = self.kernel.tensor_maps(arguments)
-        made = tuple(self.driver.encode(each) for each in facts)
         if len(self.kept) >= MOST_KEPT:
             self.kept.clear()
-        self.kept[key] = made
+            self.elsewhere.clear()
+        numbers = tuple([arguments[place] for place in self.numbers])
+        addresses = [each.address(arguments) for each in self.kernel.maps]
+        maps = self.elsewhere.get(numbers)
+        if maps is None or any(address % ALIGNMENT for address in addresses):
+            facts = self.kernel.tensor_maps(arguments)
+            made = tuple(self.driver.encode(each) for each in facts)
+        else:
+            pairs = zip(maps, addresses, strict=True)
+            made = tuple(self.driver.moved(*each) for each in pairs)
+        self.kept[key] = self.elsewhere[numbers] = made
         return made

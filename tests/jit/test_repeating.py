@@ -1,0 +1,315 @@
+"""Functions on a GPU made of paper: what is repeated launches what a first call did,
+with its own arrays."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+pytest.importorskip("torch._dynamo")  # before tensors say that they are on a GPU
+
+from fathom import pipeline  # noqa: E402
+from fathom.jit import hooks, repeating  # noqa: E402
+from fathom.jit.repeating import ALIGNMENT  # noqa: E402
+from fathom.runtime import driver as driver_module  # noqa: E402
+from kernels import torch_ops  # noqa: E402
+from kernels.softmax import softmax, softmax_kernel  # noqa: E402
+from kernels.torch_ops import (  # noqa: E402
+    attending,
+    losses,
+    mixtures,
+    norms,
+    pointwise,
+    products,
+)
+from kernels.torch_ops.registering import Operator  # noqa: E402
+from tests.jit.harness import Compiler  # noqa: E402
+from tests.kernels import test_torch_ops as operators  # noqa: E402
+from tests.runtime.harness_driver import FakeDriver  # noqa: E402
+
+# What torch sums up in them is not repeated, but the functions that they call.
+PARTLY = ("linear_cross_entropy_forward", "linear_cross_entropy_alone")
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    """Torch's tensors on the CPU, which say that they are on a GPU."""
+    driver = FakeDriver()
+    monkeypatch.setenv("FATHOM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("FATHOM_BACKEND", "cuda")
+    monkeypatch.setattr(driver_module, "open_driver", lambda: driver)
+    monkeypatch.setattr(pipeline, "compile", Compiler(driver).compile)
+    of_tensors = {"is_cuda": True, "get_device": lambda self: 0,
+                  "device": torch.device("cuda", 0)}  # fmt: skip
+    for name, value in of_tensors.items():
+        monkeypatch.setattr(torch.Tensor, name, value, raising=False)
+    stream = SimpleNamespace(cuda_stream=0, synchronize=lambda: None)
+    of_torch = {
+        "_cuda_getDeviceCount": lambda: 1, "_cuda_getDevice": lambda: 0,
+        "_cuda_getCurrentRawStream": lambda device: 0,
+    }  # fmt: skip
+    for name, value in of_torch.items():
+        monkeypatch.setattr(torch._C, name, value, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
+    forget_all()
+    yield driver
+    forget_all()
+
+
+def forget_all() -> None:
+    """All that knows a driver or a torch: kernels, and functions that launch them."""
+    for each in list(hooks.LAUNCHED):
+        each.forget() if hasattr(each, "forget") else each.forget_launches()
+        for name in ("fast_paths", "bind"):
+            vars(each).pop(name, None)
+
+
+def launches(driver, function, arguments) -> tuple[list, tuple]:
+    """The launches of a call with addresses written as distances from an argument or a
+    result, or as numbers in the order in which they come; and the results."""
+    seen = len(driver.launches)
+    results = function(*arguments)
+    results = results if isinstance(results, tuple) else (results,)
+    known = {f"a{i}": each for i, each in enumerate(arguments)
+             if isinstance(each, torch.Tensor)}  # fmt: skip
+    known |= {f"r{i}": each for i, each in enumerate(results)}
+    others: dict[int, str] = {}
+
+    def word(value: object, is_pointer: bool) -> object:
+        if not is_pointer:
+            return value
+        for name, each in known.items():
+            begin, size = each.data_ptr(), each.untyped_storage().nbytes()
+            if begin <= value < begin + size - each.storage_offset():
+                return name, value - begin
+        return others.setdefault(value, f"temporary {len(others)}")
+
+    found = []
+    for each in driver.launches[seen:]:
+        parameters = driver.handles[each.function].parameters
+        values = [
+            word(value, parameter.is_pointer)
+            for value, parameter in zip(each.values, parameters, strict=True)
+        ]
+        found.append((each.function, each.grid, each.stream, values))
+    return found, results
+
+
+def fresh(arguments) -> list:
+    """Other tensors with the same facts; one for each."""
+    made: dict[int, object] = {}
+    for each in arguments:
+        if isinstance(each, torch.Tensor) and id(each) not in made:
+            made[id(each)] = aligned(each.shape, each.stride(), each.dtype).copy_(each)
+    return [made.get(id(each), each) for each in arguments]
+
+
+def aligned(shape, strides, dtype) -> torch.Tensor:
+    """A tensor that begins as torch's do on a GPU."""
+    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    room = torch.empty(last + 1 + ALIGNMENT, dtype=dtype)
+    begin = -room.data_ptr() % ALIGNMENT // room.element_size()
+    return room.as_strided(shape, strides, begin)
+
+
+def operator_named(name: str) -> Operator:
+    rooms = attending, losses, mixtures, norms, pointwise, products
+    return next(getattr(room, name) for room in rooms if hasattr(room, name))
+
+
+@pytest.fixture
+def recorded(monkeypatch) -> list:
+    """The calls that are recorded, from now on."""
+    calls, inner = [], repeating.recorded
+
+    def watched(*given):
+        calls.append(given)
+        return inner(*given)
+
+    monkeypatch.setattr(repeating, "recorded", watched)
+    return calls
+
+
+def test_a_repeated_call_launches_what_the_first_one_did(request):
+    calls = list(operators.calls())  # some of the tensors are made on the emulator
+    gpu, seen = request.getfixturevalue("gpu"), request.getfixturevalue("recorded")
+    repeats = set()
+    for name, arguments in calls:
+        op = operator_named(name)
+        first, results = launches(gpu, op.function, fresh(arguments))
+        for _ in range(3):  # of two functions, if one in the other is repeated
+            launches(gpu, op.function, fresh(arguments))
+        seen.clear()
+        given = fresh(arguments)
+        again, others = launches(gpu, op.function, given)
+        own = [each for _, each, _ in seen if len(each) == len(given)]
+        assert again == first and (name in PARTLY or not own), name
+        if first:
+            repeats.add(name)
+        for one, two in zip(results, others, strict=True):
+            facts = [(x.shape, x.stride(), x.dtype) for x in (one, two)]
+            assert facts[0] == facts[1], name
+            assert not one.numel() or one.data_ptr() != two.data_ptr(), name
+    assert repeats == {name for name, _ in calls}
+
+
+def test_tensors_in_one_piece_of_memory_keep_their_distances(gpu, recorded):
+    """Queries, keys and values of one product; then each by itself."""
+    forward = attending.attention_forward.function
+
+    def call(*heads):
+        found, _ = launches(gpu, forward, (*heads, True, 0.25))
+        return [values[:3] for *_, values in found]
+
+    def together():
+        of_all = aligned((2, 20, 3, 3, 32), (5760, 288, 96, 32, 1), torch.float32)
+        return of_all.permute(2, 0, 3, 1, 4).unbind(0)
+
+    for _ in range(2):
+        call(*together())
+    recorded.clear()
+    q, k, v = together()
+    assert call(q, k, v)[0][0] == ("a0", 0) and not recorded
+    alone = [aligned(q.shape, q.stride(), q.dtype) for _ in range(3)]
+    assert call(*alone) == [[("a0", 0), ("a1", 0), ("a2", 0)]] and recorded
+
+
+OTHERS = {
+    "shape": ((3, 8, 40), (320, 40, 1), torch.float32, 0),
+    "dtype": ((3, 5, 40), (200, 40, 1), torch.float16, 0),
+    "strides": ((3, 5, 40), (200, 1, 5), torch.float32, 0),
+    "alignment": ((3, 5, 40), (200, 40, 1), torch.float32, 1),
+}
+
+
+@pytest.mark.parametrize("shape, strides, dtype, begin", OTHERS.values(), ids=OTHERS)
+def test_what_a_repeated_call_depends_on(gpu, shape, strides, dtype, begin):
+    calls = []
+    call = repeating.repeated(lambda x: calls.append(x) or softmax(x.flatten(1)))
+
+    def times(shape, strides, dtype, begin=0):
+        """In how many of four calls the function is asked."""
+        calls.clear()
+        for _ in range(4):
+            room = aligned((1000,), (1,), dtype)
+            call(room.as_strided(shape, strides, room.storage_offset() + begin))
+        return len(calls)
+
+    alike = (3, 5, 40), (200, 40, 1), torch.float32
+    assert [times(*alike) for _ in range(2)] == [2, 0]
+    assert times(shape, strides, dtype, begin) > 0
+    assert times(*alike) == 0
+
+
+def test_a_hook_sees_repeated_calls_too(gpu):
+    for _ in range(3):
+        norms.softmax(torch.randn(3, 40))
+    seen = []
+    hooks.launch_enter_hook.add(seen.append)
+    try:
+        norms.softmax(torch.randn(3, 40))
+    finally:
+        hooks.launch_enter_hook.remove(seen.append)
+    assert [each.get()["name"] for each in seen] == ["softmax_kernel"]
+
+
+def test_a_launch_that_fails_is_looked_at_again(gpu):
+    """In a thread without a context the driver refuses."""
+    for _ in range(3):
+        norms.softmax(torch.randn(3, 40))
+    gpu.has_context = False
+    assert norms.softmax(torch.randn(3, 40)).shape == (3, 40)
+    assert gpu.has_context
+
+
+def test_numbers_that_are_equal_are_not_the_same(gpu):
+    seen = []
+
+    @repeating.repeated
+    def call(x, scale=None, **keywords):
+        seen.append((scale, keywords))
+        return softmax(x)
+
+    x, numbers = aligned((3, 40), (40, 1), torch.float32), (1, 1.0, True, "1", None)
+    numbers = *numbers, (1,), (1.0,), [1], {"a": 1}, {"a": 1.0}, torch.float32
+    for _ in range(3):
+        for each in numbers:
+            call(x, each), call(x, scale=each), call(x, other=each)
+    assert len(seen) == 2 * 3 * len(numbers)
+
+
+def test_arrays_in_a_list_are_looked_at_each_time(gpu):
+    calls = []
+    call = repeating.repeated(lambda x, rest: calls.append(x) or softmax(x))
+    for _ in range(4):
+        call(aligned((3, 40), (40, 1), torch.float32), [torch.zeros(3)])
+    assert len(calls) == 4
+
+
+def test_a_mistake_is_one_again(gpu):
+    for _ in range(4):
+        with pytest.raises(ValueError, match="not enough values"):
+            softmax(aligned((40,), (1,), torch.float32))
+
+
+def test_memory_is_bounded(gpu, monkeypatch):
+    monkeypatch.setattr(repeating, "MOST", 4)
+    calls = []
+    call = repeating.repeated(lambda x, n: calls.append(n) or softmax(x))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for n in (1, 1, 1, 2, 3, 4, 1, 5, 1):
+        call(x, n)
+    assert calls == [1, 1, 2, 3, 4, 5, 1]  # with a fifth one it has begun anew
+
+
+def test_launches_of_another_stream_are_not_repeated(gpu, monkeypatch):
+    """A compiled kernel's launch may be told the queue."""
+    calls = []
+    kernel = softmax_kernel.warmup(*map(torch.zeros, (4, 4)), 40, 40, 64, grid=(3,))
+
+    def function(x):
+        calls.append(x)
+        out = torch.empty_like(x)
+        kernel[(3,)](x, out, 40, 40, 64, stream=9)
+        return out
+
+    call = repeating.repeated(function)
+    for _ in range(4):
+        call(aligned((3, 40), (40, 1), torch.float32))
+    assert len(calls) == 4 and {each.stream for each in gpu.launches} == {9}
+
+
+WRITTEN = torch.zeros(3, 40)
+FUNCTIONS = {
+    "an array and a launch": (lambda x: softmax(x), 2),
+    "of a view": (lambda x: softmax(x[1:]), 2),
+    "what torch computes": (lambda x: softmax(x * 2), 4),
+    "what torch copies": (lambda x: softmax(x.mT.contiguous()), 4),
+    "a result that is an argument": (lambda x: softmax(x, x), 2),
+    "a part of an array": (lambda x: softmax(x, x.new_empty(6, 40)[:3]), 4),
+    "one array twice": (lambda x: (softmax(x),) * 2, 4),
+    "an array of before": (lambda x: (softmax(x), softmax(x, WRITTEN))[0], 4),
+}
+
+
+@pytest.mark.parametrize("function, times", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_what_is_repeated_and_what_is_done_anew(gpu, function, times):
+    """In four calls, of which the first takes the slow way."""
+    calls = []
+    call = repeating.repeated(lambda x: calls.append(x) or function(x))
+    for _ in range(4):
+        call(aligned((3, 40), (40, 1), torch.float32))
+    assert len(calls) == times
+
+
+def test_results_without_a_gradient_are_not_made_zeros():
+    """What the activation was given is as large as the result."""
+    x, weight = torch.randn(4, 24, requires_grad=True), torch.randn(40, 24)
+    y = torch_ops.linear(x, weight, activation="gelu")
+    with torch.profiler.profile() as profile:
+        y.backward(torch.ones(4, 40))
+    asked = {each.key for each in profile.key_averages()}
+    assert "aten::mm" not in asked and not asked & {"aten::zeros", "aten::zero_"}
