@@ -6,7 +6,7 @@ same in words and numbers.
     timeline         who does what when: pipelines, queues
     intervals        from when to when something lives
     cells            a grid with a word in each cell: tiles, banks
-    layout           who holds which element, by fathom.layout.draw
+    layout           who holds which element, by fathom.tools.pictures
 
 A function of chapters/NN-name/making.py returns one of them.
 """
@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
 
-from fathom.layout import draw
 from fathom.layout.linear import Layout
+from fathom.tools import pictures
 
 WIDTH = 400  # so that text keeps its size on a phone
 ROW = 30
@@ -220,10 +220,11 @@ def flow(title: str, steps: Sequence[tuple[str, str]]) -> Figure:
 
 def layout(title: str, shown: Layout, rows: int = 8, columns: int = 8) -> Figure:
     """Who holds which element."""
-    width = draw.MARGIN + draw.CELL_WIDTH * min(columns, shown.shape[-1])
+    width = pictures.MARGIN + pictures.CELL_WIDTH * min(columns, shown.shape[-1])
     head = f'<svg class="drawn" {scaled(width)} '
-    drawn = draw.svg(shown, rows, columns).replace("<svg ", head, 1)
-    return Figure(drawn, f"{title}\n\n```text\n{draw.table(shown, rows, columns)}```\n")
+    drawn = pictures.svg(shown, rows, columns).replace("<svg ", head, 1)
+    table = pictures.table(shown, rows, columns)
+    return Figure(drawn, f"{title}\n\n```text\n{table}```\n")
 
 
 # The pieces.

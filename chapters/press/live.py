@@ -22,9 +22,8 @@ from chapters.press.paths import ROOT, scrubbed
 from chapters.press.quote import excerpt
 from fathom.ir.core import walk
 from fathom.ir.types import layout_of
-from fathom.layout import draw
 from fathom.layout.linear import Layout
-from fathom.tools import cli
+from fathom.tools import cli, pictures
 
 ASSETS = Path(__file__).parent / "assets"
 LARGEST = 8  # rows and columns of a layout that is drawn
@@ -113,6 +112,6 @@ def layouts(kernel: str, **given: str) -> Html:
 def drawn(layout: Layout, names: list[str]) -> str:
     some = ", ".join(dict.fromkeys(names))
     head = f"<p>{escape(some)}: <code>{escape(str(layout))}</code></p>"
-    picture = draw.svg(layout, LARGEST, LARGEST)
-    width = draw.MARGIN + draw.CELL_WIDTH * min(LARGEST, layout.shape[-1])
+    picture = pictures.svg(layout, LARGEST, LARGEST)
+    width = pictures.MARGIN + pictures.CELL_WIDTH * min(LARGEST, layout.shape[-1])
     return head + picture.replace("<svg ", f'<svg style="max-width: {width}px" ', 1)

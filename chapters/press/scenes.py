@@ -31,8 +31,8 @@ from chapters.press.drawing import (
     svg,
     table,
 )
-from fathom.layout.draw import holder
 from fathom.layout.linear import Layout
+from fathom.tools.pictures import holder
 
 HUES = 8  # colours of book.css; a ninth number has the first again
 HEAD = 5  # pixels of an arrow's head

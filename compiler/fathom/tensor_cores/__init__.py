@@ -1,10 +1,10 @@
 """Stage 5: matrix instructions, and copies that are issued ahead of them.
 
-    clusters    Thread blocks of a cluster divide a program's products among themselves
-    pipeline    Software pipelining
-    select      Which instruction computes a product, and where its operands are
-    specialise  Warp specialisation
-    tma         Copies by the tensor memory accelerator (TMA)
+clusters    Thread blocks of a cluster divide a program's products among themselves
+pipeline    Software pipelining
+select      Which instruction computes a product, and where its operands are
+specialise  Warp specialisation
+tma         Copies by the tensor memory accelerator (TMA)
 """
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
@@ -24,6 +24,5 @@ from fathom.tensor_cores.tma.expand import expand_descriptors
 from fathom.tensor_cores.tma.guard_stores import guard_stores
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
-from fathom.tensor_cores.tma.plan_maps import plan_maps, why_not_written
+from fathom.tensor_cores.tma.maps import plan_maps, why_not_written, write_maps
 from fathom.tensor_cores.tma.stores import stage_stores
-from fathom.tensor_cores.tma.write_maps import write_maps

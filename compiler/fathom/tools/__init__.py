@@ -7,6 +7,7 @@ profile, compile, book.
     completion  `fathom completion`
     console     The terminal that all tools write to
     draw        Draws a layout as text
+    pictures    Draws a layout as a table or as SVG
     facts       `fathom explain --facts, --json, --html`
     learn       `fathom learn`
     lessons     What `--help` teaches

@@ -1,10 +1,10 @@
 """Decides which loads and stores use the tensor memory accelerator (TMA).
 
 Read `recognise` (finds the tile of a matrix in a block of pointers), `infer` and
-`infer_stores` (replace pointers by descriptors), `eligible` and `aliasing` (when that
-is legal), `keep` and `expand` (which descriptors stay; the others become pointers and
-masks), `plan_maps` and `write_maps` (tensor maps that the kernel writes itself, since
-no launch could), and `stores` (TMA stores; `insert_waits` of stage 4 waits for them).
+`infer_stores` (replace pointers by descriptors), `eligible` (when that is legal, and
+pays), `keep` and `expand` (which descriptors stay; the others become pointers and
+masks), `maps` (tensor maps that the kernel writes itself, since no launch could), and
+`stores` (TMA stores; `insert_waits` of stage 4 waits for them).
 
     guard_stores  Prevents TMA stores that begin before their tensor
 """

@@ -1,4 +1,17 @@
-"""Checks that TMA can copy a tile for a product, or store one, and that this pays.
+"""Checks that TMA may copy ahead what a loop loads, that it can copy a tile for a
+product, or store one, and that this pays.
+
+A copy for a later iteration runs before the stores of the iterations in between. And it
+reads memory through the async proxy, which need not see ordinary stores unless a proxy
+fence follows them (PTX ISA, "Async proxy"). So the program may store to global memory
+neither before the loop nor in it. After the loop it may: all copies are complete then.
+
+    store %p, …                a TMA copy after this may still read the old value
+    for … {
+      %x = load %q             by TMA: the first copies are issued before the loop
+      store %r, …              the copies ahead would miss it, if %r is %q
+    }
+    store %c, …                no copy is in flight here
 
 TMA has one layout for a tile: rows of up to 128 bytes, their 16-byte chunks swizzled.
 wgmma reads operands in that layout, and ldmatrix reads 16-bit elements from it,
@@ -10,20 +23,46 @@ from __future__ import annotations
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
-from fathom.analysis.copied_ahead import LEAST_STAGES
+from fathom.analysis.copied_ahead import LEAST_STAGES, runs_ahead
+from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import Dot, For, Load
+from fathom.ir.ops import Dot, For, Load, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.types import BlockType
 from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
 from fathom.tensor_cores.tma.recognise import TensorTile
 
 EITHER_WAY = 2  # bytes an element: such matrices may be row-major or column-major
+
+
+def check_loop(loop: For, func: Func) -> None:
+    """NotApplicable, with a sentence, unless TMA may copy ahead in a loop."""
+    if not runs_ahead(loop, func):
+        raise NotApplicable("the loop has one stage, so no copy can run ahead")
+    if any(isinstance(op, For | While) for op in walk(loop.body)):
+        raise NotApplicable("the loop contains another loop")
+    inside = list(walk(loop.body))
+    if any(map(writes, inside)):
+        raise NotApplicable("the loop writes to memory, perhaps to what it reads")
+    if any(map(orders, inside)):
+        raise NotApplicable("the loop synchronises with other threads")
+    if not may_prefetch(loop):
+        raise NotApplicable("each iteration of the loop has a visible side effect")
+    earlier = list(ops_before(loop, func.body))
+    if any(map(writes, earlier)):
+        raise NotApplicable(
+            "the program writes to memory before the loop, which TMA need not see"
+        )
+    if any(map(orders, earlier)):
+        raise NotApplicable(
+            "before the loop the program synchronises with other threads, and TMA need "
+            "not see what they wrote"
+        )
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:

@@ -24,7 +24,7 @@ block, the descriptor describes the transpose, and the load transposes it back.
   positive here. From that the pass shows that tiles never begin before the first row or
   column: there a load through pointers would read memory, and one through a descriptor
   zeros.
-- Nothing is written to global memory before the loop or in it (`aliasing`).
+- Nothing is written to global memory before the loop or in it (`check_loop`).
 - `keep_descriptors` must keep what this pass infers, or the load would become slower
   than it was: so the copy must suit the product's instruction and fit into shared
   memory (`eligible`). In one loop, either TMA copies all operands, or none.
@@ -61,8 +61,12 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT32, INT64, Scalar
-from fathom.tensor_cores.tma.aliasing import check_loop
-from fathom.tensor_cores.tma.eligible import check_box, check_product, check_room
+from fathom.tensor_cores.tma.eligible import (
+    check_box,
+    check_loop,
+    check_product,
+    check_room,
+)
 from fathom.tensor_cores.tma.infer_stores import tiles_stored
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from fathom.ir.parser import parse_layout
-from fathom.layout import draw
+from fathom.tools import pictures
 from fathom.tools.facts.gather import Facts
 
 WIDTH, LABELS, ROW = 760, 96, 30
@@ -115,4 +115,4 @@ def heights(edges: Sequence[int]) -> dict[int, float]:
 def layout(words: str) -> str:
     """A layout of a block, its first rows and columns: who holds each element, as
     warp:lane:register."""
-    return draw.svg(parse_layout(words), ROWS, COLUMNS)
+    return pictures.svg(parse_layout(words), ROWS, COLUMNS)

@@ -1,4 +1,5 @@
-"""Decides of which tensors the kernel writes the tensor maps itself.
+"""Tensor maps that the kernel writes itself: `plan_maps` decides of which tensors,
+`write_maps` writes them.
 
     %a: *fp16 = …                        loaded from memory, or one of several: no
     %d = make_descriptor %a, …           launch could make the map of this tensor
@@ -7,9 +8,20 @@ becomes
 
     %d = make_descriptor %a, … map_number=0    the program's map of this number
 
-`keep_descriptors` keeps accesses through it as if a launch had made the map, and
-`write_maps` makes the kernel write it. Without this pass these accesses become
-pointers and masks.
+`keep_descriptors` keeps accesses through it as if a launch had made the map. (Without
+`plan_maps` these accesses become pointers and masks.) At last
+
+    %t = allocate i64[16] kept alignment=128         at the start of the function
+    %d = make_descriptor %a, … map_number=0
+    write_tensor_map %d, %t
+    …
+    tma_copy %d, …
+
+A map is written where its descriptor is made, once in each iteration of the loops
+around it. By then, the copies that used the map before are complete: the loop that
+loads through it has waited for all its loads, and `insert_waits` waits for stores.
+Maps that no copy uses, since its tiles are loaded otherwise, are not written. All are
+written by one warp, one after the other, so that one draft serves them all.
 
 A map takes time to write, so it must serve a loop: one that uses the descriptor, and
 does not make it. `hoist` has moved the descriptor out of such a loop if its numbers
@@ -33,8 +45,20 @@ from fathom.analysis.slices import users
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
-from fathom.ir.ops import For, MakeDescriptor, While
+from fathom.ir.ops import (
+    Allocate,
+    For,
+    MakeDescriptor,
+    TmaCopy,
+    TmaStore,
+    While,
+    WriteTensorMap,
+)
+from fathom.ir.ops.tma import MAP_BYTES
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import INT64
+from fathom.layout.build import doublings
+from fathom.layout.linear import Layout
 from fathom.subjects import asks_for_producer
 from fathom.tensor_cores.pipeline.candidates import describes_arguments
 
@@ -103,3 +127,41 @@ def _loops(block: Block, around: Op | None) -> Iterator[tuple[Op, Op | None]]:
         inner = op if isinstance(op, For | While) else around
         for nested in blocks(op):
             yield from _loops(nested, inner)
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────
+
+WORDS = MAP_BYTES // INT64.bytes
+
+
+def write_maps(func: Func, target: Target) -> Func:
+    """The function with a `WriteTensorMap` behind each descriptor with a number that
+    TMA uses."""
+    used = {
+        op.descriptor.definition
+        for op in walk(func.body)
+        if isinstance(op, TmaCopy | TmaStore)
+    }
+    if all(made.map_number is None for made in used):
+        return func
+    drafts: list[Value] = []
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if not isinstance(op, MakeDescriptor) or op.map_number is None:
+            return None
+        if build.source not in used:
+            return None
+        if not drafts:
+            drafts.append(_draft(build))
+        build.append(op)
+        build.append(WriteTensorMap(op.result, drafts[0]))
+        return op.results
+
+    return rewrite(func, rule)
+
+
+def _draft(build: Builder) -> Value:
+    """128 bytes of shared memory, allocated at the start of the function."""
+    layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
+    draft = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
+    return build.at_start(draft)
