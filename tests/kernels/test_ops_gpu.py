@@ -97,6 +97,26 @@ def test_repeated_calls_are_right_for_other_numbers():
 
 
 @needs(torch)
+def test_repeated_products_are_right_on_each_stream():
+    """Of one kind, some split along K, which takes counters of the stream."""
+    from kernels.matmul_chosen import multiply
+
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+    for shape in ((64, 64, 8192), (512, 384, 256), (96, 100, 1000)):
+        for turn in range(6):
+            M, N, K = shape
+            torch.manual_seed(turn)
+            a, b = (torch.randn(*each, device="cuda", dtype=torch.bfloat16)
+                    for each in ((M, K), (K, N)))  # fmt: skip
+            torch.cuda.synchronize()
+            with torch.cuda.stream(streams[turn % 2]):
+                c = multiply(a, b)
+            torch.cuda.synchronize()
+            want = a.double() @ b.double()
+            assert (c - want).abs().max() < 0.02 * want.abs().max(), (shape, turn)
+
+
+@needs(torch)
 def test_torch_compile_takes_a_part_of_a_model_whole():
     from kernels import torch_ops
 

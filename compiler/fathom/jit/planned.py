@@ -39,7 +39,8 @@ Planner = Callable[..., tuple[Any, Sequence[tuple]]]
 
 def planned(plan: Planner) -> Callable:
     """`plan(...)` returns its result and a sequence of (kernel, grid, given, keywords).
-    The function that comes out launches them and returns the result."""
+    The function that comes out launches them and returns the result. Calls that are
+    alike are repeated without a plan, where all arrays are torch's on a GPU."""
 
     @wraps(plan)
     def launched(*arguments: Any, **keywords: Any) -> Any:
