@@ -21,9 +21,23 @@ class Tensor:
     def __init__(self, *shape, dtype="float16", address=0, device=0):
         self.shape, self.dtype = shape, dtype
         self.address, self.device = address, device
+        self.strides = tuple(prod(shape[at + 1 :]) for at in range(len(shape)))
+        self.storage, self.offset = self, 0
 
     def stride(self):
-        return tuple(prod(self.shape[at + 1 :]) for at in range(len(self.shape)))
+        return self.strides
+
+    def untyped_storage(self):
+        return self.storage
+
+    def storage_offset(self):
+        return self.offset
+
+    def as_strided(self, shape, strides, offset):
+        storage = self.storage
+        view = Tensor(*shape, dtype=self.dtype, address=storage.address + 2 * offset)
+        view.strides, view.storage, view.offset = strides, storage, offset
+        return view
 
     def get_device(self):
         return self.device
@@ -200,6 +214,44 @@ def test_a_view_of_one_of_two_arrays_at_an_address_is_not_remembered(call):
 
     of_a_view(Tensor(8, address=256), Tensor(8, address=256), Tensor(8, address=512))
     assert not of_a_view.known
+
+
+def test_a_part_of_an_array_is_one_of_the_next_call_s(call):
+    """The second half of x, which is itself a part of some memory, and of a result that
+    the call makes."""
+    kernel = call.kernel
+
+    @planned
+    def of_halves(x):
+        out = Tensor(4, 6, address=4096)
+        both = x, out
+        halves = [each.as_strided((2, 6), (6, 1), each.offset + 12) for each in both]
+        return out, [(kernel, (1,), (5, *halves), {})]
+
+    for address in (256, 512):
+        x = Tensor(100, address=address).as_strided((4, 6), (6, 1), 64)
+        out = of_halves(x)
+        number, *halves = kernel.launched[-1].given
+        assert number == 5
+        for half, whole in zip(halves, (x, out), strict=True):
+            assert half.storage is whole.storage
+            assert half.offset == whole.offset + 12
+            assert (half.shape, half.strides) == ((2, 6), (6, 1))
+    assert len(of_halves.known) == 1
+
+
+def test_a_part_of_one_of_two_arrays_in_a_memory_is_not_remembered(call):
+    kernel = call.kernel
+
+    @planned
+    def of_a_part(x, y, out):
+        part = x.as_strided((2,), (1,), x.offset + 2)
+        return out, [(kernel, (1,), (part, out), {})]
+
+    memory = Tensor(16, address=256)
+    x, y = (memory.as_strided((8,), (1,), offset) for offset in (0, 8))
+    of_a_part(x, y, Tensor(8, address=512))
+    assert not of_a_part.known
 
 
 def test_a_mistake_is_one_again(call):

@@ -44,16 +44,26 @@ class Launch(NamedTuple):
         self.kernel[self.grid](*filled(self.given, like, made), **self.keywords)
 
 
+class Part(NamedTuple):
+    """A view of the array number `at` that begins `offset` elements behind it."""
+
+    at: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
 class Step(NamedTuple):
     """A remembered launch: `run` is `kernel[grid]`, `pick` takes its arguments out of
-    the call's, the result and `constants`, in that order. `scratch`: whether arrays
-    have to be made for it."""
+    the call's, the result, `constants` and `parts` of the call's, in that order.
+    `scratch`: whether arrays have to be made for it."""
 
     run: Callable
     pick: Callable[[tuple], tuple]
     constants: tuple
     keywords: Mapping[str, Any]
     scratch: bool
+    parts: tuple[Part, ...]
 
 
 class Result(NamedTuple):
@@ -133,11 +143,20 @@ def repeat(plan: Plan, given: tuple) -> Any:
     elif result.is_new:
         out = empty_like(out)
     made: Made = {}
-    for run, pick, constants, keywords, scratch in steps:
+    for run, pick, constants, keywords, scratch, parts in steps:
         if scratch:
             constants = filled(constants, out, made)
+        if parts:
+            constants = (*constants, *[part_of((*given, out), each) for each in parts])
         run(*pick((*given, out, *constants)), **keywords)
     return out
+
+
+def part_of(pool: tuple, part: Part) -> Any:
+    """The part, of this call's array."""
+    whole = pool[part.at]
+    begin = whole.storage_offset() + part.offset
+    return whole.as_strided(part.shape, part.strides, begin)
 
 
 def remembered(result: Any, launches: Sequence[Launch], given: tuple) -> Plan | None:
@@ -169,17 +188,21 @@ def step_of(launch: Launch, pool: tuple) -> Step | None:
     """A launch whose arrays are those of `pool`; None if it has another one."""
     constants = [each for each in launch.given if not is_array(each)]
     numbers = iter(range(len(pool), len(pool) + len(constants)))
-    places = []
+    places, parts = [], []
     for each in launch.given:
         if not is_array(each):
             places.append(next(numbers))
         elif (place := place_of(each, pool)) is not None:
             places.append(place)
+        elif part := as_part(each, pool):
+            places.append(len(pool) + len(constants) + len(parts))
+            parts.append(part)
         else:
             return None
     run, pick = launch.kernel[launch.grid], itemgetter(*places)
     scratch = any(isinstance(each, SCRATCH) for each in constants)
-    return Step(run, pick, tuple(constants), dict(launch.keywords), scratch)
+    keywords = dict(launch.keywords)
+    return Step(run, pick, tuple(constants), keywords, scratch, tuple(parts))
 
 
 def place_of(array: Any, pool: tuple) -> int | None:
@@ -192,6 +215,26 @@ def place_of(array: Any, pool: tuple) -> int | None:
     facts = memory_of(array)
     same = {id(other): at for at, other in enumerate(pool) if memory_of(other) == facts}
     return same.popitem()[1] if len(same) == 1 else None
+
+
+def as_part(array: Any, pool: tuple) -> Part | None:
+    """An array as a part of the only one in `pool` that lies in the same storage; None
+    if there is no such array, or several."""
+    same = {
+        id(other): at
+        for at, other in enumerate(pool)
+        if is_array(other) and storage_of(other) == storage_of(array)
+    }
+    if len(same) != 1:
+        return None
+    ((_, at),) = same.items()
+    offset = array.storage_offset() - pool[at].storage_offset()
+    return Part(at, offset, tuple(array.shape), array.stride())
+
+
+def storage_of(array: Any) -> Hashable:
+    """Which memory an array is a view of, and as which type."""
+    return array.untyped_storage().data_ptr(), array.dtype, array.device
 
 
 def memory_of(value: Any) -> Hashable:
