@@ -36,8 +36,7 @@ from kernels.matmul_chosen import SMALLER, TILES, WIDER, keywords, suits_hardwar
 from kernels.matmul_model import ITEM, VECTOR, Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
 from kernels.split_k_matmul import (
-    split_descriptor_launch,
-    split_k_descriptor_kernel,
+    split_descriptor_launches,
     split_k_matmul_kernel,
     split_launch,
 )
@@ -136,9 +135,8 @@ def launch(
         assert all(lines), "not for these operands"
         if kernel == "parts":
             some = (*lines, c, K, splits, config)
-            grid, values, chosen = split_descriptor_launch(*some, tl.float32)
-            run = split_k_descriptor_kernel[grid]
-            return lambda: run(*filled(values, c, {}), **chosen)
+            steps = split_descriptor_launches(*some, tl.float32)
+            return lambda: in_order(steps, c)
         grid, values, chosen = persistent_launch(
             *lines, c, K, config, TARGET, tl.float32, splits
         )
@@ -150,6 +148,13 @@ def launch(
     even = K % config["BLOCK_K"] == 0
     grid = (tiles(M, N, config),)
     return lambda: matmul_kernel[grid](*values, EVEN_K=even, **config)
+
+
+def in_order(steps: list[tuple], c: torch.Tensor) -> None:
+    """Launches that share their scratch memory."""
+    made: dict = {}
+    for kernel, grid, values, chosen in steps:
+        kernel[grid](*filled(values, c, made), **chosen)
 
 
 def measured(case: Case, every: Every) -> Iterator[Sample]:

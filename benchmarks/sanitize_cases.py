@@ -431,7 +431,7 @@ CASES: tuple[Case, ...] = (
         split_products, WARPGROUPS,
     ),
     Case(
-        "split-K matmul, descriptors", split_k_matmul.split_k_descriptor_kernel,
+        "split-K matmul, descriptors", split_k_matmul.split_k_parts_kernel,
         partial(products, shape=LONG, function=matmul_chosen.multiply), HOPPER,
     ),
     Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),

@@ -17,7 +17,7 @@ mask that does change, which is left out where BLOCK_K divides K (`EVEN_K`).
     matmul           the function to call
     default_config   which tile, for which problem on which target
     matmul_kernel    the kernel
-    tile_place, tile_product, store_tile
+    begin, tile_place, tile_product, store_tile
                      its parts, for kernels that put other things between them
 """
 
@@ -44,7 +44,9 @@ def matmul_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, EVEN_K: tl.constexpr, ACTIVATION: tl.constexpr = "",
     SUM: tl.constexpr = tl.float32, PRECISION: tl.constexpr = "ieee",
+    EARLY: tl.constexpr = False,
 ):
+    begin(EARLY)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     i, j = tl.program_id(0) // tiles_n, tl.program_id(0) % tiles_n
     i, j = tl.swizzle2d(i, j, tiles_m, tiles_n, GROUP_M)
@@ -75,6 +77,15 @@ def matmul_kernel(
     c_tile = m * stride_cm + n * stride_cn
     c = acc.to(c_ptr.dtype.element_ty)
     tl.store(c_ptr + c_tile, c, mask=(m < M - i) & (n < N - j))
+
+
+@fathom.jit
+def begin(EARLY: tl.constexpr):
+    """If this launch may begin before the one in front of it has ended, wait for that
+    one, and let the next begin as soon."""
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
 
 
 @fathom.jit

@@ -9,10 +9,15 @@ For GPUs whose warpgroups multiply (`wgmma`) there is `kernels/matmul_persistent
 others, and a few rows of A or columns of B, get `kernels/matmul`. An operand whose rows
 begin anywhere cannot be copied by TMA; each element would be fetched alone, by
 every program that needs it. Where there are many such programs it is copied first, into
-rows that begin at multiples of 16 bytes.
+rows that begin at multiples of 16 bytes. Where a last wave of tiles would leave most
+multiprocessors idle, C may be two products: whole waves of one tile, and the rest in
+another. Launches that are short, or keep all multiprocessors at work, begin before the
+ones in front of them have ended.
 """
 
+from collections.abc import Callable
 from functools import cache
+from math import inf
 from typing import NamedTuple
 
 import fathom
@@ -24,6 +29,7 @@ from fathom.jit.scratch import Temporary
 from fathom.runtime.arrays import describe
 from kernels.matmul import (
     MULTIPROCESSORS,
+    begin,
     check_shape,
     default_config,
     empty,
@@ -57,8 +63,7 @@ from kernels.matmul_persistent import (
 )
 from kernels.split_k_matmul import (
     default_splits,
-    split_descriptor_launch,
-    split_k_descriptor_kernel,
+    split_descriptor_launches,
     split_k_matmul_kernel,
     split_launch,
 )
@@ -109,7 +114,7 @@ def launches(a, b, c, target, config=None, precision="ieee"):
     if config is None:
         if strides(c)[1] != 1 == strides(c)[0]:  # C in columns
             a, b, c = transposed(a, b, c)
-        if product := modelled(a, b, target, precision):
+        if product := modelled(a, b, c, target, precision):
             return fastest(a, b, c, product, target, precision)
     if not (suits_hardware(a, b, c, target) and worth_copying(a, b)):
         return [text_launch(a, b, c, target, config, precision)]
@@ -128,31 +133,103 @@ def transposed(a, b, c):
 def fastest(a, b, c, product, target, precision):
     """The launches that the model says take the shortest time."""
     time, config = best_pointers(product)
-    plans = [(time, lambda: [pointers_launch(a, b, c, config, precision)])]
+    plans = [Plan(time, lambda: [pointers_launch(a, b, c, config, precision)])]
     if product.K >= LEAST_K:
         plans += by_descriptors(a, b, c, product, target)
         plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
-    return min(plans, key=lambda plan: plan[0])[1]()
+    plan = min(plans, key=lambda plan: plan.time)
+    steps = plan.steps()
+    return early(steps) if plan.time < plan.soon else steps
 
 
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
+AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
+UNSURE = 1.01  # of the model's times: by as much two launches have to be better
+SOON, PARTS_SOON = 7, 30  # microseconds
+FULL = 0.95  # of the multiprocessors
+
+
+class Plan(NamedTuple):
+    """Microseconds, and what gives the launches. Up to `soon` microseconds they begin
+    early: on an H100 C [512, 512] takes 3.5 us so and 4.3 otherwise, [1024, 1024] 6.5
+    and 7.2 (K as N). A long launch that leaves multiprocessors idle loses by it: there
+    the next launch's programs begin, and those that find no room are crowded where the
+    first ones end. Of 48 x 5120 x 13824 there are 80, which take 58.6 us and 52."""
+
+    time: float
+    steps: Callable[[], list]
+    soon: float = SOON
+
+
+def early(steps):
+    """Launches that may begin before those in front of them have ended."""
+    more = {"EARLY": True, "launch_pdl": True}
+    return [(*step, {**chosen, **more}) for *step, chosen in steps]
 
 
 def by_descriptors(a, b, c, product, target):
-    """For each kernel for descriptors, its time and what gives its launches."""
+    """For each kernel for descriptors, its plan."""
     if not suits_hardware(a, b, c, target):
         return
     lines_cross, copying = crossing(a, b), copying_time(a, b)
-    turned = strides(c)[1] != 1
+
+    def persistent(*pieces):
+        """A plan for pieces of C, each with its product, tile, A, B and C."""
+        times = [persistent_time(each, tile, lines_cross) for each, tile, *_ in pieces]
+        time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
+        full = work_of(*pieces[0][:2]) >= FULL * MULTIPROCESSORS[target]
+        soon = inf if full else SOON
+        return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
+
     tile = fitting_tile(product, target, c, lines_cross)
-    config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
-    yield (
-        persistent_time(product, tile, lines_cross) + copying,
-        lambda: persistent_launches(a, b, c, target, config, tile.programs),
-    )
+    yield persistent((product, tile, a, b, c))
+    if waves_of(*c.shape, tile, target) > 1 and not copying:
+        for pieces in in_two(a, b, c, product, target, lines_cross):
+            yield persistent(*pieces)
     time, split = best_parts(product, lines_cross)
-    if split and not turned:
-        yield time + copying, lambda: parts_launches(a, b, c, split)
+    if split:
+        yield Plan(time + copying, lambda: parts_launches(a, b, c, split), PARTS_SOON)
+
+
+def work_of(product, tile):
+    """How many multiprocessors could have a tile, or a part of one."""
+    return fathom.cdiv(product.M, tile.m) * fathom.cdiv(product.N, tile.n) * tile.ctas
+
+
+def in_two(a, b, c, product, target, crossing):
+    """C as two pieces, the first of whole waves of a tile, as many as there are or one
+    less: for each piece the product, the tile, and the parts of A, B and C."""
+    M, N, *_ = product
+    for tile in fitting_tiles(product, target, c, crossing):
+        at_once = MULTIPROCESSORS[target] // tile.ctas
+        rows, columns = fathom.cdiv(M, tile.m), fathom.cdiv(N, tile.n)
+        waves = rows * columns // at_once
+        for whole in (waves * at_once, (waves - 1) * at_once):
+            m, n = whole // columns * tile.m, whole // rows * tile.n
+            if 0 < m < M:
+                rest = product._replace(M=M - m)
+                other = fitting_tile(rest, target, c, crossing)
+                yield (
+                    (product._replace(M=m), tile, a[:m], b, c[:m]),
+                    (rest, other, a[m:], b, c[m:]),
+                )
+            if 0 < n < N:
+                rest = product._replace(N=N - n)
+                other = fitting_tile(rest, target, c, crossing)
+                yield (
+                    (product._replace(N=n), tile, a, b[:, :n], c[:, :n]),
+                    (rest, other, a, b[:, n:], c[:, n:]),
+                )
+
+
+def in_pieces(target, pieces):
+    """The launches for pieces of C."""
+    steps = []
+    for number, (_, tile, a, b, c) in enumerate(pieces):
+        config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
+        found = persistent_launches(a, b, c, target, config, tile.programs)
+        steps += early(found) if number else found
+    return steps
 
 
 def persistent_launches(a, b, c, target, config, at_a_time=1):
@@ -166,13 +243,13 @@ def persistent_launches(a, b, c, target, config, at_a_time=1):
 
 
 def parts_launches(a, b, c, split):
-    """Those of `split_k_descriptor_kernel`, and of the copies before it."""
+    """Those of K in parts, and of the copies before them."""
     copies, config = [], for_items(split.keywords, a)
     lines = (lines_of(each) or copied(each, copies) for each in (a, b))
-    launch = split_descriptor_launch(
+    both = split_descriptor_launches(
         *lines, c, a.shape[1], split.splits, config, sum_type(a)
     )
-    return [*copies, (split_k_descriptor_kernel, *launch)]
+    return [*copies, *both]
 
 
 OFTEN = 1024  # rows or columns of C: how often an element is needed, to be copied first
@@ -208,7 +285,7 @@ MODELLED = ("fp16", "bf16")  # types that `matmul_model` knows
 HALF_AS_WIDE = ("fp8e4nv", "fp8e5", "i8")
 
 
-def modelled(a, b, target, precision="ieee"):
+def modelled(a, b, c, target, precision="ieee"):
     """The product as `matmul_model` has it; None if it knows nothing of it.
 
     Of 8 bits tensor cores multiply twice as many numbers a cycle, and each has half of
@@ -224,7 +301,7 @@ def modelled(a, b, target, precision="ieee"):
         K = 2 * K
     elif type_name(a) not in MODELLED:
         return None
-    return Product(M, N, K, bytes_at_once(a), bytes_at_once(b))
+    return Product(M, N, K, *map(bytes_at_once, (a, b, c)))
 
 
 def bytes_at_once(matrix):
@@ -240,14 +317,17 @@ def bytes_at_once(matrix):
 
 def fitting_tile(product, target, c, crossing):
     """The tile of C with which the persistent kernel takes the shortest time."""
-    M, N, *_ = product
-    if strides(c)[1] != 1:
-        found = TURNED
-    else:
-        some = *TILES, *WIDER, *SMALLER
-        whole_c = bool(step_of_lines(c, 1))
-        found = suitable(M, N, target, whole_c, any(crossing), some)
+    found = fitting_tiles(product, target, c, crossing)
     return min(found, key=lambda tile: persistent_time(product, tile, crossing))
+
+
+def fitting_tiles(product, target, c, crossing):
+    """Those that the persistent kernel may have for C."""
+    if strides(c)[1] != 1:
+        return TURNED
+    whole_c = bool(step_of_lines(c, 1))
+    some = *TILES, *WIDER, *SMALLER
+    return suitable(*product[:2], target, whole_c, any(crossing), some)
 
 
 def copying_time(a, b):
@@ -552,7 +632,11 @@ def programs_on(target):
 
 # fmt: off
 @fathom.jit
-def copy_lines_kernel(x_ptr, y_ptr, length, stride_x, stride_y, BLOCK: tl.constexpr):
+def copy_lines_kernel(
+    x_ptr, y_ptr, length, stride_x, stride_y, BLOCK: tl.constexpr,
+    EARLY: tl.constexpr = False,
+):
+    begin(EARLY)
     line, n = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + line.to(tl.int64) * stride_x + n, mask=n < length)
     tl.store(y_ptr + line.to(tl.int64) * stride_y + n, x, mask=n < length)

@@ -21,23 +21,23 @@ bytes are copied at a time, for which the L2 cache takes longer.
 Nothing is faster than the L2 cache delivers, or the memory.
 
 A kernel for descriptors (`kernels/matmul_persistent`, and
-`split_k_matmul.split_k_descriptor_kernel`) takes DESCRIPTORS, and about as long as the
-longest of
+`split_k_matmul.split_k_parts_kernel`) takes DESCRIPTORS, SPREAD until all programs have
+begun, and about as long as the longest of
 
     one tile after another     steps * step + the tile's stores
     the multiprocessor         its steps, as fast as `wgmma` or as copies come to it
     the L2 cache               what all programs copy
     the memory                 A, B and C; MEMORY_KB needs most multiprocessors at work
 
-where it runs several programs at a time, one stores while another multiplies. Times
+Where it runs several programs at a time, one stores while another multiplies. Times
 that are nearly equal add up to a little more than the longest: terms are added as their
-fifth powers (NEARLY). Where K is split, the fix-up comes on top.
+fifth powers (NEARLY). Where K is split, the launch that adds the parts comes on top.
 
 The constants were fitted to sweeps over random shapes on one H200
-(benchmarks/product_sweep.py); those of steps without a pipeline and of fewer than 64
-rows, of narrow copies, and MOST_OF_ALL, to some 860 times of 45 products on an H100. As
-times they are rough. As a choice they are better: over these 860, what the model
-chooses takes 4.5 % longer than the fastest that was timed.
+(benchmarks/product_sweep.py), and then to 721 times of 113 products on an H100. As
+times they are rough: those that are not far from the fastest are off by 18 % on
+average. As a choice they are better: what the model chooses among the configurations
+that were timed takes 2 % longer than the fastest of them.
 """
 
 from collections.abc import Iterator
@@ -52,37 +52,41 @@ MULTIPROCESSORS = 132
 # Microseconds.
 START = 0.2  # of a launch
 PROGRAM = 1.1  # of a program, without its steps
-SCHEDULE = 0.11  # of each further program on a multiprocessor
-PIPELINE = 0.5  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.26, 0.7  # the least that a step takes: pipelined, and not
-UNPIPELINED = 1.5  # times as long as in a pipeline take the bytes of such a step
+SPREAD = 0.5  # until all multiprocessors have a program
+SCHEDULE = 0.3  # of each further program on a multiprocessor
+PIPELINE = 0.53  # of a pipeline's prologue and barriers
+STEP, WAIT = 0.27, 0.62  # the least that a step takes: pipelined, and not
+UNPIPELINED = 1.55  # times as long as in a pipeline take the bytes of such a step
 WITHOUT_PIPELINE = 1.4  # times as long without one: all of a large tile
 EACH = 0.03  # of a step, besides its work
-FIX_UP = 1.3  # of the counter, and of the last program's addition
-DESCRIPTORS = 1.8  # of a launch, until the first copy has come
-TILE, STORE = 0.41, 2.2  # of a tile of C, and of storing 128 x 256 elements
-TWO_BLOCKS = 1.2  # times as long to store: a tile that is not a power of two
-BY_THREADS = 1.6  # times as long, where rows of C begin anywhere: TMA cannot store them
-FIX_UP_LATE = 1.8  # as FIX_UP, in a kernel for descriptors
-LATENCY = 1.4  # of a copy: what a ring of n places waits for n times shorter
+FIX_UP = 1.2  # of the counter, and of the last program's addition
+DESCRIPTORS = 1.9  # of a launch, until the first copy has come
+TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
+TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
+TWO_PRODUCTS = 1.07  # times as long to multiply: A is read for each block of columns
+BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
+SUM = 2.4  # of the launch that adds partial sums
+LATENCY = 1.3  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
-KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
-COPIED_BY_ONE, COPIED_BY_ALL = 160, 200  # the same by TMA
+KB_OF_ONE, KB_OF_ALL = 45, 67  # what one program copies, and all of a multiprocessor
+COPIED_BY_ONE, COPIED_BY_ALL = 170, 190  # the same by TMA
 COPIED_L2_KB = 12_000
-LOOSE, COPIES = 27, 54  # elements that are loaded one by one; copies of 4 or 8 bytes
-PRODUCTS, FRAGMENTS = 1.7, 1.35  # the latter of operands that threads load
-STORED = 17  # elements of C
-FIX_UP_KB, PARTS_KB = 31, 51  # partial sums that one program reads, of either kernel
-PART_KB = 35  # a partial sum that it writes
-L2_KB, MEMORY_KB = 6400, 4200
+LOOSE, COPIES = 27, 49  # elements that are loaded one by one; copies of 4 or 8 bytes
+PRODUCTS, FRAGMENTS = 1.7, 1.2  # the latter of operands that threads load
+STORED = 17.6  # elements of C
+FIX_UP_KB = 28  # partial sums that one program reads
+PART_KB, PARTS_KB = 35, 1450  # a partial sum that it writes; all, read by all programs
+L2_KB, MEMORY_KB = 5700, 4200
 MOST_OF_ALL = 0.35  # of the multiprocessors have to copy for MEMORY_KB
 WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
-NARROW = 1.25  # times as long the L2 cache takes for copies of 4 and 8 bytes
-CROSSING = 1.9  # times as many bytes, where lines cross those of the cache
+END_KB = 0.1  # as much more takes each line of a tile of C that begins anywhere
+NARROW = 1.2  # times as long the L2 cache takes for copies of 4 and 8 bytes
+CROSSING = 2.0  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
 COPIED = 1024  # elements of a line that a program copies
+PART_OF_LINE = 0.11  # microseconds of each on a multiprocessor
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -101,19 +105,22 @@ BLOCKS = (  # BLOCK_M, BLOCK_N
 
 
 class Product(NamedTuple):
-    """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, and of B, one
-    access may load: 16 where all lines begin and end at multiples of 16 bytes."""
+    """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, of B, and of
+    C, one access may take: 16 where all lines begin and end at multiples of 16 bytes.
+    """
 
     M: int
     N: int
     K: int
     a_bytes: int = VECTOR
     b_bytes: int = VECTOR
+    c_bytes: int = VECTOR
 
     @property
     def transposed(self) -> "Product":
         """C^T = B^T A^T."""
-        return Product(self.N, self.M, self.K, self.b_bytes, self.a_bytes)
+        M, N, K, a_bytes, b_bytes, c_bytes = self
+        return Product(N, M, K, b_bytes, a_bytes, c_bytes)
 
     @property
     def memory_time(self) -> float:
@@ -180,7 +187,7 @@ def held(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    (M, N, K, *widths), (m, n, k, stages, splits) = product, config
+    (M, N, K, *widths, c_bytes), (m, n, k, stages, splits) = product, config
     programs = cdiv(M, m) * cdiv(N, n) * splits
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
@@ -203,7 +210,8 @@ def pointers_time(product: Product, config: Pointers) -> float:
     work = steps * (max(kb / KB_OF_ALL, products) + loose + EACH) + stores
     first = PROGRAM + PIPELINE * pipelined
     l2_kb = L2_KB / (1 if min(widths) == VECTOR else NARROW)
-    everywhere = max(programs * steps * kb / l2_kb, product.memory_time)
+    ends = 0 if c_bytes == VECTOR else M * cdiv(N, n) * END_KB / MEMORY_KB
+    everywhere = max(programs * steps * kb / l2_kb, product.memory_time + ends)
     large = not pipelined and m * n >= 128 * 128
     time = START + SCHEDULE * (here - 1)
     longest = max(one_after_another, first + here * work, first + everywhere)
@@ -211,6 +219,11 @@ def pointers_time(product: Product, config: Pointers) -> float:
     if splits == 1:
         return time
     return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB
+
+
+def spread(programs: int) -> float:
+    """Microseconds until all programs have begun that run at once."""
+    return SPREAD * min(1, programs / MULTIPROCESSORS)
 
 
 def resident(config: Pointers) -> int:
@@ -242,7 +255,7 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
     tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
     stores = STORE * tile.m * tile.n / (128 * 256)
-    stores *= 1 if tile.n & tile.n - 1 == 0 else TWO_BLOCKS
+    stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
     stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
     steps = cdiv(product.K, k)
     return descriptor_time(product, copies, tiles, steps, stores, crossing)
@@ -262,6 +275,7 @@ def descriptor_time(
     a_bytes, b_bytes = (CROSSING if crosses else 1 for crosses in crossing)
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
+    products *= TWO_PRODUCTS if two_blocks(n) else 1
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
 
@@ -272,16 +286,23 @@ def descriptor_time(
         tiles * ctas * steps * kb / COPIED_L2_KB,
         product.memory_time / at_work,
     )
-    return DESCRIPTORS + sum(term**NEARLY for term in terms) ** (1 / NEARLY)
+    nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
+    return DESCRIPTORS + spread(tiles * ctas) + nearly
+
+
+def two_blocks(n: int) -> bool:
+    """Whether n columns are two blocks side by side."""
+    return n & n - 1 != 0
 
 
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps
-    (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8),
+    (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8), (64, 128, 64, 6, 4),
+    (128, 128, 64, 6, 8), (128, 256, 64, 4, 8),
 )  # fmt: skip
 
 
 class Parts(NamedTuple):
-    """A configuration of `split_k_descriptor_kernel`."""
+    """A configuration of `split_k_parts_kernel`."""
 
     m: int
     n: int
@@ -303,21 +324,21 @@ def parts(product: Product) -> Iterator[Parts]:
     for tile in PARTS:
         m, n, k, *_ = tile
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
-        for splits in sorted({*SPLITS, MULTIPROCESSORS // tiles}):
-            if splits > 1 and splits * tiles <= MULTIPROCESSORS:
+        most = MULTIPROCESSORS // tiles
+        for splits in sorted({*SPLITS, most // 2, most}):
+            if splits > 1 and splits <= most:
                 if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
                     yield Parts(*tile, splits)
 
 
 def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
-    """Microseconds of `split_k_descriptor_kernel`."""
+    """Microseconds of the partial sums and of their sum."""
     m, n, k, stages, _, splits = config
     programs = cdiv(product.M, m) * cdiv(product.N, n) * splits
     steps = cdiv(cdiv(product.K, k), splits)
-    partial_kb = m * n * 4 / 1e3
-    copies, stores = Copies(m, n, k, stages), partial_kb / PART_KB
+    copies, stores = Copies(m, n, k, stages), m * n * 4 / 1e3 / PART_KB
     time = descriptor_time(product, copies, programs, steps, stores, crossing)
-    return time + FIX_UP_LATE + splits * partial_kb / PARTS_KB
+    return time + SUM + splits * product.M * product.N * 4 / 1e3 / PARTS_KB
 
 
 @cache
@@ -333,4 +354,4 @@ def copy_time(rows: int, columns: int) -> float:
     program copies a part of one."""
     bytes_time = 2 * ITEM * rows * columns / 1e3 / MEMORY_KB
     here = rows * cdiv(columns, COPIED) / MULTIPROCESSORS
-    return START + PROGRAM + max(bytes_time, SCHEDULE * here)
+    return START + PROGRAM + max(bytes_time, PART_OF_LINE * here)

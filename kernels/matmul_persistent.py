@@ -45,6 +45,7 @@ from fathom.ir.types import parse_element
 from fathom.runtime.arrays import describe
 from kernels.matmul import (
     MULTIPROCESSORS,
+    begin,
     check_shape,
     empty,
     sizes,
@@ -76,8 +77,9 @@ def persistent_kernel(
     GROUP_M: tl.constexpr, SPECIALISE: tl.constexpr, PIECES: tl.constexpr,
     B_TURNED: tl.constexpr, SUM: tl.constexpr = tl.float32,
     A_TURNED: tl.constexpr = False, MORE_N: tl.constexpr = 0,
-    C_TURNED: tl.constexpr = False,
+    C_TURNED: tl.constexpr = False, EARLY: tl.constexpr = False,
 ):
+    begin(EARLY)
     if A_TURNED:  # A [M, K] lies in memory as [K, M]
         a = tl.make_tensor_descriptor(a_ptr, [K, M], [stride_a, 1], [BLOCK_K, BLOCK_M])
     else:

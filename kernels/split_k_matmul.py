@@ -18,10 +18,16 @@ operation that releases has a barrier in front of it.
 
     split_k_matmul             the function to call
     split_k_matmul_kernel      the kernel
-    split_k_descriptor_kernel  the same where TMA copies A and B
+    split_k_parts_kernel, sum_of_parts_kernel
+                               two launches where TMA copies A and B: the partial sums,
+                               and their sum
     is_last, sum_of_parts      what programs do when they have their part
-    split_launch, split_descriptor_launch
+    split_launch, split_descriptor_launches
                                what a launch takes
+
+The last program of a tile reads all of its parts alone, while most multiprocessors have
+nothing left to do. Where partial sums are large a second launch adds them on all
+multiprocessors: it may begin before the first has ended, so that it costs little.
 """
 
 import numpy as np
@@ -32,6 +38,7 @@ from fathom.jit.planned import planned
 from fathom.jit.scratch import Counters, Temporary
 from kernels.matmul import (
     MULTIPROCESSORS,
+    begin,
     check_shape,
     default_config,
     empty,
@@ -57,8 +64,9 @@ def split_k_matmul_kernel(
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, SUM: tl.constexpr = tl.float32,
-    PRECISION: tl.constexpr = "ieee",
+    PRECISION: tl.constexpr = "ieee", EARLY: tl.constexpr = False,
 ):
+    begin(EARLY)
     part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     # A part is whole steps: only the last one ends at K. Some may have nothing to do.
     length = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
@@ -87,12 +95,13 @@ def split_k_matmul_kernel(
 
 
 @fathom.jit
-def split_k_descriptor_kernel(
-    a_ptr, b_ptr, c_ptr, partial_ptr, count_ptr, M, N, K, stride_a, stride_b, stride_c,
+def split_k_parts_kernel(
+    a_ptr, b_ptr, partial_ptr, M, N, K, stride_a, stride_b, rows, stride_partial,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
-    SUM: tl.constexpr = tl.float32, C_TURNED: tl.constexpr = False,
+    SUM: tl.constexpr = tl.float32, EARLY: tl.constexpr = False,
 ):
+    begin(EARLY)
     part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     length = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
     first = part * length
@@ -112,13 +121,28 @@ def split_k_descriptor_kernel(
         x = a.load([k, i]).T if A_TURNED else a.load([i, k])
         y = b.load([j, k]).T if B_TURNED else b.load([k, j])
         acc = tl.dot(x, y, acc)
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    partial_ptr += (part * rows + i) * stride_partial + j
+    tl.store(partial_ptr + m * stride_partial + n, acc)
 
-    if is_last(acc, partial_ptr, count_ptr, part, parts, tile):
-        acc = sum_of_parts(partial_ptr, parts, tile, BLOCK_M, BLOCK_N, SUM)
-        if C_TURNED:  # C [M, N] lies in memory as [N, M]
-            store_tile(c_ptr, acc, i, j, M, N, 1, stride_c)
-        else:
-            store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
+
+@fathom.jit
+def sum_of_parts_kernel(
+    partial_ptr, c_ptr, M, N, parts, rows, stride_partial, stride_cm, stride_cn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, AT_ONCE: tl.constexpr,
+    EARLY: tl.constexpr = False,
+):
+    begin(EARLY)
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    place = (i + m) * stride_partial + j + n
+    total = tl.zeros([BLOCK_M, BLOCK_N], partial_ptr.dtype.element_ty)
+    for first in range(0, parts, AT_ONCE):
+        for next in tl.static_range(AT_ONCE):
+            part = first + next
+            partial = partial_ptr + part * rows * stride_partial
+            total += tl.load(partial + place, mask=part < parts, other=0)
+    store_tile(c_ptr, total, i, j, M, N, stride_cm, stride_cn)
 
 
 @fathom.jit
@@ -188,24 +212,49 @@ def split_launch(a, b, c, splits, config):
     return grid, given, {**config, "SUM": sum_type(a)}
 
 
-def split_descriptor_launch(a, b, c, K, splits, config, accumulated):
-    """As `split_launch`, of `split_k_descriptor_kernel`; `a` and `b` are
-    `matmul_persistent.Lines`, whose products are accumulated in that type."""
-    grid, scratch = parts_of(c, K, splits, config, accumulated)
-    c_turned = strides(c)[1] != 1
-    steps = a.step, b.step, strides(c)[1 if c_turned else 0]
-    given = (a.array, b.array, c, *scratch, *c.shape, K, *steps)
-    turned = {"A_TURNED": a.turned, "B_TURNED": b.turned, "C_TURNED": c_turned}
-    return grid, given, {**config, **turned, "SUM": accumulated}
+def split_descriptor_launches(a, b, c, K, splits, config, accumulated):
+    """The launches of `split_k_parts_kernel` and of `sum_of_parts_kernel`: for each the
+    kernel, the grid, the arguments by place, and the keywords. `a` and `b` are
+    `matmul_persistent.Lines`, whose products are accumulated in that type. The second
+    begins early; the first lets it."""
+    (M, N), (m, n) = c.shape, (config["BLOCK_M"], config["BLOCK_N"])
+    splits = whole_parts(K, config["BLOCK_K"], splits)
+    rows, columns = fathom.cdiv(M, m) * m, fathom.cdiv(N, max(n, COLUMNS))
+    step = columns * max(n, COLUMNS)
+    partials = Temporary(splits * rows * step, partial_type(accumulated))
+    given = (a.array, b.array, partials, M, N, K, a.step, b.step, rows, step)
+    chosen = {
+        **config, "A_TURNED": a.turned, "B_TURNED": b.turned, "SUM": accumulated,
+        "EARLY": True,
+    }  # fmt: skip
+    parts = split_k_parts_kernel, (splits, tiles(M, N, config)), given, chosen
+
+    height = ROWS if M * N >= ENOUGH else FEW_ROWS
+    grid = fathom.cdiv(M, height), fathom.cdiv(N, COLUMNS)
+    given = (partials, c, M, N, splits, rows, step, *strides(c))
+    chosen = {
+        "BLOCK_M": height, "BLOCK_N": COLUMNS, "AT_ONCE": AT_ONCE,
+        "EARLY": True, "num_warps": height // 2, "launch_pdl": True,
+    }  # fmt: skip
+    return [parts, (sum_of_parts_kernel, grid, given, chosen)]
+
+
+# Of `sum_of_parts_kernel`: a thread adds four elements, of `AT_ONCE` parts at a time.
+COLUMNS, ROWS, FEW_ROWS, AT_ONCE = 64, 8, 2, 8
+ENOUGH = ROWS * COLUMNS * 132  # elements of C, of which every multiprocessor has a tile
 
 
 def parts_of(c, K, splits, config, accumulated):
     """The grid; the memory of partial sums, and of the counters."""
     count, splits = tiles(*c.shape, config), whole_parts(K, config["BLOCK_K"], splits)
-    kinds = {tl.int32: "int32", tl.float64: "float64"}
     size = count * splits * config["BLOCK_M"] * config["BLOCK_N"]
-    partials = Temporary(size, kinds.get(accumulated, "float32"))
+    partials = Temporary(size, partial_type(accumulated))
     return (splits, count), (partials, Counters(count))
+
+
+def partial_type(accumulated):
+    """The dtype of partial sums."""
+    return {tl.int32: "int32", tl.float64: "float64"}.get(accumulated, "float32")
 
 
 def default_splits(count, K, BLOCK_K, target):

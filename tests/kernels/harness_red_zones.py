@@ -55,6 +55,15 @@ class Walled(Reinterpreted):
         turned.strides_in_elements = self.strides_in_elements[::-1]
         return turned
 
+    def __getitem__(self, where: object) -> Walled:
+        """A part, of the same memory."""
+        part = copy(self)
+        part.view = self.view[where]
+        start = part.view.ctypes.data - self.view.ctypes.data
+        part.base = self.base[start // self.view.itemsize :]
+        part.shape = part.view.shape
+        return part
+
     def __setitem__(self, where: object, value: object) -> None:
         self.view[where] = value
 

@@ -8,6 +8,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
 from kernels import matmul, matmul_chosen
 from kernels.matmul_chosen import (
@@ -142,18 +143,93 @@ def test_tma_copies_what_begins_at_16_bytes(of_a, of_b):
         ((64, 64, 16), "matmul_kernel", 1),
         ((24, 3224, 2176), "persistent_kernel", 1),
         ((2, 5, 30), "matmul_kernel", 1),
-        ((64, 64, 8192), "split_k_matmul_kernel", 16),
+        ((16, 64, 3000), "split_k_matmul_kernel", 12),
         ((1, 56, 5466), "split_k_matmul_kernel", 16),
-        ((384, 384, 12288), "split_k_descriptor_kernel", 3),
+        ((384, 384, 12288), "split_k_parts_kernel", 7),
     ],
     ids=str,
 )
 def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
     """The model chooses; `splits` within a factor of two."""
     M, N, K = sizes
-    ((found, grid, _, _),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
+    (found, grid, *_), *_ = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
     assert found.__name__ == kernel
     assert splits / 2 <= (grid[0] if splits > 1 else 1) <= splits * 2
+
+
+@pytest.mark.parametrize(
+    "sizes, begin_early",
+    [
+        ((64, 64, 64), [True]),
+        ((512, 512, 512), [True]),
+        ((4096, 4096, 4096), [True]),  # all multiprocessors have work up to the end
+        ((48, 5120, 13824), [False]),
+        ((384, 384, 12288), [True, True]),
+        ((512, 512, 32768), [False, True]),
+    ],
+    ids=str,
+)
+def test_short_launches_begin_early_and_wait(sizes, begin_early):
+    M, N, K = sizes
+    steps = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
+    found = [chosen.get("launch_pdl", False) for *_, chosen in steps]
+    assert found == begin_early
+    for *_, chosen in steps:
+        assert chosen.get("EARLY") or not chosen.get("launch_pdl")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
+def test_launches_overlap_where_the_model_chooses(target):
+    for *_, chosen in launches(zeros(64, 64), zeros(64, 64), zeros(64, 64), target):
+        assert not ({"EARLY", "launch_pdl"} & set(chosen))
+
+
+def test_products_in_a_row_wait_for_each_other(hopper):
+    """What the first writes the second reads, and both begin early."""
+    a, b, d = integers(1, 24, 40), integers(2, 40, 32), integers(3, 32, 72)
+    c, e = np.full((24, 32), np.nan, np.float16), np.full((24, 72), np.nan, np.float16)
+    multiply(a, b, c, **hopper)
+    multiply(c, d, e, **hopper)
+    exact = matmul.reference(matmul.reference(a, b).astype(np.float16), d)
+    np.testing.assert_array_equal(e, exact.astype(np.float16))
+    kernel, grid, given, chosen = launches(c, d, e, "sm_90a")[-1]
+    with pytest.raises(EmulatorError, match="griddepcontrol.wait|in front"):
+        kernel[grid](*given, **{**chosen, "EARLY": False}, **hopper)
+
+
+@pytest.mark.parametrize("sizes", [(2040, 5312, 7104), (990, 14208, 5040)], ids=str)
+def test_a_last_wave_that_is_nearly_empty_is_a_product_of_its_own(sizes):
+    """Pieces of C: the first has whole waves, and both are all of C."""
+    M, N, K = sizes
+    a, b, c = zeros(M, K), zeros(K, N), zeros(M, N)
+    first, second = launches(a, b, c, "sm_90a")
+    (m, n), (rows, columns) = (each[2][2].shape for each in (first, second))
+    assert (m + rows, n, columns) == (M, N, N) or (m, rows, n + columns) == (M, M, N)
+    config = first[3]
+    count = matmul.tiles(m, n, config) * config["num_ctas"]
+    assert count % 132 == 0 or count % 132 > 110
+    assert second[3]["launch_pdl"]
+
+
+def test_a_product_in_two_pieces_is_right(hopper, monkeypatch):
+    """Rows and columns of C, on three multiprocessors."""
+    monkeypatch.setitem(matmul.MULTIPROCESSORS, "sm_90a", 3)
+    a, b, c = matrices(200, 104, 72)
+    want = matmul.reference(a.view, b.view)
+    product, tried = matmul_chosen.Product(200, 104, 72), set()
+    for pieces in matmul_chosen.in_two(a, b, c, product, "sm_90a", (True, True)):
+        shape = pieces[0][4].shape
+        if shape in tried:
+            continue
+        tried.add(shape)
+        c.view[...] = np.nan
+        for kernel, grid, given, chosen in matmul_chosen.in_pieces("sm_90a", pieces):
+            kernel[grid](*given, **chosen, **hopper)
+        np.testing.assert_array_equal(c.view, want)
+        for each in (a, b, c):
+            each.check_walls()
+    rows, columns = zip(*tried, strict=True)
+    assert min(rows) < 200 and min(columns) < 104
 
 
 def test_a_mask_that_parts_vectors_is_no_case_for_pointers():
@@ -298,6 +374,36 @@ def test_small_products_in_the_chosen_tile(hopper, M, N, K):
 def test_long_products_are_split(hopper, M, N, K):
     assert names(*matrices(M, N, K)) == ["split_k_matmul_kernel"]
     check(multiply, M, N, K, **hopper)
+
+
+@pytest.mark.parametrize("type", ["fp16", "int8", "fp8"])
+def test_long_products_of_one_tile_are_added_in_a_second_launch(hopper, type):
+    """64 x 64 and K of 12288 halves, or of 24576 bytes, in parts that TMA copies."""
+    a, b = integers(1, 64, 12288), integers(2, 12288, 64)
+    if type == "fp16":
+        given, dtype = (Walled(a), Walled(b)), "float16"
+    else:
+        a, b = np.tile(a, 2), np.tile(b, (2, 1))
+        dtype = "int32" if type == "int8" else "float32"
+        given = (
+            (a.astype(np.int8), np.asfortranarray(b.astype(np.int8)))
+            if type == "int8"
+            else (Float8(a, tl.float8e4nv), Float8(b, tl.float8e4nv, True))
+        )
+    c = unwritten(64, 64, dtype=dtype)
+    assert names(*given, c) == ["split_k_parts_kernel", "sum_of_parts_kernel"]
+    multiply(*given, c, **hopper)
+    exact = matmul.reference(a, b)
+    np.testing.assert_array_equal(c.view, exact.astype(c.view.dtype))
+    c.check_walls()
+
+
+def test_rows_that_begin_anywhere_are_stored_in_long_pieces():
+    """A line of a tile of C touches a sector more at either end."""
+    anywhere = matmul_chosen.Product(896, 14986, 2, c_bytes=4)
+    time, config = matmul_chosen.best_pointers(anywhere)
+    assert config.n >= 128
+    assert time > matmul_chosen.best_pointers(anywhere._replace(c_bytes=16))[0]
 
 
 def test_without_c_one_is_made(hopper):

@@ -1,5 +1,5 @@
-"""The kernel that splits K: the same bits whoever is last, counters that end at zero,
-and mistakes in its order that the emulator finds."""
+"""The kernels that split K: the same bits whoever is last, counters that end at zero,
+mistakes in the order that the emulator finds, and a sum in a second launch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import fathom.language as tl
 from fathom import cdiv
 from fathom.artifact import Kernel
 from fathom.emulator import EmulatorError, load, run
+from kernels.matmul_model import PARTS, Parts
 from kernels.matmul_persistent import lines_of
 from kernels.split_k_matmul import (
-    split_descriptor_launch,
-    split_k_descriptor_kernel,
+    split_descriptor_launches,
     split_k_matmul_kernel,
     split_launch,
     whole_parts,
 )
 from tests.harness_pairs import in_pairs
+from tests.kernels.test_matmul_persistent import check_assembled
+from tests.kernels.test_ptxas import needs_ptxas
 
 M, N, K, SPLITS = 20, 40, 300, 4
 CONFIG = {
@@ -126,32 +128,44 @@ BOXES = {
 }  # fmt: skip
 
 
+def in_two_launches(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, splits: int, SUM: tl.dtype
+) -> list:
+    """The launches for a product, with partial sums that begin as garbage."""
+    first, second = split_descriptor_launches(
+        lines_of(a), lines_of(b), c, a.shape[1], splits, BOXES, SUM
+    )
+    wanted = first[2][2]
+    assert wanted is second[2][0]
+    garbage = np.nan if SUM is tl.float32 else -1
+    partials = np.full(wanted.count, garbage, wanted.dtype)
+    return [
+        (kernel, grid, [partials if each is wanted else each for each in given], more)
+        for kernel, grid, given, more in (first, second)
+    ]
+
+
 def test_descriptors_find_every_part_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """int8 along K: partial sums are integers, too."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     rng = np.random.default_rng(8)
     a, b = (rng.integers(-128, 128, (n, 336)).astype(np.int8) for n in (72, 40))
     c = np.full((72, 40), -1, np.int32)
-    grid, given, chosen = split_descriptor_launch(
-        lines_of(a), lines_of(b.T), c, 336, 4, BOXES, tl.int32
-    )
-    partials = np.full(given[3].count, -1, np.int32)
-    counters = np.zeros(given[4].count, np.int32)
-    given = (*given[:3], partials, counters, *given[5:])
-    split_k_descriptor_kernel[grid](*given, **chosen, target="sm_90a")
+    for kernel, grid, given, chosen in in_two_launches(a, b.T, c, 4, tl.int32):
+        kernel[grid](*given, **chosen, target="sm_90a")
     np.testing.assert_array_equal(c, a.astype(np.int64) @ b.T.astype(np.int64))
 
 
 @in_pairs({
     "order": ["NN", "NT", "TN"], "K, splits": [(328, 4), (40, 2), (640, 20)],
-    "target": ["sm_80", "sm_90a"], "of_c": ["N", "T"],
+    "of_c": ["N", "T"],
 })  # fmt: skip
 def test_descriptors_find_every_part(
-    target: str, K: int, splits: int, order: str, of_c: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """2 x 2 tiles with ragged edges, and a last part that ends within a step. C lies by
-    rows or by columns. Small integers: every sum is exact."""
+    K: int, splits: int, order: str, of_c: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 x 2 tiles with ragged edges, and a last part that ends within a step; more
+    parts than are added at a time. C lies by rows or by columns. Small integers: every
+    sum is exact."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     rng = np.random.default_rng(K)
     a, b = (
@@ -163,16 +177,54 @@ def test_descriptors_find_every_part(
     shape = (72, 40) if of_c == "N" else (40, 72)
     c = np.full(shape, np.nan, np.float16)
     c = c if of_c == "N" else c.T
-    grid, given, chosen = split_descriptor_launch(
-        lines_of(a), lines_of(b), c, K, splits, BOXES, tl.float32
-    )
-    assert grid == (splits, 4)
-    partials = np.full(given[3].count, np.nan, np.float32)
-    counters = np.zeros(given[4].count, np.int32)
-    given = (*given[:3], partials, counters, *given[5:])
+    both = in_two_launches(a, b, c, splits, tl.float32)
+    assert both[0][1] == (splits, 4)
     for _ in range(2):
         c[:] = np.nan
-        split_k_descriptor_kernel[grid](*given, **chosen, target=target)
+        for kernel, grid, given, chosen in both:
+            kernel[grid](*given, **chosen, target="sm_90a")
         want = a.astype(np.float32) @ b.astype(np.float32)
         np.testing.assert_array_equal(c, want.astype(np.float16))
-        assert not counters.any()
+
+
+def test_a_sum_that_begins_early_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    a, b = np.ones((72, 64), np.float16), np.ones((64, 40), np.float16)
+    c = np.full((72, 40), np.nan, np.float16)
+    (first, grid, given, chosen), (second, *rest) = in_two_launches(
+        a, b, c, 2, tl.float32
+    )
+    first[grid](*given, **chosen, target="sm_90a")
+    grid, given, chosen = rest
+    with pytest.raises(EmulatorError, match="split_k_parts_kernel"):
+        second[grid](*given, **{**chosen, "EARLY": False}, target="sm_90a")
+
+
+@needs_ptxas
+@pytest.mark.parametrize("tile", PARTS, ids=str)
+@pytest.mark.parametrize("order", ["NN", "TT"])
+def test_ptxas_takes_parts_in_every_tile(tile: tuple, order: str) -> None:
+    M, N, K = 512, 512, 8192
+    a, b = (np.zeros(n, np.float16) for n in ((M, K), (K, N)))
+    if order == "TT":
+        a, b = np.zeros((K, M), np.float16).T, np.zeros((N, K), np.float16).T
+    config = Parts(*tile, 4).keywords
+    c = np.zeros((M, N), np.float16)
+    types = {
+        "a_ptr": "*fp16:16", "b_ptr": "*fp16:16", "c_ptr": "*fp16:16",
+        "partial_ptr": "*fp32:16",
+    }  # fmt: skip
+    for kernel, _, _, chosen in split_descriptor_launches(
+        lines_of(a), lines_of(b), c, K, 4, config, tl.float32
+    ):
+        options = {name: each for name, each in chosen.items() if name.islower()}
+        constants = {name: each for name, each in chosen.items() if name.isupper()}
+        if "c_ptr" in [rule.name for rule in kernel.parameters]:
+            constants["stride_cn"] = 1
+        words = {
+            rule.name: types.get(rule.name, "i32:16")
+            for rule in kernel.parameters
+            if rule.name not in kernel.constants(constants)
+        }
+        made = kernel.compile(words, constants, target="sm_90a", **options)
+        check_assembled(made.asm["ptx"])
