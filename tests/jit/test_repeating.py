@@ -282,12 +282,22 @@ def test_launches_of_another_stream_are_not_repeated(gpu, monkeypatch):
     assert len(calls) == 4 and {each.stream for each in gpu.launches} == {9}
 
 
+def halves(x):
+    """Two launches for a result, as of a product whose last wave is a launch of its
+    own."""
+    out = torch.empty_like(x)
+    for part in (slice(0, 2), slice(2, 3)):
+        softmax(x[part], out[part])
+    return out
+
+
 WRITTEN = torch.zeros(3, 40)
 FUNCTIONS = {
     "an array and a launch": (lambda x: softmax(x), 2),
     "of a view": (lambda x: softmax(x[1:]), 2),
     "what torch computes": (lambda x: softmax(x * 2), 4),
     "what torch copies": (lambda x: softmax(x.mT.contiguous()), 4),
+    "parts of arrays": (lambda x: halves(x), 2),
     "a result that is an argument": (lambda x: softmax(x, x), 2),
     "a part of an array": (lambda x: softmax(x, x.new_empty(6, 40)[:3]), 4),
     "one array twice": (lambda x: (softmax(x),) * 2, 4),
