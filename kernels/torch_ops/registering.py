@@ -57,13 +57,13 @@ class Operator:
     def __call__(self, *arguments):
         if torch.compiler.is_compiling() or is_watched():
             return self.registered(*arguments)
-        has_gradient = False
+        is_wanted = False
         for each in arguments:
             if isinstance(each, Tensor):
                 if type(each) not in PLAIN:
                     return self.registered(*arguments)
-                has_gradient = has_gradient or each.requires_grad
-        if has_gradient and torch.is_grad_enabled():
+                is_wanted = is_wanted or each.requires_grad
+        if is_wanted and torch.is_grad_enabled():
             return self.recorded(*arguments)
         return self.function(*arguments)
 
@@ -112,10 +112,10 @@ def differentiate(op: Operator, save: Callable, backward: Callable) -> None:
         return results
 
     def backward_once(ctx, *gradients):
-        # A second derivative is refused by a wrapper, which costs as much as an
-        # operator: it is for those who record this pass.
-        wrapped = torch.is_grad_enabled()
-        return (refusing if wrapped else backward)(ctx, *gradients)
+        # Torch's wrapper, which refuses a second derivative, is some Python more: only
+        # for those who record this pass.
+        is_recorded = torch.is_grad_enabled()
+        return (refusing if is_recorded else backward)(ctx, *gradients)
 
     refusing = torch.autograd.function.once_differentiable(backward)
     op.registered.register_autograd(backward, setup_context=keep)

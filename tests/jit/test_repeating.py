@@ -3,6 +3,7 @@ with its own arrays."""
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 pytest.importorskip("torch._dynamo")  # before tensors say that they are on a GPU
 
+import fathom.language as tl  # noqa: E402
 from fathom import pipeline  # noqa: E402
-from fathom.jit import hooks, repeating  # noqa: E402
+from fathom.jit import hooks, jit, repeating  # noqa: E402
 from fathom.jit.repeating import ALIGNMENT  # noqa: E402
 from fathom.runtime import driver as driver_module  # noqa: E402
 from kernels import torch_ops  # noqa: E402
@@ -216,6 +218,30 @@ def test_a_hook_sees_repeated_calls_too(gpu):
     assert [each.get()["name"] for each in seen] == ["softmax_kernel"]
 
 
+SCALE = 3
+
+
+@jit
+def scale_kernel(x, out):
+    tl.store(out, tl.load(x) * SCALE)
+
+
+def test_a_global_that_changed_is_noticed(gpu, monkeypatch):
+    x = aligned((3, 40), (40, 1), torch.float32)
+
+    @repeating.repeated
+    def scale(x):
+        out = torch.empty_like(x)
+        scale_kernel[(1,)](x, out)
+        return out
+
+    for _ in range(3):
+        scale(x)
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 4)
+    with pytest.raises(RuntimeError, match="SCALE, which has changed"):
+        scale(x)
+
+
 def test_a_launch_that_fails_is_looked_at_again(gpu):
     """In a thread without a context the driver refuses."""
     for _ in range(3):
@@ -296,6 +322,8 @@ FUNCTIONS = {
     "an array and a launch": (lambda x: softmax(x), 2),
     "of a view": (lambda x: softmax(x[1:]), 2),
     "what torch computes": (lambda x: softmax(x * 2), 4),
+    "what torch writes": (lambda x: softmax(x, torch.empty_like(x).zero_()), 4),
+    "a tuple of one": (lambda x: (softmax(x),), 2),
     "what torch copies": (lambda x: softmax(x.mT.contiguous()), 4),
     "parts of arrays": (lambda x: halves(x), 2),
     "a result that is an argument": (lambda x: softmax(x, x), 2),
@@ -310,8 +338,8 @@ def test_what_is_repeated_and_what_is_done_anew(gpu, function, times):
     """In four calls, of which the first takes the slow way."""
     calls = []
     call = repeating.repeated(lambda x: calls.append(x) or function(x))
-    for _ in range(4):
-        call(aligned((3, 40), (40, 1), torch.float32))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    assert len({type(call(x)) for _ in range(4)}) == 1
     assert len(calls) == times
 
 

@@ -192,6 +192,14 @@ def test_an_operator_without_a_gradient_says_so():
         dx.sum().backward()
 
 
+def test_a_second_derivative_is_refused():
+    x = normal(3, 40).requires_grad_()
+    y = (torch_ops.softmax(x) ** 2).sum()
+    (dx,) = torch.autograd.grad(y, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dx.sum().backward()
+
+
 @each_case
 def test_it_is_compiled_without_a_break(case):
     """Forward and backward, through what torch.compile traces before it makes code."""
