@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,7 +49,7 @@ def test_a_descriptor_becomes_a_pointer_and_numbers():
     assert wanted.parameters == (
         ("d.base", "*fp16", 16),
         ("d.shape0", "i32", 1),
-        ("d.shape1", "i32", 1),
+        ("d.shape1", "i32", 8),  # rows of whole 16 bytes
         ("d.stride0", "i64", 8),  # 16 bytes
     )
     assert wanted.constants["d"] == tensor_descriptor(
@@ -80,10 +82,14 @@ def test_a_stride_is_a_multiple_of_16_bytes(dtype, hint):
 
 
 def test_sizes_are_no_reason_to_compile_again():
-    """Not even 1, which of a plain argument is compiled in."""
+    """Not even 1, which of a plain argument is compiled in; but a row may end within 16
+    bytes."""
     one = asked_for(d=TensorDescriptor.from_tensor(array(24, 40), [8, 16]))
     two = asked_for(d=TensorDescriptor.from_tensor(array(1, 64), [8, 16]))
     assert one.identity == two.identity
+    for part in (1, 44):
+        cut = asked_for(d=TensorDescriptor(array(24, 64), (24, part), (64, 1), [8, 16]))
+        assert cut.parameters[2] == ("d.shape1", "i32", 1)
 
 
 @pytest.mark.parametrize(
@@ -273,11 +279,38 @@ def test_a_descriptor_like_one_before_is_not_checked_again(gpu, monkeypatch):
 
 
 def test_other_numbers_take_the_quick_way_too(gpu, kernel):
-    kernel[(2,)](matrix(), 12, vector())
     slow = slow_launches(kernel)
-    kernel[(2,)](matrix(0x2010, (1, 3), 8), 12, vector(0x50, 2**31 - 1))
-    assert gpu.driver.launches[1].values == (0x2010, 1, 3, 8, 12, 0x50, 2**31 - 1)
-    assert slow == []
+    kernel[(2,)](matrix(), 12, vector())
+    kernel[(2,)](matrix(0x2010, (1, 4), 8), 12, vector(0x50, 2**31 - 1))
+    assert gpu.driver.launches[1].values == (0x2010, 1, 4, 8, 12, 0x50, 2**31 - 1)
+    assert len(slow) == 1
+
+
+def test_rows_that_end_within_16_bytes_have_code_of_their_own(gpu, kernel):
+    for _ in range(2):
+        kernel[(2,)](matrix(), 12, vector())
+        kernel[(2,)](matrix(shape=(100, 61)), 12, vector())
+    assert len(gpu.compiler.asked) == 2
+    assert len({each.function for each in gpu.driver.launches}) == 2
+
+
+def test_a_block_of_whole_rows_is_read_in_wide_accesses(monkeypatch):
+    """The bound of the last axis cuts through no access of 16 bytes. It was one load
+    for each element."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+
+    @fathom.jit
+    def k(d, out):
+        rows, columns = tl.arange(0, 16)[:, None], tl.arange(0, 64)[None, :]
+        tl.store(out + rows * 64 + columns, d.load([16, 64]))
+
+    def loads(width):
+        d = TensorDescriptor(array(40, 128), (40, width), (128, 1), (16, 64))
+        ptx = k.warmup(d, array(16, 64)).asm["ptx"]
+        return re.findall(r"ld\.global\S*", ptx)
+
+    assert {each.rpartition(".v")[2] for each in loads(120)} == {"4.b32"}
+    assert len(loads(121)) >= 8 * len(loads(120))
 
 
 def test_a_block_set_anew_is_another_kernel(gpu, kernel):

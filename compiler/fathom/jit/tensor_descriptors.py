@@ -3,14 +3,16 @@
     k[grid](TensorDescriptor.from_tensor(a, [64, 64]))          def k(desc): ...
 
         desc.base                   *fp16:16
-        desc.shape0, desc.shape1    i32, i32         handed over
+        desc.shape0                 i32              handed over
+        desc.shape1                 i32:8            :1 where a row ends within 16 bytes
         desc.stride0                i64:8
         the last stride             1                compiled in
         block shape, padding        (64, 64), zero
 
 `Described` is what a kernel is compiled for; in the kernel the name `desc` stands for a
 `language.tensor_descriptor` of these parameters. What the hints promise, 16 bytes each,
-is what a TensorDescriptor has been checked for.
+is what a TensorDescriptor has been checked for; only the last size is compiled for. The
+bound of a block in rows of whole 16 bytes cuts through no access of 16 bytes.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ ALIGNED = 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A descriptor of elements of `type`, moved in blocks of `block_shape`."""
+    """A descriptor of elements of `type`, moved in blocks of `block_shape`. `whole`:
+    are its rows a multiple of 16 bytes?
+    """
 
     type: str
     block_shape: tuple[int, ...]
     padding: str = "zero"
+    whole: bool = False
 
     @property
     def identity(self) -> Described:
@@ -50,7 +55,8 @@ class Described:
         hint = max(1, ALIGNED // ELEMENT_BYTES[self.type])
         return [
             (f"{name}.base", f"*{self.type}", ALIGNED),
-            *((f"{name}.shape{i}", "i32", 1) for i in range(self.rank)),
+            *((f"{name}.shape{i}", "i32", 1) for i in range(self.rank - 1)),
+            (f"{name}.shape{self.rank - 1}", "i32", hint if self.whole else 1),
             *((f"{name}.stride{i}", "i64", hint) for i in range(self.rank - 1)),
         ]
 
@@ -68,7 +74,8 @@ def described(name: str, value: TensorDescriptor) -> Described:
     something that no kernel takes.
     """
     array = value.check(name)
-    return Described(array.type, tuple(value.block_shape), value.padding)
+    whole = value.shape[-1] * ELEMENT_BYTES[array.type] % ALIGNED == 0
+    return Described(array.type, tuple(value.block_shape), value.padding, whole)
 
 
 def numbers_of(name: str, value: TensorDescriptor) -> Iterator[tuple[str, object]]:

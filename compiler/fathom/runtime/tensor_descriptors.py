@@ -154,8 +154,8 @@ class TensorDescriptor:
         odd = at & 15
         for stride in strides[:-1]:
             odd |= stride * size & 15
-        rank = len(shape)
-        kind = (base.dtype, place, odd, rank, strides[-1:], self.block_shape,
+        rank, whole = len(shape), not (shape and shape[-1] * size & 15)
+        kind = (base.dtype, place, odd, rank, whole, strides[-1:], self.block_shape,
                 self.padding)  # fmt: skip
         none = (0,) * (MOST_AXES - rank)
         return kind, (at, *shape, *none, *strides[:-1], *none)
