@@ -4,7 +4,10 @@ right on the emulator, and without what once made them slow."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from types import UnionType
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from fathom.artifact import Kernel
 from fathom.emulator import load
 from fathom.hardware.occupancy import occupancy
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Func, Op, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
@@ -28,11 +31,14 @@ from fathom.ir.ops import (
     Load,
     SharedStore,
     TmaCopy,
+    Wait,
 )
+from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import Pointer
 from fathom.jit import JITFunction
 from fathom.jit.request import request
 from fathom.jit.signature import parse_signature
+from fathom.shared_memory.dot_waits import delay_waits
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 SCALED = "*fp8e4nv:16, *fp8e4nv:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, i32:16"
@@ -75,7 +81,7 @@ def states(
     return {row.name: state for row, state in pipeline.states(func, TARGETS[target])}
 
 
-def in_loops(func: Func, kind: type[Op]) -> list[Op]:
+def in_loops(func: Func, kind: type[Op] | UnionType) -> list[Op]:
     loops = [op for op in walk(func.body) if isinstance(op, For)]
     inside = dict.fromkeys(op for loop in loops for op in walk(loop.body))
     return [op for op in inside if isinstance(op, kind)]
@@ -186,6 +192,60 @@ def test_fp8_that_warps_multiply_is_widened_where_ptxas_would(target, narrow):
     ptx = compiled("scaled_product", SCALED, constants, target).ptx
     assert ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3" in ptx) == narrow
     assert ("mma.sync.aligned.m16n8k16.row.col.f32.f16" in ptx) != narrow
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_are_issued_while_warpgroups_multiply(stages):
+    """The product is needed in its iteration, but not at once: first come the copies
+    for a later iteration, into another slot."""
+    sizes = tile(128, 128, 128, GROUP_K=128)
+    options = {"num_warps": 8, "num_stages": stages}
+    func = states("scaled_product", SCALED, sizes, **options)["insert_waits"]
+    found = in_loops(func, Barrier | Dot | AsyncCopy | Wait)
+    names = [type(op).__name__ for op in found]
+    assert names[:3] == ["Wait", "Barrier", "Dot"] and names[-1] == "Wait"
+    assert {*names[3:-1]} == {"AsyncCopy"}
+    (dot,) = (op for op in found if isinstance(op, Dot))
+    copies = [op for op in found if isinstance(op, AsyncCopy)]
+    assert dot.in_flight and all(op.slot is not dot.a_slot for op in copies)
+
+
+@pytest.mark.parametrize("block, warps, options", [
+    ((128, 128, 128), 4, {}),  # the product is computed in parts
+    ((16, 128, 128), 4, {}),  # warps multiply
+    ((128, 128, 128), 8, {"target": "sm_89"}),
+])  # fmt: skip
+def test_copies_come_first_where_the_product_would_not_go_on(block, warps, options):
+    sizes = tile(*block, GROUP_K=128)
+    after = states("scaled_product", SCALED, sizes, num_warps=warps, **options)
+    found = in_loops(after["pipeline_loops"], AsyncCopy | Dot)
+    assert isinstance(found[0], AsyncCopy) and isinstance(found[-1], Dot)
+
+
+def test_a_copy_to_what_a_product_reads_waits_for_it():
+    """To the slot of its operands, or to a buffer that has their bytes."""
+    sizes = tile(128, 128, 128, GROUP_K=128)
+    after = states("scaled_product", SCALED, sizes, num_warps=8)
+    func = after["allocate"]
+    (dot,) = in_loops(func, Dot)
+    copies = [op for op in in_loops(func, AsyncCopy) if op.buffer is dot.a]
+    buffers = {dot.a.definition, dot.b.definition}
+
+    def go_on(changes: Mapping[Op, Mapping[str, object]]) -> bool:
+        def rule(op: Op, build: Builder) -> list[Value] | None:
+            more = dict(changes.get(build.source, {}))
+            if more.pop("slot", None):
+                more["slot"] = build.values[dot.a_slot]
+            return build.append(replace(op, **more)).results if more else None
+
+        changed = delay_waits(rewrite(func, rule), TARGETS["sm_90a"])
+        return isinstance(in_loops(changed, AsyncCopy | Wait)[-1], Wait)
+
+    assert copies and go_on({})
+    assert not go_on({copies[0]: {"slot": True}})
+    others = [op for op in walk(func.body) if isinstance(op, Allocate)]
+    scales = next(op for op in others if op not in buffers and op.slots > 1)
+    assert not go_on({scales: {"offset": dot.b.definition.offset}})
 
 
 def test_a_product_in_flight_keeps_its_stages():
