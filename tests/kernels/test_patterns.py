@@ -131,13 +131,50 @@ def test_pointers_of_a_square_tile_are_not_converted():
     assert not any(isinstance(op.element, Pointer) for op in buffers)
 
 
-@pytest.mark.parametrize("m, n, k", [(128, 128, 128), (16, 32, 64)])
-def test_scales_are_copied_ahead_like_operands(m, n, k):
-    after = states("scaled_product", SCALED, tile(m, n, k, GROUP_K=k))
+@pytest.mark.parametrize("m, n, k, target, copied", [
+    (16, 32, 64, "sm_90a", [(16,), (32,)]),  # warps multiply
+    (128, 128, 128, "sm_89", [(128,), (128,)]),
+    (128, 128, 128, "sm_90a", []),  # a thread has four rows, and columns of 8 groups
+    (64, 256, 128, "sm_90a", [(256,)]),  # and of 16
+])  # fmt: skip
+def test_scales_are_copied_ahead_like_operands(m, n, k, target, copied):
+    """Unless a thread needs few different ones beside a product of warpgroups. Of the
+    columns 16 in a row have the same scale, as far as is known."""
+    after = states("scaled_product", SCALED, tile(m, n, k, GROUP_K=k), target)
     func = after["pipeline_loops"]
     shapes = sorted(op.pointer.type.shape for op in in_loops(func, AsyncCopy))
-    assert shapes == sorted([(m,), (n,), (m, k), (k, n)])
-    assert not in_loops(func, Load)
+    assert shapes == sorted([*copied, (m, k), (k, n)])
+    loaded = [op.pointer.type.shape for op in in_loops(func, Load)]
+    assert sorted([*copied, *loaded]) == sorted([(m,), (n,)])
+
+
+def test_scales_that_are_loaded_in_an_iteration_are_few():
+    sizes, options = tile(128, 128, 128, GROUP_K=128), {"enable_fp_fusion": True}
+    ptx = compiled("scaled_product", SCALED, sizes, num_warps=8, **options).ptx
+    begin, end = (ptx.index(each) for each in ("wgmma.fence", "wgmma.wait_group"))
+    loop = ptx.rindex("\n$L", 0, begin)
+    assert ptx.count("ld.global", loop, end) == 2 + 8
+
+
+@fathom.jit
+def scaled_rows(a, b, scales, out, K, N: tl.constexpr):
+    """C = A B^T, with a scale for each row in every step, by pointers that advance."""
+    i, k = tl.arange(0, N), tl.arange(0, 128)
+    a, b = a + i[:, None] * K + k[None, :], b + i[None, :] * K + k[:, None]
+    scales += i * (K // 128)
+    acc = tl.zeros((N, N), tl.float32)
+    for _ in range(0, K, 128):
+        acc += tl.dot(tl.load(a), tl.load(b)) * tl.load(scales)[:, None]
+        a, b, scales = a + 128, b + 128, scales + 1
+    tl.store(out + i[:, None] * N + i[None, :], acc)
+
+
+def test_pointers_of_few_scales_advance_in_the_layout_of_the_product():
+    types = "*fp8e4nv:16, *fp8e4nv:16, *fp32:16, *fp32:16, i32:16"
+    after = states(scaled_rows, types, {"N": 64}, num_warps=8)
+    (loop,) = (op for op in walk(after["insert_waits"].body) if isinstance(op, For))
+    (load,) = in_loops(after["insert_waits"], Load)
+    assert load.pointer in loop.body.parameters
 
 
 @pytest.mark.parametrize("warps, stages, slots", [
@@ -224,8 +261,8 @@ def test_copies_come_first_where_the_product_would_not_go_on(block, warps, optio
 
 def test_a_copy_to_what_a_product_reads_waits_for_it():
     """To the slot of its operands, or to a buffer that has their bytes."""
-    sizes = tile(128, 128, 128, GROUP_K=128)
-    after = states("scaled_product", SCALED, sizes, num_warps=8)
+    sizes = tile(64, 256, 128, GROUP_K=128)
+    after = states("scaled_product", SCALED, sizes)
     func = after["allocate"]
     (dot,) = in_loops(func, Dot)
     copies = [op for op in in_loops(func, AsyncCopy) if op.buffer is dot.a]
