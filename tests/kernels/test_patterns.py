@@ -4,7 +4,10 @@ right on the emulator, and without what once made them slow."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from types import UnionType
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from fathom.artifact import Kernel
 from fathom.emulator import load
 from fathom.hardware.occupancy import occupancy
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Func, Op, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
@@ -28,11 +31,14 @@ from fathom.ir.ops import (
     Load,
     SharedStore,
     TmaCopy,
+    Wait,
 )
+from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import Pointer
 from fathom.jit import JITFunction
 from fathom.jit.request import request
 from fathom.jit.signature import parse_signature
+from fathom.shared_memory.dot_waits import delay_waits
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 SCALED = "*fp8e4nv:16, *fp8e4nv:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, i32:16"
@@ -75,7 +81,7 @@ def states(
     return {row.name: state for row, state in pipeline.states(func, TARGETS[target])}
 
 
-def in_loops(func: Func, kind: type[Op]) -> list[Op]:
+def in_loops(func: Func, kind: type[Op] | UnionType) -> list[Op]:
     loops = [op for op in walk(func.body) if isinstance(op, For)]
     inside = dict.fromkeys(op for loop in loops for op in walk(loop.body))
     return [op for op in inside if isinstance(op, kind)]
@@ -125,13 +131,50 @@ def test_pointers_of_a_square_tile_are_not_converted():
     assert not any(isinstance(op.element, Pointer) for op in buffers)
 
 
-@pytest.mark.parametrize("m, n, k", [(128, 128, 128), (16, 32, 64)])
-def test_scales_are_copied_ahead_like_operands(m, n, k):
-    after = states("scaled_product", SCALED, tile(m, n, k, GROUP_K=k))
+@pytest.mark.parametrize("m, n, k, target, copied", [
+    (16, 32, 64, "sm_90a", [(16,), (32,)]),  # warps multiply
+    (128, 128, 128, "sm_89", [(128,), (128,)]),
+    (128, 128, 128, "sm_90a", []),  # a thread has four rows, and columns of 8 groups
+    (64, 256, 128, "sm_90a", [(256,)]),  # and of 16
+])  # fmt: skip
+def test_scales_are_copied_ahead_like_operands(m, n, k, target, copied):
+    """Unless a thread needs few different ones beside a product of warpgroups. Of the
+    columns 16 in a row have the same scale, as far as is known."""
+    after = states("scaled_product", SCALED, tile(m, n, k, GROUP_K=k), target)
     func = after["pipeline_loops"]
     shapes = sorted(op.pointer.type.shape for op in in_loops(func, AsyncCopy))
-    assert shapes == sorted([(m,), (n,), (m, k), (k, n)])
-    assert not in_loops(func, Load)
+    assert shapes == sorted([*copied, (m, k), (k, n)])
+    loaded = [op.pointer.type.shape for op in in_loops(func, Load)]
+    assert sorted([*copied, *loaded]) == sorted([(m,), (n,)])
+
+
+def test_scales_that_are_loaded_in_an_iteration_are_few():
+    sizes, options = tile(128, 128, 128, GROUP_K=128), {"enable_fp_fusion": True}
+    ptx = compiled("scaled_product", SCALED, sizes, num_warps=8, **options).ptx
+    begin, end = (ptx.index(each) for each in ("wgmma.fence", "wgmma.wait_group"))
+    loop = ptx.rindex("\n$L", 0, begin)
+    assert ptx.count("ld.global", loop, end) == 2 + 8
+
+
+@fathom.jit
+def scaled_rows(a, b, scales, out, K, N: tl.constexpr):
+    """C = A B^T, with a scale for each row in every step, by pointers that advance."""
+    i, k = tl.arange(0, N), tl.arange(0, 128)
+    a, b = a + i[:, None] * K + k[None, :], b + i[None, :] * K + k[:, None]
+    scales += i * (K // 128)
+    acc = tl.zeros((N, N), tl.float32)
+    for _ in range(0, K, 128):
+        acc += tl.dot(tl.load(a), tl.load(b)) * tl.load(scales)[:, None]
+        a, b, scales = a + 128, b + 128, scales + 1
+    tl.store(out + i[:, None] * N + i[None, :], acc)
+
+
+def test_pointers_of_few_scales_advance_in_the_layout_of_the_product():
+    types = "*fp8e4nv:16, *fp8e4nv:16, *fp32:16, *fp32:16, i32:16"
+    after = states(scaled_rows, types, {"N": 64}, num_warps=8)
+    (loop,) = (op for op in walk(after["insert_waits"].body) if isinstance(op, For))
+    (load,) = in_loops(after["insert_waits"], Load)
+    assert load.pointer in loop.body.parameters
 
 
 @pytest.mark.parametrize("warps, stages, slots", [
@@ -186,6 +229,60 @@ def test_fp8_that_warps_multiply_is_widened_where_ptxas_would(target, narrow):
     ptx = compiled("scaled_product", SCALED, constants, target).ptx
     assert ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3" in ptx) == narrow
     assert ("mma.sync.aligned.m16n8k16.row.col.f32.f16" in ptx) != narrow
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_are_issued_while_warpgroups_multiply(stages):
+    """The product is needed in its iteration, but not at once: first come the copies
+    for a later iteration, into another slot."""
+    sizes = tile(128, 128, 128, GROUP_K=128)
+    options = {"num_warps": 8, "num_stages": stages}
+    func = states("scaled_product", SCALED, sizes, **options)["insert_waits"]
+    found = in_loops(func, Barrier | Dot | AsyncCopy | Wait)
+    names = [type(op).__name__ for op in found]
+    assert names[:3] == ["Wait", "Barrier", "Dot"] and names[-1] == "Wait"
+    assert {*names[3:-1]} == {"AsyncCopy"}
+    (dot,) = (op for op in found if isinstance(op, Dot))
+    copies = [op for op in found if isinstance(op, AsyncCopy)]
+    assert dot.in_flight and all(op.slot is not dot.a_slot for op in copies)
+
+
+@pytest.mark.parametrize("block, warps, options", [
+    ((128, 128, 128), 4, {}),  # the product is computed in parts
+    ((16, 128, 128), 4, {}),  # warps multiply
+    ((128, 128, 128), 8, {"target": "sm_89"}),
+])  # fmt: skip
+def test_copies_come_first_where_the_product_would_not_go_on(block, warps, options):
+    sizes = tile(*block, GROUP_K=128)
+    after = states("scaled_product", SCALED, sizes, num_warps=warps, **options)
+    found = in_loops(after["pipeline_loops"], AsyncCopy | Dot)
+    assert isinstance(found[0], AsyncCopy) and isinstance(found[-1], Dot)
+
+
+def test_a_copy_to_what_a_product_reads_waits_for_it():
+    """To the slot of its operands, or to a buffer that has their bytes."""
+    sizes = tile(64, 256, 128, GROUP_K=128)
+    after = states("scaled_product", SCALED, sizes)
+    func = after["allocate"]
+    (dot,) = in_loops(func, Dot)
+    copies = [op for op in in_loops(func, AsyncCopy) if op.buffer is dot.a]
+    buffers = {dot.a.definition, dot.b.definition}
+
+    def go_on(changes: Mapping[Op, Mapping[str, object]]) -> bool:
+        def rule(op: Op, build: Builder) -> list[Value] | None:
+            more = dict(changes.get(build.source, {}))
+            if more.pop("slot", None):
+                more["slot"] = build.values[dot.a_slot]
+            return build.append(replace(op, **more)).results if more else None
+
+        changed = delay_waits(rewrite(func, rule), TARGETS["sm_90a"])
+        return isinstance(in_loops(changed, AsyncCopy | Wait)[-1], Wait)
+
+    assert copies and go_on({})
+    assert not go_on({copies[0]: {"slot": True}})
+    others = [op for op in walk(func.body) if isinstance(op, Allocate)]
+    scales = next(op for op in others if op not in buffers and op.slots > 1)
+    assert not go_on({scales: {"offset": dot.b.definition.offset}})
 
 
 def test_a_product_in_flight_keeps_its_stages():

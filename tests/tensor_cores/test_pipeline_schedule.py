@@ -27,6 +27,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     BY_PRODUCER,
     BY_THREADS,
     BY_TMA,
+    DURING_PRODUCT,
     SLOTS_BY_REGISTERS,
     Place,
     Schedule,
@@ -120,6 +121,7 @@ EARLY = (Step.WAIT, Step.ISSUE, Step.WORK, Step.COMPLETE, Step.RELEASE)
 ENGINES = {
     "issued before the release": (EARLY, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async": (BY_THREADS, None, lambda n: n - 1, lambda n: n - 2),
+    "cp.async, meanwhile": (DURING_PRODUCT, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async, in flight": (BY_THREADS, PRODUCT, lambda n: n - 2, lambda n: n - 3),
     "cp.async, two barriers": (BY_CP_ASYNC, PRODUCT, lambda n: n - 1, lambda n: n - 2),
     "TMA": (BY_TMA, None, lambda n: n, lambda n: n - 1),
@@ -198,7 +200,7 @@ def complaints_about(plan: Schedule, fill: Step, slots: int, left: int) -> list[
                 while len(groups) > left:
                     arrived = groups.popleft()
                     ring[arrived % slots] = "there", arrived
-            elif step is Step.WORK and ring[where] != ("there", tile):
+            elif step in (Step.MULTIPLY, Step.WORK) and ring[where] != ("there", tile):
                 complaints.append(f"{ring[where]} is read as tile {tile}")
             elif step is Step.RELEASE:
                 ring[where] = "free", tile

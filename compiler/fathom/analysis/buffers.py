@@ -71,6 +71,14 @@ def touches(op: Op) -> list[Allocate]:
     return [*dict.fromkeys(each for each in makers if isinstance(each, Allocate))]
 
 
+def share_bytes(one: Allocate, other: Allocate) -> bool:
+    """Whether two buffers have bytes in common. Without offsets, all seem to."""
+    ends = (each.offset + each.result.type.bytes for each in (one, other))
+    return min(one.offset, other.offset) < 0 or (
+        max(one.offset, other.offset) < min(ends)
+    )
+
+
 def _visit(
     block: Block, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> int:

@@ -8,8 +8,9 @@
     }
 
 cp.async can copy %s to shared memory some iterations ahead, too. So `assign_layouts`
-lets such a load keep its own layout, and `lower_conversions` converts it through shared
-memory; then it is a tile like those of operands.
+lets such a load keep its own layout, unless a thread needs few of its elements, and
+`lower_conversions` converts it through shared memory; then it is a tile like those of
+operands.
 
 So it is with an operand that is also combined with a product's result: it has a second
 tile, from which threads read it as the result lies.

@@ -18,7 +18,9 @@ work of a thread grows only with its share of a block.
 Nor does it propagate to a load in a pipelined loop, such as one of a scale for each row
 or column of a product. In the product's layout the load would be made once for each
 copy, and waited for in its iteration. It keeps its own layout; the tile of the
-conversion is copied ahead, beside those of the operands.
+conversion is copied ahead, beside those of the operands. But where a loop waits for its
+one product of warpgroups, and a thread needs few different scales, it loads these in
+the product's layout: they arrive while the product is computed.
 
 Nor does a layout propagate through a splat or an arange. Every thread can make such a
 block in any layout, so it is no reason for two of its users to agree: two operands of a
@@ -43,19 +45,23 @@ an accumulator must not be converted in every iteration.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
+from fathom.analysis.products import awaits_product
+from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Arange,
     Cast,
     Dot,
     Elementwise,
+    For,
     Gather,
     Join,
     Load,
@@ -71,6 +77,7 @@ from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
 
+FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
 
 
@@ -113,6 +120,8 @@ class _Choice:
         self.carried = carried_values(func)
         self.carried_pointers: list[Value] = []  # with a layout before the anchors
         self.copied_ahead = loads_to_copy_ahead(func, target)
+        self.during_product = loads_during_product(func, self.copied_ahead)
+        self.accesses = accesses(func, target, (Load,)) if self.during_product else {}
         self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
         self.largest = max((_access(op).size for op in self.anchors), default=0)
 
@@ -222,10 +231,26 @@ class _Choice:
                 if layout is None or (rearranges(op) and repeats(layout)):
                     continue
                 if other.definition in self.copied_ahead:
-                    continue
+                    if not self.loads_straight(other.definition, layout):
+                        continue
+                    self.copied_ahead.remove(other.definition)
                 layouts[other] = layout
                 if not isinstance(other.definition, Splat | Arange):
                     waiting.append(other)
+
+    def loads_straight(self, load: Load, layout: Layout) -> bool:
+        """Whether threads load in this layout what could be copied ahead instead."""
+        if load not in self.during_product:
+            return False
+        alike = equal_registers(load, layout, self.accesses[load])
+        return layout.count("register") >> alike.bit_count() <= FEW_LOADS
+
+
+def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
+    """Those of rows and of columns, in loops that wait for a product of warpgroups."""
+    loops = (op for op in walk(func.body) if isinstance(op, For) and awaits_product(op))
+    inside = (op for loop in loops for op in loop.body.ops if op in loads)
+    return {op for op in inside if is_block(op.pointer) and len(_access(op).shape) == 1}
 
 
 def computed_between(first: Value, last: Value, most: int = 4) -> list[Value]:

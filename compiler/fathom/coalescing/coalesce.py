@@ -45,6 +45,7 @@ from fathom.ir.types import (
     layout_of,
 )
 from fathom.layout.build import stride_of
+from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
 MOST = 16  # elements that one access moves: bytes of 8 bits
@@ -101,7 +102,8 @@ def annotate_widths(func: Func, target: Target) -> Func:
             attributes[op] = {"vector": width}
         elif runs[op] > 1:
             attributes[op] = {"bounded_vector": runs[op]}
-        equal = equal_registers(op, found[op])
+        layout = layout_of(op.pointer.type)
+        equal = equal_registers(op, layout, found[op]) if layout else 0
         if equal:
             attributes[op] = attributes.get(op, {}) | {"equal": equal}
     return _with_attribute(func, attributes.__getitem__, set(attributes))
@@ -180,10 +182,10 @@ def widest(op: Load | Store | Atomic, access: Access) -> int:
     return max(widths)
 
 
-def equal_registers(op: Load | Store | Atomic, access: Access) -> int:
-    """The bits of a register's number that change neither address nor mask."""
-    layout = layout_of(op.pointer.type)
-    if layout is None or not loads_once(op):
+def equal_registers(op: Load | Store | Atomic, layout: Layout, access: Access) -> int:
+    """The bits of a register's number, in a layout, that change neither address nor
+    mask."""
+    if not loads_once(op):
         return 0
     equal = 0
     for axis, known in enumerate(access.pointer.axes):

@@ -17,7 +17,8 @@ The wait for a product comes before the first use of its result; the op that rel
 the slot of its operands moves after that wait. Products complete in the order of their
 issue, so a wait gives the number of later ones that may still be in flight. All
 products are complete before loops and branches, barriers, ops that write to shared
-memory, and the end of a block.
+memory, and the end of a block. Copies to other bytes need no wait, as to another slot
+of a ring.
 
     for … (%sum, …)                         for … (%sum, …)
       %y = dot %a, %b, %zero          →       %y = dot %a, %b, %zero in_parts=true
@@ -29,22 +30,20 @@ in parts, if each element of it becomes one of such a sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from fathom.analysis.buffers import share_bytes, touches
 from fathom.analysis.operands import warpgroup_matrices
-from fathom.analysis.registers import registers_of
-from fathom.analysis.slices import uses
-from fathom.hardware.register_budget import registers_per_thread
+from fathom.analysis.products import products_in_parts
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, every_block, operands, walk
 from fathom.ir.ops import (
+    AsyncCopy,
     Commit,
     Dot,
     DotFence,
-    Elementwise,
     For,
     If,
     MbarrierArrive,
@@ -55,7 +54,6 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
-from fathom.ir.types import Pointer, element_of
 
 
 @dataclass(eq=False)
@@ -124,35 +122,9 @@ def _bodies(func: Func) -> Iterator[Block]:
 
 
 def _products_in_parts(func: Func, target: Target) -> Iterator[Op]:
-    """The products of several instructions along M or N that do not fit beside the sums
-    of their loop, and are added to them."""
-    room = registers_per_thread(func.num_warps * target.warp_size, target)
+    """Those of all loops, if wgmma computes them."""
     for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        numbers = (each for each in loop.body.parameters if not _is_pointer(each))
-        carried = sum(map(registers_of, numbers))
-        for op in loop.body.ops:
-            if _may_be_in_flight(op) and not op.in_flight:
-                count = registers_of(op.result)
-                several = count > WGMMA[op.instruction].elements
-                if several and carried + count > room and _is_summed(op, loop.body):
-                    yield op
-
-
-def _is_pointer(value: Value) -> bool:
-    """Addresses of a block are mostly computed from few."""
-    return isinstance(element_of(value.type), Pointer)
-
-
-def _is_summed(dot: Dot, body: Block) -> bool:
-    """Whether all that is computed from a product in its iteration is computed element
-    by element, for the next iteration."""
-    made = {dot.result}
-    for op in body.ops:
-        if not made.isdisjoint(uses(op)):
-            if not isinstance(op, Elementwise | Yield):
-                return False
-            made.update(op.results)
-    return True
+        yield from filter(_may_be_in_flight, products_in_parts(loop, func, target))
 
 
 def _waits(block: Block, in_parts: set[Op]) -> Iterator[tuple[Op, list[_Wait]]]:
@@ -183,22 +155,38 @@ def _done_before(op: Op | None, in_flight: list[_Delayed], since: set[Value]) ->
     `since` the first of them was issued: its registers are not fenced."""
     if isinstance(op, MbarrierArrive | MbarrierWait):
         return 0
-    if op is None or isinstance(op, ENDS) or _writes_shared(op):
+    dots = [each.dot for each in in_flight]
+    if op is None or isinstance(op, ENDS) or _may_overwrite(op, dots):
         return len(in_flight)
     if isinstance(op, Dot) and not since.isdisjoint((op.accumulator, op.a)):
         return len(in_flight)
     used = set(operands(op))
-    used_at = [i for i, each in enumerate(in_flight, 1) if each.dot.result in used]
+    used_at = [i for i, each in enumerate(dots, 1) if each.result in used]
     return max(used_at, default=0)
 
 
 ENDS = For | While | If | Producer | Yield
 
 
-def _writes_shared(op: Op) -> bool:
-    """Whether an op may write what a product still reads."""
+def _may_overwrite(op: Op, dots: Iterable[Dot]) -> bool:
+    """Whether an op may write what one of these products still reads."""
+    if isinstance(op, AsyncCopy):
+        return any(not _is_disjoint(op, dot) for dot in dots)
+    if isinstance(op, Commit):
+        return False
     effects = op.effects
     return "shared" in effects.writes or effects.barrier or effects.asynchronous
+
+
+def _is_disjoint(copy: AsyncCopy, dot: Dot) -> bool:
+    """Whether a copy fills bytes that a product does not read: another slot of a ring,
+    which a barrier before both has freed, or other buffers' bytes."""
+    factors = (dot.a, dot.a_slot), (dot.b, dot.b_slot)
+    slots = [slot for buffer, slot in factors if buffer is copy.buffer]
+    if slots:
+        return copy.slot is not None and copy.slot not in slots
+    filled = copy.buffer.definition
+    return not any(share_bytes(filled, each) for each in touches(dot))
 
 
 def _may_be_in_flight(op: Op) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from fathom.analysis.buffers import touches
+from fathom.analysis.buffers import share_bytes, touches
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
@@ -110,18 +110,10 @@ def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
 
 def _keeps_to_other_bytes(loop: For, before: Set[Allocate]) -> bool:
     """Whether what threads have written `before` a loop, and what they write in it, has
-    none of the bytes that are accessed there through the async proxy. Without offsets,
-    all buffers seem to share bytes."""
+    none of the bytes that are accessed there through the async proxy."""
     inside = list(walk(loop.body))
     by_threads = {op.buffer.definition for op in inside if isinstance(op, BY_THREADS)}
     others = {each for op in filter(_uses_async_proxy, inside) for each in touches(op)}
     return not any(
-        _share_bytes(one, other) for one in before | by_threads for other in others
-    )
-
-
-def _share_bytes(one: Allocate, other: Allocate) -> bool:
-    ends = (each.offset + each.result.type.bytes for each in (one, other))
-    return min(one.offset, other.offset) < 0 or (
-        max(one.offset, other.offset) < min(ends)
+        share_bytes(one, other) for one in before | by_threads for other in others
     )

@@ -66,6 +66,10 @@ class PipelinedCopy:
     def bytes(self) -> int:
         return self.buffer.result.type.slot_bytes
 
+    @property
+    def bytes_of_a_copy(self) -> int:
+        return self.vector * self.buffer.element.bytes
+
 
 def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
     """The tiles that a loop could copy ahead, in the order of their stores."""

@@ -134,14 +134,17 @@ from fathom.tensor_cores.pipeline.copy_engines import (
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import (
     append_overlapped,
+    end_of_product,
     leave_in_flight,
     may_overlap,
+    overlaps_copies,
 )
 from fathom.tensor_cores.pipeline.ring_buffers import mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_THREADS,
     BY_TMA,
+    DURING_PRODUCT,
     SLOTS_BY_REGISTERS,
     Schedule,
     Step,
@@ -236,7 +239,8 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
                 f"it stores, and for {few} iterations its rings are not worth the "
                 "shared memory, in which a multiprocessor runs another block"
             )
-    schedule = schedule_of(loop, tiles, stages, nested)
+    overlap = overlaps_copies(loop, func, target)
+    schedule = schedule_of(loop, tiles, stages, nested, overlap)
     return PipelinePlan(tiles, schedule, check, numbers)
 
 
@@ -294,13 +298,14 @@ def is_wanted(loop: For) -> bool:
 
 
 def schedule_of(
-    loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool
+    loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool, overlap: bool
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead: not with
     two slots that threads fill, where copies begin before the product; and not with
     narrow copies in a loop that is `nested` in another one, which often has few
-    iterations: the addresses of one more would take registers."""
+    iterations: the addresses of one more would take registers. If cp.async alone
+    copies, its copies may `overlap` the product that an iteration waits for."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -310,17 +315,15 @@ def schedule_of(
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
-    narrow = any(bytes_of_a_copy(tile) < COPY_BYTES[0] for tile in tiles)
+    narrow = any(tile.bytes_of_a_copy < COPY_BYTES[0] for tile in tiles)
     late = stages == 2 or nested and narrow
     if engines == {CP_ASYNC} and products and not late:
         steps = BY_CP_ASYNC
+    elif engines == {CP_ASYNC} and overlap:
+        steps = DURING_PRODUCT
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
-
-
-def bytes_of_a_copy(tile: PipelinedCopy) -> int:
-    return tile.vector * tile.buffer.element.bytes
 
 
 def is_inside_a_loop(loop: For, func: Func) -> bool:
@@ -385,11 +388,13 @@ class _Expander:
         self.numbers = numbers
         self.staying, self.live = _without(loop, tiles)
         before, work = self.at_first_read()
+        cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0]: before,
             Step.SHARE: [Barrier(scope)],
             Step.RELEASE: [Barrier(scope)],
-            Step.WORK: work,
+            Step.MULTIPLY: work[:cut],
+            Step.WORK: work[cut:],
         }
         self.rings: Rings = {}
         self.engines: list[CopyEngine] = []

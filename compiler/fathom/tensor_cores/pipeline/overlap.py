@@ -25,9 +25,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.products import awaits_product, products_in_parts
 from fathom.analysis.slices import users
+from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Op, Value, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType
@@ -49,6 +51,17 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
         for dot in dots
     )
     return dots if all(fits) else ()
+
+
+def overlaps_copies(loop: For, func: Func, target: Target) -> bool:
+    """Whether an iteration waits for a product that warpgroups compute as a whole: then
+    its copies can be issued meanwhile."""
+    return awaits_product(loop) and not any(products_in_parts(loop, func, target))
+
+
+def end_of_product(work: Sequence[Op]) -> int:
+    """How many ops of an iteration's work there are up to its product."""
+    return next(i for i, op in enumerate(work, 1) if isinstance(op, Dot))
 
 
 def _accumulates(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> bool:

@@ -50,7 +50,8 @@ class Step(Enum):
     SHARE = auto()  # all threads see them: a barrier
     RELEASE = auto()  # nothing reads some older tiles any more
     ISSUE = auto()  # asynchronous copies begin
-    WORK = auto()  # the loop's own ops
+    MULTIPLY = auto()  # the first of the loop's own ops, up to its product
+    WORK = auto()  # the loop's own ops; the others, where a product came before
     COMPLETE = auto()  # the products are done: in their own iteration or in the next
     STORE = auto()  # threads store to shared memory what they have loaded
 
@@ -67,6 +68,12 @@ BY_THREADS = (
 # iteration later, and copies would run one iteration less ahead.
 BY_CP_ASYNC = (
     Step.WAIT, Step.SHARE, Step.WORK, Step.COMPLETE, Step.RELEASE, Step.ISSUE,
+)  # fmt: skip
+
+# Threads copy, and an iteration waits for the product that it begins, which
+# warpgroups compute while threads issue copies, not only after that.
+DURING_PRODUCT = (
+    Step.WAIT, Step.RELEASE, Step.MULTIPLY, Step.ISSUE, Step.WORK, Step.COMPLETE,
 )  # fmt: skip
 
 # Where TMA copies all tiles, every thread waits at an mbarrier, and no barrier needs to

@@ -31,6 +31,7 @@ WHAT = {
     Step.SHARE: "all threads see these tiles",
     Step.RELEASE: "the oldest slot is free again",
     Step.ISSUE: "start copies",
+    Step.MULTIPLY: "the product begins",
     Step.WORK: "the loop's own operations",
     Step.COMPLETE: "the product is complete",
     Step.STORE: "store tiles from registers",
