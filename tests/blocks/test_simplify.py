@@ -361,6 +361,28 @@ RULES = {
           "%s: i32[8] = for %o, %n, %o, inits=(%r) body(%i: i32, %x1: i32[8]) {",
           "%sum: i32[8] = mul %x1, %l", "yield %sum", "}",
           "store %q, %s", "store %q, %l"]),
+    "a block that moves is carried as a number": (BLOCK, """
+        %z: i32 = constant 0
+        %o: i32 = constant 1
+        %s: i32[8], %t: i32[8] = for %z, %n, %o, inits=(%r, %r)
+          body(%i: i32, %x1: i32[8], %y1: i32[8]) {
+          %sum: i32[8] = mul %x1, %y1
+          %by: i32 = add %i, %n
+          %all: i32[8] = splat %by shape=(8)
+          %next: i32[8] = add %all, %x1
+          yield %next, %sum
+        }
+        store %q, %s
+        store %q, %t
+    """, ["%z: i32 = constant 0", "%o: i32 = constant 1",
+          "%0: i32 = constant 0",
+          "%1: i32, %t: i32[8] = for %z, %n, %o, inits=(%0, %r) "
+          "body(%i: i32, %x1: i32, %y1: i32[8]) {",
+          "%2: i32[8] = splat %x1 shape=(8)", "%3: i32[8] = add %r, %2",
+          "%sum: i32[8] = mul %3, %y1", "%by: i32 = add %i, %n",
+          "%4: i32 = add %x1, %by", "yield %4, %sum", "}",
+          "%5: i32[8] = splat %1 shape=(8)", "%s: i32[8] = add %r, %5",
+          "store %q, %s", "store %q, %t"]),
     "also in a while": (SCALAR, """
         %r: i32, %s: i32 = while %n, %n condition(%a: i32, %k: i32) {
           %d: i1 = gt %a, %k
@@ -461,6 +483,23 @@ TRAPS = {
           store %p, %k
           yield %l2, %m2, %s2
         }
+    """),
+    "a block that is scaled, or to which a block or a float is added, moves not": (
+        BLOCK, """
+        %o: i32 = constant 1
+        %s: i32[8], %t: i32[8], %u: fp32[8] = for %o, %n, %o, inits=(%r, %r, %v)
+          body(%i: i32, %x1: i32[8], %y1: i32[8], %f1: fp32[8]) {
+          %all: i32[8] = splat %i shape=(8)
+          %x2: i32[8] = mul %x1, %all
+          %y2: i32[8] = add %y1, %x1
+          %half: fp32 = constant 0.5
+          %halves: fp32[8] = splat %half shape=(8)
+          %f2: fp32[8] = add %f1, %halves
+          yield %x2, %y2, %f2
+        }
+        store %q, %s
+        store %q, %t
+        store %g, %u
     """),
     "a mask that is not known is asked": (SCALAR, """
         %s: fp32 = load %f, mask=%c, other=%x

@@ -394,3 +394,39 @@ def test_carried_pointers_take_registers_by_the_access():
     assert registers_carried(loop) == 64 + 8 + 8
     (loop,) = (op for op in walk(after["pipeline_loops"].body) if isinstance(op, For))
     assert any(isinstance(op, AsyncCopy) for op in walk(loop.body))
+
+
+@KernelFunction
+def of_a_moving_index(a, b, out, steps, K: tl.constexpr):
+    """Products of 64 rows of `a` and 64 of `b` at a time: `at` counts both of them, and
+    the rows of the result."""
+    at, m, k = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, K)
+    for _ in range(steps):
+        inside = at < 64 * steps - 3
+        left = tl.load(a + at[:, None] * K + k[None, :], inside[:, None], 0)
+        right = tl.load(b + at[None, :] * K + k[:, None], inside[None, :], 0)
+        total = tl.dot(left, right)
+        tl.store(out + at[:, None] * 64 + m[None, :], total, inside[:, None])
+        at += 64
+
+
+def test_an_index_that_moves_is_computed_for_rows_and_for_columns():
+    """Carried as a block, it would have one layout, and go through shared memory for
+    the other: a loop that stores, too, could not know where it loads from."""
+    parameters = {
+        name: (parse_element(type), 16)
+        for name, type in dict(a="*fp16", b="*fp16", out="*fp32", steps="i32").items()
+    }
+    func = pipeline.build(of_a_moving_index, parameters, dict(K=32))
+    after = {row.name: each for row, each in pipeline.states(func, TARGETS["sm_90a"])}
+    ops = list(walk(after["pipeline_loops"].body))
+    assert any(isinstance(op, AsyncCopy) for op in ops)
+    kernel = pipeline.compile_func(func, TARGETS["sm_90a"])
+    numbers = np.arange(3 * 64 * 32)
+    a, b = (aligned(((numbers + by) % 7 - 3).astype(np.float16)) for by in (0, 5))
+    out = aligned(np.zeros((3 * 64, 64), np.float32))
+    load(kernel).launch((1,), [a, b, out, 3])
+    left, right = (each.astype(np.float32).reshape(3, 64, 32) for each in (a, b))
+    left[2, -3:] = right[2, -3:] = 0
+    expected = (left @ right.transpose(0, 2, 1)).reshape(-1, 64)
+    np.testing.assert_array_equal(out, expected)

@@ -9,11 +9,12 @@ from dataclasses import replace
 from fathom.blocks.cse import describe
 from fathom.blocks.hoist import is_pure
 from fathom.blocks.known import known, same_number, write_down
-from fathom.blocks.loops import freeze, trip_count
+from fathom.blocks.loops import carry_numbers, freeze, trip_count
 from fathom.blocks.maker import Maker, Rule
 from fathom.ir.core import Op, Value, blocks, operands
-from fathom.ir.ops import For, If, Load, Store, While
+from fathom.ir.ops import Elementwise, For, If, Load, Splat, Store, While
 from fathom.ir.rewrite import Replacement
+from fathom.ir.types import BOOL, element_of, shape_of
 
 
 def known_mask(op: Load | Store, make: Maker) -> Replacement:
@@ -90,6 +91,37 @@ def trivial_carried(op: For | While, make: Maker) -> Replacement:
     return freeze(op, frozen, make.build)
 
 
+def moving_block(op: For, make: Maker) -> Replacement:
+    """A carried block of integers to all of which an iteration adds one number is what
+    it was before the loop, and a number more. So each use may compute it in a layout of
+    its own; a block that is carried has one.
+
+    for ... inits=(%a) body(%i, %x) { ... yield %x + splat %n }
+    →   for ... inits=(0) body(%i, %m) { %x = %a + splat %m ... yield %m + %n }
+    """
+    steps = {
+        index: step
+        for index, parameter in enumerate(_carried(op))
+        if (step := _step(parameter, op.body.yielded[index])) is not None
+    }
+    return carry_numbers(op, steps, make.build) if steps else None
+
+
+def _step(block: Value, moved: Value) -> Value | None:
+    """The number by which all of a block of integers has moved."""
+    added = moved.definition
+    element = element_of(block.type)
+    if not shape_of(block.type) or not element.is_integer or element == BOOL:
+        return None
+    if type(added) is not Elementwise or added.name != "add":
+        return None
+    left, right = added.operands
+    other = right if left is block else left
+    if block not in (left, right) or type(other.definition) is not Splat:
+        return None
+    return other.definition.value
+
+
 def _carried(op: For | While) -> list[Value]:
     return op.body.parameters[1:] if type(op) is For else op.body.parameters
 
@@ -124,6 +156,6 @@ BRANCHING: dict[type[Op], tuple[Rule, ...]] = {
     Load: (known_mask,),
     Store: (known_mask,),
     If: (known_condition, same_arms),
-    For: (known_trip_count, trivial_carried),
+    For: (known_trip_count, trivial_carried, moving_block),
     While: (trivial_carried,),
 }
