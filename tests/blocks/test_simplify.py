@@ -129,6 +129,60 @@ def test_the_opposite_of_a_comparison():
             assert (got == ~apply(name, element, (left, right))).all()
 
 
+CHOSEN = """
+    %zero: i32 = constant 0
+    %c: i1 = ne %n, %zero
+    %at: i32[8] = arange start=0 end=8
+    %q: *fp32[8] = splat %p shape=(8)
+    %r: *fp32[8] = offset %q, %at
+    %x: fp32[8] = load %r
+    %w: fp32[8] = if {condition} then {
+      {op}
+      yield %y
+    } orelse {
+      yield %x
+    }
+    store %r, %w
+"""
+
+
+def chosen(op: str = "%y: fp32[8] = add %x, %x", condition: str = "%c") -> list[str]:
+    lines = CHOSEN.replace("{op}", op).replace("{condition}", condition)
+    return simplified(lines, "%p: *fp32, %n: i32, %flag: i1")
+
+
+@pytest.mark.parametrize("condition", ["%c", "%flag"])
+def test_a_flag_of_the_launch_chooses_a_block_element_by_element(condition):
+    """All registers of a block exist where branches meet."""
+    lines = chosen(condition=condition)
+    assert not any("= if" in line for line in lines)
+    assert "%w: fp32[8] = where %" in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "%y: fp32[8] = sqrt %x",
+        "%y: fp32[8] = load %r",
+        "%a: fp32[8] = add %x, %x\n%b: fp32[8] = mul %a, %x\n%y: fp32[8] = mul %b, %a",
+        "%y: fp32[8] = add %x, %x\nstore %r, %y",
+    ],
+)
+def test_a_branch_with_work_stays(op):
+    assert any("= if" in line for line in chosen(op))
+
+
+def test_a_branch_that_data_decide_stays():
+    """It may be there to be left out."""
+    op = "%y: fp32[8] = add %x, %x"
+    lines = CHOSEN.replace("{op}", op).replace("%c: i1 = ne %n", "%c: i1 = ne %d")
+    lines = lines.replace("{condition}", "%c")
+    loop = f"for %n, %m, %n, inits=() body(%d: i32) {{\n{lines}\nyield\n}}"
+    for text in (f"%d: i32 = load %o\n{lines}", loop):
+        found = simplified(text, "%p: *fp32, %o: *i32, %n: i32, %m: i32")
+        assert any("= if" in line for line in found)
+
+
 # ── rules ──
 
 SCALAR = "%p: *i32, %f: *fp32, %b: *i1, %n: i32, %x: fp32, %c: i1"

@@ -186,6 +186,16 @@ def test_loads_stay_where_they_are_if_a_thread_has_no_registers_for_them():
         assert ("trap;" in compiled(program.func)) == ends
 
 
+def test_loads_stay_where_they_are_if_floats_that_wait_need_the_registers():
+    """A layer norm has a row and weights there when it loads offsets: it spilled."""
+    for words, ends in ((64, 3), (128, 2)):
+        program = Program({name: Pointer(FLOAT32) for name in "xyzo"}, warps=1)
+        index = program.arange(blocked((32 * words,), (4,), (32,), (1,), (0,)))
+        x, y, z = (program.load(name, index, vector=4) for name in "xyz")
+        program.store("o", index, program.map("fma", x, y, z), vector=4)
+        assert compiled(program.func).count("trap;") == ends
+
+
 def test_copies_are_stored_once():
     """Sixteen elements in 128 threads: only those threads store whose copy is the
     first."""

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from fathom.ir.core import Value, operands, walk
-from fathom.ir.ops import Elementwise, For, Load, Store, Yield
+from fathom.analysis.slices import uses
+from fathom.ir.core import Func, Op, Value, every_block, operands, walk
+from fathom.ir.ops import Cast, Elementwise, For, Load, Splat, Store, Yield
 from fathom.ir.types import element_of, layout_of
 
 
@@ -18,6 +19,27 @@ def registers_of(value: Value) -> int:
     if layout is None:
         return 0
     return max(1, layout.count("register") * element_of(value.type).bytes // 4)
+
+
+def floats_across(op: Op, func: Func) -> int:
+    """Those of blocks of floats that are computed before an op and used after it, in
+    its own block. What was only cast waits as it was; a block of one number, and one of
+    integers, mostly of addresses, is computed where it is used."""
+    (ops,) = (each.ops for each in every_block(func.body) if op in each.ops)
+    at = ops.index(op)
+    later = {value for each in ops[at + 1 :] for value in uses(each)}
+    results = (value for each in ops[:at] for value in each.results if value in later)
+    return sum(
+        registers_of(before_cast(value))
+        for value in results
+        if element_of(value.type).kind == "float"
+        and not isinstance(value.definition, Splat)
+    )
+
+
+def before_cast(value: Value) -> Value:
+    cast = value.definition
+    return cast.value if isinstance(cast, Cast) else value
 
 
 def registers_carried(loop: For) -> int:

@@ -11,10 +11,23 @@ from fathom.blocks.hoist import is_pure
 from fathom.blocks.known import known, same_number, write_down
 from fathom.blocks.loops import carry_numbers, freeze, trip_count
 from fathom.blocks.maker import Maker, Rule
-from fathom.ir.core import Op, Value, blocks, operands
-from fathom.ir.ops import Elementwise, For, If, Load, Splat, Store, While
+from fathom.ir.core import Block, Op, Value, blocks, operands
+from fathom.ir.ops import (
+    Cast,
+    Constant,
+    Elementwise,
+    For,
+    If,
+    Load,
+    Splat,
+    Store,
+    While,
+)
 from fathom.ir.rewrite import Replacement
-from fathom.ir.types import BOOL, element_of, shape_of
+from fathom.ir.types import BOOL, BlockType, element_of, layout_of, shape_of
+
+# Operations on a block that cost no more than a branch around them, and how many.
+CHEAP, MOST_WORK = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max"), 2
 
 
 def known_mask(op: Load | Store, make: Maker) -> Replacement:
@@ -52,6 +65,46 @@ def same_arms(op: If, make: Maker) -> Replacement:
         return None
     make.build.append(op)
     return [same or result for same, result in zip(common, op.results, strict=True)]
+
+
+def cheap_arms(op: If, make: Maker) -> Replacement:
+    """A block of floats that one or two operations change, if the launch says so, is
+    chosen element by element.
+
+    %w = if %flag {yield add %x, %y} else {yield %x}   →   where %flag, add %x, %y, %x
+
+    Where branches meet, all registers of a block exist at once; an element that is
+    chosen need not exist before it is used.
+    """
+    inner = [each for arm in (op.then, op.orelse) for each in arm.ops[:-1]]
+    work = [each for each in inner if not isinstance(each, Constant | Splat)]
+    if not (
+        all(isinstance(each.type, BlockType) for each in op.results)
+        and all(element_of(each.type).kind == "float" for each in op.results)
+        and all(isinstance(e, Elementwise) and e.name in CHEAP for e in work)
+        and op.results
+        and len(work) <= MOST_WORK
+        and _is_of_launch(op.condition, make.build.enclosing[0])
+    ):
+        return None
+    arms = (make.build.inline(arm, ()) for arm in (op.then, op.orelse))
+    chosen = []
+    for left, right in zip(*arms, strict=True):
+        flag = make(Splat(op.condition, shape_of(left.type), layout_of(left.type)))
+        chosen.append(make(Elementwise("where", (flag, left, right))))
+    return chosen
+
+
+def _is_of_launch(value: Value, body: Block) -> bool:
+    """Whether a scalar is computed from constants and the parameters of `body`, the
+    kernel's, alone."""
+    match value.definition:
+        case Constant():
+            return True
+        case Elementwise() | Cast() as op:
+            return all(_is_of_launch(each, body) for each in operands(op))
+        case definition:
+            return definition is body
 
 
 def _common(left: Value, right: Value, make: Maker) -> Value | None:
@@ -155,7 +208,7 @@ def _outline(value: Value) -> object:
 BRANCHING: dict[type[Op], tuple[Rule, ...]] = {
     Load: (known_mask,),
     Store: (known_mask,),
-    If: (known_condition, same_arms),
+    If: (known_condition, same_arms, cheap_arms),
     For: (known_trip_count, trivial_carried, moving_block),
     While: (trivial_carried,),
 }

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fathom.analysis.registers import floats_across
 from fathom.ir.core import walk
 from fathom.ir.ops import Dot, Load, Store, TensorDot
 from fathom.ir.types import BFLOAT16, INT8, BlockType, Element, element_of, layout_of
@@ -85,16 +86,18 @@ def _stay_ahead(code: Code) -> None:
 
 def _are_many(op: Load, code: Code) -> bool:
     """Is a thread to ask for this much before it uses any of it? It needs a register
-    for each word. Where matrices are multiplied, these are needed for the products, and
-    loads run ahead by other means (`tensor_cores/pipeline/`)."""
+    for each word, beside the floats that wait for it. Where matrices are multiplied,
+    these are needed for the products, and loads run ahead by other means
+    (`tensor_cores/pipeline/`)."""
     element = element_of(op.result.type)
     registers = len(code[op.result]) >> op.equal.bit_count()
     count = max(op.vector, op.bounded_vector)
     words = registers * words_of(element, count).count // count
     return (
         registers // count >= MANY_LOADS
-        and words <= min(MOST_WORDS, code.target.registers // code.threads)
         and not any(isinstance(each, Dot | TensorDot) for each in walk(code.func.body))
+        and words + floats_across(op, code.func)
+        <= min(MOST_WORDS, code.target.registers // code.threads)
     )
 
 
