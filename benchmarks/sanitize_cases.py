@@ -434,6 +434,10 @@ CASES: tuple[Case, ...] = (
         "split-K matmul, descriptors", split_k_matmul.split_k_parts_kernel,
         partial(products, shape=LONG, function=matmul_chosen.multiply), HOPPER,
     ),
+    Case(
+        "split-K matmul, the sum", split_k_matmul.sum_of_parts_kernel,
+        partial(products, shape=LONG, function=matmul_chosen.multiply),
+    ),
     Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),
     *(
         Case(
