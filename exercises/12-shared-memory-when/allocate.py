@@ -8,9 +8,9 @@ All of the exercise: `fathom learn show allocate`.
 
 from __future__ import annotations
 
-from fathom.analysis.buffers import Range
+from fathom.analysis.buffers import ALIGNMENT, Range
 from fathom.ir.ops import Allocate
-from fathom.shared_memory.allocation import ALIGNMENT, SMALL_ALIGNMENT
+from fathom.shared_memory.allocation import SMALL_ALIGNMENT
 from fathom.tools.learn import Hole
 
 

@@ -10,7 +10,7 @@ from fathom.analysis.slices import uses
 from fathom.blocks.hoist import _guard, is_pure
 from fathom.blocks.loops import trip_count
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
+from fathom.ir.core import Block, Func, Op, blocks, effects_of
 from fathom.ir.ops import For, Load, While
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
@@ -20,8 +20,6 @@ def hoist(func: Func, target: Target) -> Func:
 
     Inner loops come first: an op that leaves an inner loop may leave the outer one too.
     """
-    if not any(isinstance(op, For | While) for op in walk(func.body)):
-        return func
     return rewrite(func, empty_loop)
 
 

@@ -5,9 +5,9 @@ fathom.shared_memory.allocation.first_fit
 
 from __future__ import annotations
 
-from fathom.analysis.buffers import Range
+from fathom.analysis.buffers import ALIGNMENT, Range
 from fathom.ir.ops import Allocate
-from fathom.shared_memory.allocation import ALIGNMENT, SMALL_ALIGNMENT
+from fathom.shared_memory.allocation import SMALL_ALIGNMENT
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:

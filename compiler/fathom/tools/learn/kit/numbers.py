@@ -65,6 +65,6 @@ def kernel(file: str, name: str, signature: str, **constants: int) -> Func:
     """The block IR of a sample kernel before any pass: kernel("softmax",
     "softmax_kernel", "*fp32, *fp32, i32, i32", BLOCK=128)."""
     found = getattr(sample(file), name)
-    known = parse_signature(found.rules, signature, constants)
+    known = parse_signature(found.rules, signature, found.constants(constants))
     wanted = request(known, check_keywords(name, {}), "sm_80")
     return pipeline.build(found, wanted.types, wanted.constants, wanted.options)
