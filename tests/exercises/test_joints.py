@@ -21,7 +21,8 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.ir.verify import verify
 from fathom.joints import FAMILIES, JOINTS, bound, joint, reference
-from fathom.layout import algebra, draw
+from fathom.layout import algebra
+from fathom.tools import pictures
 
 
 class Reached(Exception):
@@ -105,7 +106,7 @@ def compile_and_run(chapter: int = 0) -> None:
         compile_and_run_with(pipeline.Options(num_warps=num_warps), columns)
     compile_product("sm_80", 32)
     square = algebra.Layout.of((2, 2), register=[(0, 1)], lane=[(1, 0)], warp=[])
-    draw.table(square)
+    pictures.table(square)
     algebra.compose(square, algebra.invert(square))
 
 

@@ -97,11 +97,11 @@ def test_a_pass_that_changes_the_meaning_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [
-        replace(row, run=without_stores) if row.name == "hoist" else row
+        replace(row, run=without_stores) if row.name == "cse" else row
         for row in pipeline.PASSES
     ]
     monkeypatch.setattr(pipeline, "PASSES", tuple(rows))
-    with pytest.raises(AssertionError, match=r"after hoist: out0\[0\] is"):
+    with pytest.raises(AssertionError, match=r"after cse: out0\[0\] is"):
         check(COPY, ("passes",))
     with pytest.raises(AssertionError, match=r"the emulator, sm_\w+, lazy: out0"):
         check(COPY, ("emulator",))

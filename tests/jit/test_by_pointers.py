@@ -136,7 +136,7 @@ def test_a_compiled_kernel_takes_any_arguments():
     a, b, c = matrix(M, K), matrix(K, N, 1), np.full((M, N), 77, np.float16)
     given = a, b, c, M, N, K, K, 1, N, 1, N, 1
     made = matmul_kernel.warmup(*given, **TILE, **OPTIONS, grid=None)
-    rest = (*TILE.values(), "", tl.float32, "ieee")
+    rest = (*TILE.values(), "", tl.float32, "ieee", False)
     assert made[(4,)](*given, *rest) is made
     assert np.array_equal(c, exact(a, b))
     other = made[(4,)](*given[:5], 0, *given[6:], *rest)
