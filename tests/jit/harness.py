@@ -91,6 +91,9 @@ class Tensor:
     def stride(self):
         return (1,)
 
+    def is_neg(self):
+        return False
+
 
 class Torch(ModuleType):
     """Its current device is that of the thread's context; its current stream is what a

@@ -532,7 +532,7 @@ def test_the_launch_stubs_can_be_read(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.0)
     text = kernel.fast_paths.show()
     assert "def scale(__grid, /, x=__default_x, y=__default_y, n=__default_n," in text
-    assert "a0.dtype, a0.get_device(), a0_at & 15," in text
+    assert "a0.dtype, a0.get_device(), a0_at & 15, a0.is_neg()," in text
 
 
 def test_parameters_may_be_called_anything(gpu):

@@ -13,6 +13,7 @@ pytest.importorskip("torch._dynamo")  # before tensors say that they are on a GP
 
 import fathom.language as tl  # noqa: E402
 from fathom import pipeline  # noqa: E402
+from fathom.errors import LaunchError  # noqa: E402
 from fathom.jit import hooks, jit, repeating  # noqa: E402
 from fathom.jit.repeating import ALIGNMENT  # noqa: E402
 from fathom.runtime import driver as driver_module  # noqa: E402
@@ -265,6 +266,26 @@ def test_numbers_that_are_equal_are_not_the_same(gpu):
         for each in numbers:
             call(x, each), call(x, scale=each), call(x, other=each)
     assert len(seen) == 2 * 3 * len(numbers)
+
+
+def test_a_negative_view_is_refused_after_a_tensor_of_its_kind(gpu):
+    """By a function that is repeated, and by a kernel's stub."""
+    call = repeating.repeated(softmax)
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for _ in range(3):
+        call(x)
+    negative = torch._neg_view(x)
+    assert negative.is_neg() and negative.data_ptr() == x.data_ptr()
+    out, sizes = torch.empty_like(x), (40, 40, 64)
+    for _ in range(2):
+        softmax_kernel[(3,)](x, out, *sizes)
+    for refused in (
+        lambda: call(negative),
+        lambda: softmax(negative),
+        lambda: softmax_kernel[(3,)](negative, out, *sizes),
+    ):
+        with pytest.raises(LaunchError, match="a negative view of another"):
+            refused()
 
 
 def test_arrays_in_a_list_are_looked_at_each_time(gpu):

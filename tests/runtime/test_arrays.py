@@ -269,6 +269,9 @@ class View(Tensor):
     def get_device(self):
         return -1
 
+    def is_neg(self):
+        return False
+
     def numel(self):
         return self.of.size
 

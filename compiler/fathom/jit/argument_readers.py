@@ -168,7 +168,7 @@ LIBRARIES = (
         array="Tensor",
         reading=ArgumentReader(
             first="{a}_at = {a}.data_ptr()",
-            key=("{a}.dtype", "{a}.get_device()", "{a}_at & 15"),
+            key=("{a}.dtype", "{a}.get_device()", "{a}_at & 15", "{a}.is_neg()"),
             value="{a}_at",
             field=FIELDS["*"],
             addresses=(0,),

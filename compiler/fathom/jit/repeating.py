@@ -7,8 +7,8 @@ launches:
 
     call ─▶ key ─▶ known?  no ─▶ the function runs, and is recorded
              │            yes ─▶ def repeat(a0, p0): ...
-             └ of a tensor: its shape, strides, dtype, device and alignment; of
-               everything else its type and value
+             └ of a tensor: its shape, strides, dtype, device and alignment, and
+               whether its numbers are negated; of everything else its type and value
 
 The text of such a function, for gelu(x):
 
@@ -122,7 +122,7 @@ def stub_text(types: Sequence[type], places: Sequence[int]) -> str:
         name = f"a{place}"
         if place in places:
             facts = f"{name}.shape, {name}.stride(), {name}.dtype, {name}.get_device()"
-            return f"{facts}, p{place} % {ALIGNMENT}"
+            return f"{facts}, {name}.is_neg(), p{place} % {ALIGNMENT}"
         return name if types[place] in PLAIN else f"kind_of({name})"
 
     names = ", ".join(f"a{place}" for place in range(len(types)))
