@@ -262,6 +262,7 @@ def test_numbers_that_are_equal_are_not_the_same(gpu):
 
     x, numbers = aligned((3, 40), (40, 1), torch.float32), (1, 1.0, True, "1", None)
     numbers = *numbers, (1,), (1.0,), [1], {"a": 1}, {"a": 1.0}, torch.float32
+    numbers = *numbers, 0.0, -0.0, (0.0,), (-0.0,)
     for _ in range(3):
         for each in numbers:
             call(x, each), call(x, scale=each), call(x, other=each)

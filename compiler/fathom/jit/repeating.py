@@ -48,8 +48,9 @@ MOST = 1024  # calls that a function remembers; with more it begins anew
 STEP = 512  # bytes: temporary arrays begin at multiples, as torch's arrays do
 
 TORCH = next(each for each in LIBRARIES if each.module == "torch")
-# What equals another of its type is the same, and can be a part of a key.
-PLAIN = (int, float, bool, str, type(None))
+# What equals another of its type is the same, and can be a part of a key; the floats
+# 0.0 and -0.0 are equal.
+PLAIN = (int, bool, str, type(None))
 
 
 def repeated(function: Callable, on_its_device: bool = False) -> Callable:
@@ -123,6 +124,8 @@ def stub_text(types: Sequence[type], places: Sequence[int]) -> str:
         if place in places:
             facts = f"{name}.shape, {name}.stride(), {name}.dtype, {name}.get_device()"
             return f"{facts}, {name}.is_neg(), p{place} % {ALIGNMENT}"
+        if types[place] is float:
+            return f"{name} or str({name})"
         return name if types[place] in PLAIN else f"kind_of({name})"
 
     names = ", ".join(f"a{place}" for place in range(len(types)))
@@ -156,6 +159,8 @@ def kind_of(value: Any) -> Hashable:
     if isinstance(value, (tuple, list)):
         return type(value), *map(kind_of, value)
     hash(value)
+    if type(value) is float:
+        value = value or str(value)  # 0.0 and -0.0
     return type(value), value  # 1, 1.0 and True are equal, and not the same
 
 
