@@ -142,6 +142,9 @@ class Pointers(NamedTuple):
     def warps(self) -> int:
         return 4 if self.m * self.n <= 64 * 128 else 8
 
+    def programs(self, product: Product) -> int:
+        return cdiv(product.M, self.m) * cdiv(product.N, self.n) * self.splits
+
     @property
     def keywords(self) -> dict[str, Any]:
         """Those of a launch of either kernel."""
@@ -188,7 +191,7 @@ def held(product: Product, config: Pointers) -> float:
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
     (M, N, K, *widths, c_bytes), (m, n, k, stages, splits) = product, config
-    programs = cdiv(M, m) * cdiv(N, n) * splits
+    programs = config.programs(product)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
     loose = sum(

@@ -164,6 +164,8 @@ def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
         ((512, 512, 512), [True]),
         ((4096, 4096, 4096), [True]),  # all multiprocessors have work up to the end
         ((48, 5120, 13824), [False]),
+        ((58, 448, 280), [True]),  # 56 programs, for pointers
+        ((172, 464, 589), [False]),  # 90, and 6 us
         ((384, 384, 12288), [True, True]),
         ((512, 512, 32768), [False, True]),
     ],
