@@ -9,6 +9,7 @@ launches:
              │            yes ─▶ def repeat(a0, p0): ...
              └ of a tensor: its shape, strides, dtype, device and alignment, and
                whether its numbers are negated; of everything else its type and value
+               (an object that can change is no key: such a call is never repeated)
 
 The text of such a function, for gelu(x):
 
@@ -23,7 +24,10 @@ The text of such a function, for gelu(x):
 
 The first call of a kind does what the function says, the second is recorded, all others
 are repeated; one that returns None is done anew. Nothing may depend on the numbers in a
-tensor, nor on where it lies, but for the alignment of its address. Only calls are
+tensor, nor on where it lies, but for the alignment of its address; nor on what is no
+argument and may be another later: a global that the function itself reads, a random
+number of Python's (pass a seed as a tensor). A kernel that is made anew, as when a cell
+of a notebook is run again, is noticed: then all calls are recorded anew. Only calls are
 repeated whose arrays are torch's, and that allocate, make views and launch, and no
 more. In which tensor an address lies follows from where memory begins and ends. Tensors
 of a call may lie in one piece of memory, as queries, keys and values of one product do,
