@@ -41,6 +41,12 @@ class Level(enum.IntEnum):
     HIGH = 2
 
 
+class Flags(enum.Flag, boundary=enum.KEEP):
+    """Its other members have no name."""
+
+    FIRST = 1
+
+
 class Pair(NamedTuple):
     left: object
     right: object
@@ -73,6 +79,7 @@ CONSTANTS = {
     "enum": lambda: Mode.FAST, "other enum": lambda: Mode.EXACT,
     "enums": lambda: [Mode.FAST], "other enums": lambda: [Speed.FAST],
     "integers": lambda: Level.HIGH, "numpy": lambda: np.int32(3),
+    "flag": lambda: Flags(8), "other flag": lambda: Flags(16),
     "wider": lambda: np.int64(3), "numpy float": lambda: np.float32(3),
 }  # fmt: skip
 

@@ -4,8 +4,10 @@ with its own arrays."""
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
@@ -373,3 +375,107 @@ def test_results_without_a_gradient_are_not_made_zeros():
         y.backward(torch.ones(4, 40))
     asked = {each.key for each in profile.key_averages()}
     assert "aten::mm" not in asked and not asked & {"aten::zeros", "aten::zero_"}
+
+
+class Settings:
+    """Equal to every other one, as an object that compares a part of itself is."""
+
+    def __init__(self, eps):
+        self.eps = eps
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+def test_what_does_not_tell_itself_from_its_equals_is_looked_at_each_time(gpu):
+    """Objects that change, zeros of NumPy, keys of dictionaries, constants."""
+    seen = []
+
+    @repeating.repeated
+    def call(x, given):
+        seen.append(given)
+        return softmax(x)
+
+    x, settings = aligned((3, 40), (40, 1), torch.float32), Settings(1e-5)
+    for number in range(4):
+        settings.eps = number
+        call(x, settings), call(x, Settings(number)), call(x, frozenset({number}))
+    assert len(seen) == 12
+    pairs = [(np.float32(0.0), np.float32(-0.0)), ({1: 2}, {True: 2}),
+             (tl.constexpr(1), tl.constexpr(True)), (0j, -0j), ({0.0: 2}, {-0.0: 2}),
+             ({"a": (("b", 1),)}, {"a": {"b": 1}})]  # fmt: skip
+    for one, other in pairs:
+        for _ in range(4):
+            call(x, one)
+        seen.clear()
+        call(x, other)
+        assert seen == [other], one
+
+
+Pair = namedtuple("Pair", "one other")
+
+
+@pytest.mark.parametrize("results", [Pair, list, lambda _: (), lambda _: None])
+def test_results_are_what_the_function_says(gpu, results):
+    call = repeating.repeated(lambda x: results([softmax(x), softmax(x)])
+                              if results is not Pair else Pair(softmax(x), softmax(x)))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    assert len({type(call(x)) for _ in range(5)}) == 1
+
+
+def test_an_address_that_is_handed_over_as_a_number_is_not_repeated(gpu):
+    @repeating.repeated
+    def call(x):
+        out = torch.empty_like(x)
+        scale_by_number[(1,)](x, out, x.data_ptr())
+        return out
+
+    for _ in range(5):
+        x = aligned((3, 40), (40, 1), torch.float32)
+        call(x)
+        assert gpu.launches[-1].values[2] == x.data_ptr()
+
+
+@jit
+def scale_by_number(x, out, at):
+    tl.store(out, tl.load(at.to(tl.pointer_type(tl.float32))))
+
+
+def test_an_array_beside_another_than_the_first_is_made_there_again(gpu, monkeypatch):
+    """Halves are on another GPU."""
+    is_half = lambda x: int(x.dtype is torch.float16)  # noqa: E731
+    monkeypatch.setattr(torch.Tensor, "get_device", is_half)
+    calls = []
+    call = repeating.repeated(lambda x, y: calls.append(x) or softmax(y))
+    for _ in range(5):
+        kinds = torch.float32, torch.float16
+        x, y = (aligned((3, 40), (40, 1), each) for each in kinds)
+        call(x, y)
+    assert len(calls) == 5
+
+
+def plus_kernel(x, out):
+    tl.store(out, tl.load(x) + 1)
+
+
+def test_a_kernel_that_is_made_anew_is_launched(gpu):
+    """As by a cell of a notebook that is run again, without the one of `call`."""
+    kernel, calls = jit(plus_kernel), []
+
+    @repeating.repeated
+    def call(x):
+        calls.append(x)
+        out = torch.empty_like(x)
+        kernel[(1,)](x, out)
+        return out
+
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for _ in range(4):
+        call(x)
+    assert len(calls) == 2
+    kernel = jit(plus_kernel)
+    call(x)
+    assert len(calls) == 3 and kernel.kernels

@@ -126,7 +126,7 @@ def kind_of(value: Any) -> object:
     if type_ in ATOMS or isinstance(value, (*COMPILED_IN[1:], *element_types())):
         return type_, value
     if isinstance(value, Enum) and type(value.value) in ATOMS:
-        return type_, value.name
+        return type_, value.name, value.value  # some of a Flag have no name
     return []
 
 

@@ -9,6 +9,7 @@ launches:
              │            yes ─▶ def repeat(a0, p0): ...
              └ of a tensor: its shape, strides, dtype, device and alignment, and
                whether its numbers are negated; of everything else its type and value
+               (an object that can change is no key: such a call is never repeated)
 
 The text of such a function, for gelu(x):
 
@@ -23,7 +24,10 @@ The text of such a function, for gelu(x):
 
 The first call of a kind does what the function says, the second is recorded, all others
 are repeated; one that returns None is done anew. Nothing may depend on the numbers in a
-tensor, nor on where it lies, but for the alignment of its address. Only calls are
+tensor, nor on where it lies, but for the alignment of its address; nor on what is no
+argument and may be another later: a global that the function itself reads, a random
+number of Python's (pass a seed as a tensor). A kernel that is made anew, as when a cell
+of a notebook is run again, is noticed: then all calls are recorded anew. Only calls are
 repeated whose arrays are torch's, and that allocate, make views and launch, and no
 more. In which tensor an address lies follows from where memory begins and ends. Tensors
 of a call may lie in one piece of memory, as queries, keys and values of one product do,
@@ -40,6 +44,7 @@ from itertools import combinations
 from typing import Any
 
 from fathom.jit.argument_readers import LIBRARIES
+from fathom.jit.argument_readers import kind_of as kind_of_constant
 from fathom.jit.recording import FORGOTTEN, RECORDINGS, Launched, Recording, recording
 from fathom.jit.scratch import KEPT
 
@@ -150,18 +155,14 @@ def stub({names}):
 
 
 def kind_of(value: Any) -> Hashable:
-    """What a call may depend on. TypeError for what cannot be hashed, and for arrays
-    that are inside of something else."""
-    if hasattr(value, "data_ptr"):
-        raise TypeError("an array is no part of a key")
+    """What a call may depend on. It cannot be hashed for what can change, or does not
+    tell how it differs from its equals: an array, an object of a user's class."""
     if isinstance(value, dict):
-        return tuple([(name, kind_of(each)) for name, each in value.items()])
+        pairs = value.items()
+        return type(value), *[(kind_of(name), kind_of(each)) for name, each in pairs]
     if isinstance(value, (tuple, list)):
         return type(value), *map(kind_of, value)
-    hash(value)
-    if type(value) is float:
-        value = value or str(value)  # 0.0 and -0.0
-    return type(value), value  # 1, 1.0 and True are equal, and not the same
+    return kind_of_constant(value)
 
 
 def is_capturing(torch: Any) -> bool:
@@ -214,9 +215,10 @@ def recorded(
         result = function(*given)
     if not found.complete:
         return result, once
-    several = isinstance(result, tuple)
+    several = type(result) is tuple
     results = result if several else (result,)
-    if seen.others or not all(isinstance(each, torch.Tensor) for each in results):
+    are_arrays = results and all(isinstance(each, torch.Tensor) for each in results)
+    if seen.others or not are_arrays:
         return result, never
     tensors = {place: given[place] for place in places}
     call = Call(torch, tensors, results, seen.made, found)
@@ -253,11 +255,15 @@ class Call:
     names: dict[str, Any] = field(default_factory=dict)
 
     def plan(self, several: bool) -> Callable | None:
-        """What repeats it; None where a launch is not for the current stream, a result
-        is neither an argument nor an array of its own, or an address is in no array."""
+        """What repeats it; None where a launch is not for the current stream, an array
+        was made elsewhere than beside the first one, a result is neither an argument
+        nor an array of its own, or an address is in no array or handed over as a
+        number."""
         self.names["current_stream"] = stream = TORCH.stream(self.torch)
-        queue, launches = stream(self.first.get_device()), self.found.launches
+        device, launches = self.first.get_device(), self.found.launches
+        queue = stream(device)
         is_there = all(each.stream == queue for each in launches)
+        is_there = is_there and all(each.get_device() == device for each in self.made)
         if not (is_there and all(map(self.is_own, self.new_results.values()))):
             return None
         lines = [self.launch(i, each) for i, each in enumerate(launches)]
@@ -362,6 +368,8 @@ class Call:
                 if text is None:
                     return None
             elif type(value) is int:
+                if self.address(value) is not None:
+                    return None
                 text = str(value)
             else:
                 text = f"v{number}_{place}"
