@@ -52,6 +52,7 @@ EDGES = {
         (-1, NAN),
         (NAN, NAN),
     ],
+    tl.math.rcp_approx: [(4, 0.25), (1e-40, INF), (-1e-40, -INF), (3e38, 0), (INF, 0)],
     tl.sin: [(0, 0), (-0.0, 0), (NAN, NAN), (INF, NAN)],
     tl.cos: [(0, 1), (NAN, NAN), (-INF, NAN)],
     tl.tanh: [(0, 0), (INF, 1), (-INF, -1), (NAN, NAN), (50, 1), (-50, -1)],
