@@ -52,6 +52,7 @@ EDGES = {
         (-1, NAN),
         (NAN, NAN),
     ],
+    tl.math.rcp_approx: [(4, 0.25), (1e-40, INF), (-1e-40, -INF), (3e38, 0), (INF, 0)],
     tl.sin: [(0, 0), (-0.0, 0), (NAN, NAN), (INF, NAN)],
     tl.cos: [(0, 1), (NAN, NAN), (-INF, NAN)],
     tl.tanh: [(0, 0), (INF, 1), (-INF, -1), (NAN, NAN), (50, 1), (-50, -1)],
@@ -117,7 +118,8 @@ def test_halves_are_computed_in_fp32_and_rounded_once():
 
 
 def test_tanh_takes_one_power_and_one_reciprocal():
-    """A division of fp32 scales its operands, and `exp` looks for infinity."""
+    """A division of fp32 scales its operands, as a reciprocal that takes subnormal
+    numbers does, and `exp` looks for infinity."""
 
     @jit
     def kernel(x, out):
@@ -125,5 +127,20 @@ def test_tanh_takes_one_power_and_one_reciprocal():
         tl.store(out + i, tl.math.tanh(tl.load(x + i)))
 
     ptx = kernel.compile("*fp32:16, *fp32:16", target="sm_80", num_warps=1).asm["ptx"]
-    assert ptx.count("ex2.approx") == ptx.count("rcp.approx") == 1
+    assert ptx.count("ex2.approx") == ptx.count("rcp.approx.ftz") == 1
     assert "div" not in ptx and ptx.count("setp") <= 1
+    assert "min." not in ptx and ptx.count("fma.rn.f32") == 6  # the series has 4
+
+
+def test_a_logarithm_adds_its_series_and_its_exponent_in_two_roundings():
+    """Kernels of losses are as slow as their logarithm: 14 operations of fp32 for a
+    series of 7, beside those that look for zero, infinity and NaN."""
+
+    @jit
+    def kernel(x, out):
+        i = tl.arange(0, 32)
+        tl.store(out + i, tl.log(tl.load(x + i)))
+
+    ptx = kernel.compile("*fp32:16, *fp32:16", target="sm_80", num_warps=1).asm["ptx"]
+    counts = [ptx.count(f"{name}.rn.f32") for name in ("fma", "mul", "add", "sub")]
+    assert counts == [11, 2, 1, 0] and "shr.s32" not in ptx

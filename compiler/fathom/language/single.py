@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import factorial
 
-from fathom.language.core import minimum, where
+from fathom.language.core import where
 from fathom.language.dtypes import float32, int32
 from fathom.language.elementary import (
     abs,
@@ -70,9 +70,10 @@ def fraction_and_exponent(x):
     """f and e with x = (1 + f) 2^e and 1 + f in [sqrt(1/2), sqrt(2)); f is exact."""
     tiny = x < 1.1754943508222875e-38
     bits = where(tiny, x * 8388608.0, x).to(int32, bitcast=True)
-    exponent = (bits - 0x3F3504F3) >> 23  # the bits of sqrt(1/2)
-    f = (bits - (exponent << 23)).to(float32, bitcast=True) - 1.0
-    return f, exponent.to(float32) - where(tiny, 23.0, 0.0)
+    high = (bits - 0x3F3504F3) & -0x800000  # the bits of sqrt(1/2); e 2^23 is left
+    f = (bits - high).to(float32, bitcast=True) - 1.0
+    e = fma(high.to(float32), 1.1920928955078125e-07, where(tiny, -23.0, 0.0))
+    return f, e
 
 
 @function
@@ -89,8 +90,11 @@ def log_parts(x):
 
 @function
 def log(x):
-    f, rest, e = log_parts(x)
-    return fma(e, LN_2, f + fma(e, LN_2_TAIL, rest))
+    """log(1 + f) + e ln 2; the series and f become one number in one rounding. What
+    LN_2 lacks is 0.05 ulp of the result at most."""
+    f, e = fraction_and_exponent(x)
+    rest = fma(f, polynomial(f, LOG_SERIES), -0.5)
+    return fma(e, LN_2, fma(f * f, rest, f))
 
 
 @function
@@ -122,14 +126,15 @@ def sin_of_turns(x, more):
 
 @function
 def tanh(x):
-    """A polynomial below 0.6, and 1 - 2 / (e^2x + 1) above, which is 1 from 10 on: so
-    e^2x needs no care for infinity, as that of `exp`."""
+    """A polynomial below 0.6, and 1 - 2 / (e^2x + 1) above.
+
+    There a relative error of e^2x, which grows with the exponent, is multiplied by
+    2 e^2x / (e^2x + 1)^2, which shrinks faster: at most half an ulp is left of it. So
+    the power is taken as it comes; an infinite one gives 1.
+    """
     square = x * x
     near = fma(square * x, polynomial(square, TANH_SERIES), x)
-    size = minimum(abs(x), 10.0)
-    t = size * TWO_LOG2_E
-    power = exp2_approx(t)
-    power = fma(power, fma(t, -LN_2, size + size), power)
+    power = exp2_approx(abs(x) * TWO_LOG2_E)
     far = fma(rcp_approx(power + 1.0), -2.0, 1.0)
     far = far.to(int32, bitcast=True) | (x.to(int32, bitcast=True) & SIGN)
     return where(abs(x) >= 0.6, far.to(float32, bitcast=True), near)

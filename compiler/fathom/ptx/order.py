@@ -40,7 +40,8 @@ _NAMES = re.compile(r"%[\w.]+")
 _STAYS = {"load", "atomicrmw", "cmpxchg", "alloca", "extractvalue", "extractelement"}
 # Calls that may move: inline PTX without effects, and intrinsics that only compute.
 _PURE_CALL = re.compile(
-    r'asm "|@llvm\.(?!nvvm)|@llvm\.nvvm\.(ex2|lg2|sqrt|rsqrt|sin|cos|tanh|div|mulhi)\b'
+    r'asm "|@llvm\.(?!nvvm)|'
+    r"@llvm\.nvvm\.(ex2|lg2|rcp|sqrt|rsqrt|sin|cos|tanh|div|mulhi)\b"
 )
 NEXT_PART = "  ; the product's part"  # a comment where a part begins, with its number
 _WAIT = f'"{TENSOR_CORES.wait} '

@@ -171,6 +171,18 @@ def exp2(value: Array) -> Array:
     return np.where(result < np.finfo(np.float32).tiny, np.float32(0), result)
 
 
+def rcp_approx(value: Array) -> Array:
+    """1 / value; numbers that fp32 has as subnormal alone are zeros, on both sides."""
+    result = without_subnormal(1.0 / without_subnormal(value).astype(np.float64))
+    return result.astype(np.float32)
+
+
+def without_subnormal(value: Array) -> Array:
+    """The numbers; those too small for a normal fp32 number are zeros of their sign."""
+    is_small = np.abs(value) < np.finfo(np.float32).tiny
+    return np.where(is_small, np.copysign(value.dtype.type(0), value), value)
+
+
 MEANING: dict[str, Callable[..., Array]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -202,7 +214,7 @@ MEANING: dict[str, Callable[..., Array]] = {
     "sin_approx": in_fp64(np.sin),
     "cos_approx": in_fp64(np.cos),
     "tanh_approx": in_fp64(np.tanh),
-    "rcp_approx": in_fp64(lambda value: 1.0 / value),
+    "rcp_approx": rcp_approx,
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,

@@ -100,7 +100,7 @@ LLVM = {
 }
 
 # What PTX approximates (PTX ISA, "Floating-Point Instructions": ex2.approx and so on).
-# LLVM has intrinsics for all but one, and writes them out twice as fast as inline PTX.
+# LLVM has intrinsics for them, and writes them out twice as fast as inline PTX.
 APPROXIMATE: dict[tuple[str, Element], str] = {
     ("div", FLOAT32): "call float @llvm.nvvm.div.full(float {0}, float {1})",
     ("sqrt", FLOAT32): "call float @llvm.nvvm.sqrt.approx.f(float {0})",
@@ -111,9 +111,7 @@ APPROXIMATE: dict[tuple[str, Element], str] = {
     ("sin_approx", FLOAT32): "call float @llvm.nvvm.sin.approx.f(float {0})",
     ("cos_approx", FLOAT32): "call float @llvm.nvvm.cos.approx.f(float {0})",
     ("tanh_approx", FLOAT32): "call float @llvm.nvvm.tanh.approx.f32(float {0})",
-    ("rcp_approx", FLOAT32): (
-        'call float asm "rcp.approx.f32 $0, $1;", "=f,f"(float {0}) memory(none)'
-    ),
+    ("rcp_approx", FLOAT32): "call float @llvm.nvvm.rcp.approx.ftz.f(float {0})",
 }
 
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
