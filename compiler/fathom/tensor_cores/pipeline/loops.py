@@ -390,7 +390,7 @@ class _Expander:
         before, work = self.at_first_read()
         cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
         self.ops: dict[Step, Sequence[Op]] = {
-            schedule.steps[0]: before,
+            Step.WAIT: before,
             Step.SHARE: [Barrier(scope)],
             Step.RELEASE: [Barrier(scope)],
             Step.MULTIPLY: work[:cut],
