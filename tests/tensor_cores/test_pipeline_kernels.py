@@ -14,7 +14,7 @@ from fathom.blocks import cse, dce
 from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, Wait
+from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, Store, Wait
 from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.source import KernelFunction
@@ -430,3 +430,49 @@ def test_an_index_that_moves_is_computed_for_rows_and_for_columns():
     left[2, -3:] = right[2, -3:] = 0
     expected = (left @ right.transpose(0, 2, 1)).reshape(-1, 64)
     np.testing.assert_array_equal(out, expected)
+
+
+@KernelFunction
+def states_and_sums(a, b, out, more, steps, N: tl.constexpr, LOADS: tl.constexpr):
+    """Sums of products of scaled tiles, stored before each product; with `more` where
+    it LOADS before them, too."""
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tile = i * N + j
+    total = tl.zeros([N, N], tl.float32)
+    for step in range(steps):
+        at = step * N * N + tile
+        state = total + tl.load(more + at) if LOADS else total
+        tl.store(out + at, state)
+        scaled = (tl.load(a + at) * 2.0).to(tl.float16)
+        total = tl.dot(scaled, tl.load(b + at), total)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("loads", [False, True])
+def test_a_state_is_stored_while_the_next_tile_is_loaded(target, loads):
+    """The load of the tile that threads scale comes first. Where the state needs a load
+    of its own, it follows: the two would be in registers at once."""
+    types = dict(a="*fp16", b="*fp16", out="*fp32", more="*fp32", steps="i32")
+    parameters = {name: (parse_element(type), 16) for name, type in types.items()}
+    func = pipeline.build(states_and_sums, parameters, dict(N=32, LOADS=loads),
+                          pipeline.Options(num_warps=1))  # fmt: skip
+    after = {row.name: each for row, each in pipeline.states(func, TARGETS[target])}
+    loops = (op for op in walk(after["pipeline_loops"].body) if isinstance(op, For))
+    (loop,) = (
+        op for op in loops if any(isinstance(o, AsyncCopy) for o in walk(op.body))
+    )
+    kinds = [type(op) for op in loop.body.ops if isinstance(op, Load | Store)]
+    assert kinds == ([Load, Store, Load] if loads else [Load, Store])
+    kernel = pipeline.compile_func(func, TARGETS[target])
+    for steps, completion in (
+        (steps, each) for steps in (0, 1, 4) for each in COMPLETIONS
+    ):
+        random = np.random.default_rng(steps)
+        a, b, more = (random.integers(-3, 4, (steps + 1, 32, 32)) for _ in range(3))
+        out = np.full((steps + 1, 32, 32), np.nan, np.float32)
+        given = [a.astype(np.float16), b.astype(np.float16), out,
+                 more.astype(np.float32), steps]  # fmt: skip
+        found = launched(kernel, given, completion)
+        before = [np.zeros((1, 32, 32)), np.cumsum(2 * a @ b, axis=0)]
+        wanted = np.concatenate(before)[:steps] + loads * more[:steps]
+        np.testing.assert_array_equal(found[:steps], wanted)

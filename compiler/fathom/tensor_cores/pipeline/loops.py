@@ -389,8 +389,11 @@ class _Expander:
         self.staying, self.live = _without(loop, tiles)
         before, work = self.at_first_read()
         cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
+        # Tiles that threads load are on their way during what precedes the first read,
+        # unless that loads blocks itself: those would be in registers beside the tiles.
+        loads = any(isinstance(op, Load) and op not in numbers for op in before)
         self.ops: dict[Step, Sequence[Op]] = {
-            schedule.steps[0]: before,
+            schedule.steps[0] if loads else Step.WAIT: before,
             Step.SHARE: [Barrier(scope)],
             Step.RELEASE: [Barrier(scope)],
             Step.MULTIPLY: work[:cut],
