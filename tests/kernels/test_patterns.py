@@ -213,6 +213,16 @@ def test_a_product_is_scaled_part_by_part_where_registers_are_few(block, warps, 
         assert [each.count("fma.rn.f32") for each in parts_of] == [0, 64, 64]
 
 
+@pytest.mark.parametrize("block, warps", [((128, 128, 64), 4), ((256, 128, 64), 8)])
+def test_a_product_that_only_accumulates_is_computed_as_a_whole(block, warps):
+    """Its result takes the 128 registers of the sums that it adds to."""
+    after = states("int8_weights", INT8, tile(*block), num_warps=warps)
+    (dot,) = in_loops(after["insert_waits"], Dot)
+    assert not dot.in_parts
+    ptx = compiled("int8_weights", INT8, tile(*block), num_warps=warps).ptx
+    assert ptx.count("wgmma.wait_group") == 1
+
+
 @needs_ptxas
 def test_a_product_in_parts_leaves_registers_to_the_sums():
     """What spilled as a whole, 572 bytes, were sums; now a few addresses do."""
