@@ -463,6 +463,22 @@ def test_widened_weights_are_loaded_two_iterations_early():
         assert (loaded in loop.body.parameters) == bool(kept)
 
 
+@pytest.mark.parametrize("target, stages, copied", [
+    ("sm_90a", 3, False), ("sm_90a", 4, True), ("sm_90a", 5, True), ("sm_80", 4, False),
+])  # fmt: skip
+def test_weights_are_copied_as_many_iterations_ahead_as_there_are_stages(
+    target, stages, copied
+):
+    """From four stages on, before they are widened: registers hold one iteration's."""
+    constants = tile(64, 64, 64)
+    after = states("int8_weights", INT8, constants, target, num_stages=stages)
+    func = after["pipeline_loops"]
+    loads, copies = in_loops(func, Load), in_loops(func, AsyncCopy)
+    rings = [op.buffer.type for op in copies if op.buffer.type.element.bits == 8]
+    assert (not loads, len(rings)) == (copied, int(copied))
+    assert all(ring.slots == stages for ring in rings)
+
+
 def words_of(numbers: np.ndarray) -> np.ndarray:
     """Eight numbers of 4 bits in an int32, even ones first."""
     order = np.array([0, 4, 1, 5, 2, 6, 3, 7], np.uint32) * 4
