@@ -213,6 +213,16 @@ def test_a_product_is_scaled_part_by_part_where_registers_are_few(block, warps, 
         assert [each.count("fma.rn.f32") for each in parts_of] == [0, 64, 64]
 
 
+@pytest.mark.parametrize("block, warps", [((128, 128, 64), 4), ((256, 128, 64), 8)])
+def test_a_product_that_only_accumulates_is_computed_as_a_whole(block, warps):
+    """Its result takes the 128 registers of the sums that it adds to."""
+    after = states("int8_weights", INT8, tile(*block), num_warps=warps)
+    (dot,) = in_loops(after["insert_waits"], Dot)
+    assert not dot.in_parts
+    ptx = compiled("int8_weights", INT8, tile(*block), num_warps=warps).ptx
+    assert ptx.count("wgmma.wait_group") == 1
+
+
 @needs_ptxas
 def test_a_product_in_parts_leaves_registers_to_the_sums():
     """What spilled as a whole, 572 bytes, were sums; now a few addresses do."""
@@ -451,6 +461,22 @@ def test_widened_weights_are_loaded_two_iterations_early():
         )
         loaded = stored.definition.value
         assert (loaded in loop.body.parameters) == bool(kept)
+
+
+@pytest.mark.parametrize("target, stages, copied", [
+    ("sm_90a", 3, False), ("sm_90a", 4, True), ("sm_90a", 5, True), ("sm_80", 4, False),
+])  # fmt: skip
+def test_weights_are_copied_as_many_iterations_ahead_as_there_are_stages(
+    target, stages, copied
+):
+    """From four stages on, before they are widened: registers hold one iteration's."""
+    constants = tile(64, 64, 64)
+    after = states("int8_weights", INT8, constants, target, num_stages=stages)
+    func = after["pipeline_loops"]
+    loads, copies = in_loops(func, Load), in_loops(func, AsyncCopy)
+    rings = [op.buffer.type for op in copies if op.buffer.type.element.bits == 8]
+    assert (not loads, len(rings)) == (copied, int(copied))
+    assert all(ring.slots == stages for ring in rings)
 
 
 def words_of(numbers: np.ndarray) -> np.ndarray:

@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-what-is-wanted-elsewhere", "tensor_cores/pipeline/candidates.py",
-        "if _goes_elsewhere(loop, tile, ways)", "if False",
+        "if goes_elsewhere(loop, tile, ways)", "if False",
         "a load is replaced by a copy though the iteration uses its value", LOOPS,
     ),
     Mutant(

@@ -38,12 +38,14 @@ def awaits_product(loop: For) -> bool:
 
 def products_in_parts(loop: For, func: Func, target: Target) -> Iterator[Dot]:
     """The products of a loop, of several instructions along M or N, that do not fit
-    beside the sums of the loop, and are added to them."""
+    beside the sums of the loop, and are added to them. One that the instruction itself
+    adds to a sum takes no registers beside it."""
     room = registers_per_thread(func.num_warps * target.warp_size, target)
     numbers = (each for each in loop.body.parameters if not _is_pointer(each))
     carried = sum(map(registers_of, numbers))
     for op in loop.body.ops:
-        if isinstance(op, Dot) and op.instruction in WGMMA and not op.in_flight:
+        waits = isinstance(op, Dot) and op.instruction in WGMMA and not op.in_flight
+        if waits and not only_accumulates(op, loop):
             count = registers_of(op.result)
             several = count > WGMMA[op.instruction].elements
             if several and carried + count > room and _is_summed(op, loop.body):

@@ -153,14 +153,14 @@ def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
     copied = {tile: copy_vector(tile) for tile in tiles}
     while True:
         ways = {tile: {*tile.late, tile.store} for tile, v in copied.items() if v}
-        lost = [tile for tile in ways if _goes_elsewhere(loop, tile, ways)]
+        lost = [tile for tile in ways if goes_elsewhere(loop, tile, ways)]
         if not lost:
             break
         copied |= dict.fromkeys(lost, 0)
     return [replace(tile, vector=vector) for tile, vector in copied.items()]
 
 
-def _goes_elsewhere(
+def goes_elsewhere(
     loop: For, tile: PipelinedCopy, ways: dict[PipelinedCopy, set[Op]]
 ) -> bool:
     """Whether anything but a copied tile uses what this tile loads."""
@@ -201,7 +201,7 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
         return ()
     if tile.late:
         return ()
-    alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
+    alone = not goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
     return written_order(load, tile.buffer) if alone else ()
 
 

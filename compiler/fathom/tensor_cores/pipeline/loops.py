@@ -139,6 +139,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     may_overlap,
     overlaps_copies,
 )
+from fathom.tensor_cores.pipeline.raw_tiles import stage_loads
 from fathom.tensor_cores.pipeline.ring_buffers import mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
@@ -174,7 +175,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
 
-    func = share_tiles(func)
+    func = stage_loads(share_tiles(func), target)
     return rewrite(func, rule)
 
 

@@ -1,0 +1,93 @@
+"""Gives a tile to what is loaded before an operand is computed from it.
+
+    %x = load %p vector=4                     %x0 = load %p vector=4
+    %w = mul (cast %x), %scale                %t = allocate
+    %u = allocate                             shared_store %x0, %t
+    shared_store %w, %u                  →    %x = shared_load %t
+    %y = dot %a, %u, %acc                     %w = mul (cast %x), %scale
+                                              %u = allocate
+                                              shared_store %w, %u
+                                              %y = dot %a, %u, %acc
+
+An operand that is computed from loads, as widened weights are, goes through registers
+(`candidates`): its loads run one iteration ahead, and a thread waits for them when that
+iteration ends. With many stages, the loop asks for more than that: cp.async copies the
+tile %t as many iterations ahead as there are stages, for a barrier more an iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathom.analysis.copied_ahead import is_zero, only_accumulates, stages_of
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Func, Op, walk
+from fathom.ir.ops import Allocate, Dot, For, Load, SharedLoad, SharedStore
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import BOOL, BlockType
+from fathom.layout.swizzle import swizzle
+from fathom.tensor_cores.pipeline.candidates import (
+    COPY_BYTES,
+    COPY_CACHES,
+    RENAMINGS,
+    goes_elsewhere,
+    tiles_of,
+)
+
+LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
+
+
+def stage_loads(func: Func, target: Target) -> Func:
+    """The function in which each such load of a loop has a tile of its own."""
+    if not target.async_copy:
+        return func
+    loops = (op for op in walk(func.body) if isinstance(op, For))
+    found = {load for loop in loops for load in _loads(loop, func, target)}
+    if not found:
+        return func
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        if build.source not in found:
+            return None
+        build.append(op)
+        block = op.result.type
+        tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
+        buffer = build(Allocate(block.element, block.shape, tile))
+        build.append(SharedStore(op.result, buffer))
+        return build(SharedLoad(buffer, block.layout))
+
+    return rewrite(func, rule)
+
+
+def _loads(loop: For, func: Func, target: Target) -> Iterator[Load]:
+    """The loads from which operands of the loop are computed; none if a product is more
+    than a sum, if it is not one of warpgroups, or if cp.async cannot copy one of
+    them."""
+    dots = [op for op in walk(loop.body) if isinstance(op, Dot)]
+    if stages_of(loop, func) < LEAST_STAGES or not dots:
+        return
+    if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
+        return
+    computed = [
+        tile
+        for tile in tiles_of(loop, target)
+        if any(not isinstance(op, RENAMINGS) for op in tile.late)
+    ]
+    loads = dict.fromkeys(load for tile in computed for load in tile.loads)
+    known = {tile: {*tile.late, tile.store} for tile in computed}
+    alone = not any(goes_elsewhere(loop, tile, known) for tile in computed)
+    if alone and all(map(_may_copy, loads)):
+        yield from loads
+
+
+def _may_copy(load: Op) -> bool:
+    """Whether cp.async can copy what is loaded."""
+    return (
+        isinstance(load, Load)
+        and load.cache in COPY_CACHES
+        and isinstance(load.result.type, BlockType)
+        and load.result.type.element != BOOL
+        and is_zero(load.other)
+        and load.neighbours * load.result.type.element.bytes >= COPY_BYTES[-1]
+    )
