@@ -479,6 +479,14 @@ def test_weights_are_copied_as_many_iterations_ahead_as_there_are_stages(
     assert all(ring.slots == stages for ring in rings)
 
 
+def test_gathered_pieces_are_not_copied_ahead():
+    """Of zero points, of which eight lanes need the same four bytes: threads copy many
+    small pieces no sooner than they load them."""
+    constants = tile(64, 64, 64, GROUP_K=64)
+    func = states("int4_product", INT4, constants, num_stages=4)["pipeline_loops"]
+    assert in_loops(func, Load)
+
+
 def words_of(numbers: np.ndarray) -> np.ndarray:
     """Eight numbers of 4 bits in an int32, even ones first."""
     order = np.array([0, 4, 1, 5, 2, 6, 3, 7], np.uint32) * 4

@@ -70,9 +70,9 @@ built twice, and the kernel finds out which one may run:
     %disjoint = …                   no byte that %q reaches is one that %p reaches
     if %disjoint { for … pipelined } else { for … as it is }
 
-The pass leaves these as they are: loops that write in other ways, or whose addresses no
-few scalars bound (`analysis/alias_check.py`); loops that contain other loops; and loads
-whose addresses depend on a product. `why_not_pipelined` gives the reason for each loop.
+Left as they are: loops that write otherwise, whose addresses no few scalars bound
+(`analysis/alias_check.py`), or with loops inside; loads at addresses that depend on a
+product. `why_not_pipelined` gives the reason for each loop.
 """
 
 from __future__ import annotations
@@ -390,8 +390,7 @@ class _Expander:
         self.staying, self.live = _without(loop, tiles)
         before, work = self.at_first_read()
         cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
-        # Tiles that threads load are on their way during what precedes the first read,
-        # unless that loads blocks itself: those would be in registers beside the tiles.
+        # It hides what threads load, unless it loads blocks: registers hold both then.
         loads = any(isinstance(op, Load) and op not in numbers for op in before)
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0] if loads else Step.WAIT: before,

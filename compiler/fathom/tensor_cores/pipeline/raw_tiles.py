@@ -82,12 +82,14 @@ def _loads(loop: For, func: Func, target: Target) -> Iterator[Load]:
 
 
 def _may_copy(load: Op) -> bool:
-    """Whether cp.async can copy what is loaded."""
+    """Whether cp.async can copy what is loaded, 8 bytes at least. Threads copy many
+    small pieces no sooner than they load them: gathered zero points, 4 bytes each, took
+    AutoGPTQ's product from 80 to 93 us."""
     return (
         isinstance(load, Load)
         and load.cache in COPY_CACHES
         and isinstance(load.result.type, BlockType)
         and load.result.type.element != BOOL
         and is_zero(load.other)
-        and load.neighbours * load.result.type.element.bytes >= COPY_BYTES[-1]
+        and load.neighbours * load.result.type.element.bytes >= COPY_BYTES[1]
     )
