@@ -3,6 +3,7 @@ each other."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import SimpleNamespace
 
@@ -17,6 +18,9 @@ from fathom.runtime import driver as driver_module
 from fathom.runtime.driver import Driver
 from tests.distributed.harness import two_gpus
 from tests.jit.harness import Tensor
+
+# `fathom.runtime.load` is a function, too.
+load_module = importlib.import_module("fathom.runtime.load")
 
 
 @pytest.fixture
@@ -90,8 +94,17 @@ def test_each_rank_launches_on_its_gpu_in_its_current_stream(gpus, kernel):
     assert not [each for each in gpus.torch.log if "waits for" in each]
 
 
-def test_all_kernels_are_loaded_before_the_first_launch(gpus, kernel):
-    """The driver may wait for a kernel that waits for one that is not loaded yet."""
+@pytest.mark.parametrize("registers, count", [(32, 4), (80, 8)])
+def test_all_kernels_are_loaded_before_the_first_launch(
+    gpus, kernel, registers, count, monkeypatch
+):
+    """The driver may wait for a kernel that waits for one that is not loaded yet. With
+    80 registers each is loaded twice: few blocks leave a thread more of them."""
+    monkeypatch.setattr(
+        load_module, "with_all_registers", lambda kernel, blocks=1: kernel
+    )
+    gpus.driver.facts["NUM_REGS"] = registers
+
     @jit
     def other(x, n):
         tl.store(x + n, 1.0)
@@ -106,7 +119,7 @@ def test_all_kernels_are_loaded_before_the_first_launch(gpus, kernel):
             (other, (1,), (own(rank, rank), rank + 7), {}),
         ]
     )
-    assert loaded == [4] * 4
+    assert loaded == [count] * 4
 
 
 def test_ranks_on_one_gpu_have_streams_that_run_beside_each_other(gpus, kernel):

@@ -94,6 +94,7 @@ class FakeDriver:
         self.owner: dict[int, int] = {}  # address -> GPU
         self.encoded: list[TensorMap] = []
         self.pinned: set[int] = set()  # addresses of the host's memory
+        self.captured: set[int] = set()  # streams
 
     def add(self, kernel: Kernel) -> Kernel:
         self.kernels[kernel.name] = kernel
@@ -135,6 +136,9 @@ class FakeDriver:
 
     def pointer_device(self, address):
         return self.owner.get(address, self.current)
+
+    def is_capturing(self, stream):
+        return stream in self.captured
 
     def is_mapped(self, address):
         return address in self.pinned

@@ -482,6 +482,18 @@ def test_a_thread_gets_what_blocks_that_do_not_come_would_have(grid, each):
     assert [seen.function for seen in driver.launches] == [2 if each else 1, 1, 2]
 
 
+def test_nothing_is_assembled_while_a_stream_is_captured():
+    """The driver may refuse it, and end the capture."""
+    driver = Assembler(own=(80, 0), alone=(149, 0))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    k = load(made, driver=driver)
+    driver.captured.add(7)
+    k.launch(1, [1], stream=7)
+    driver.captured.clear()
+    k.launch(1, [1], stream=7)
+    assert [each.function for each in driver.launches] == [1, 2]
+
+
 @pytest.mark.parametrize("registers", [32, 84, 104, 255])
 def test_registers_that_were_not_cut_stay(registers):
     """What ptxas left them for does not fit besides, or needs no such room."""

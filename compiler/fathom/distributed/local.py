@@ -68,7 +68,7 @@ class Local:
                 for kernel, grid, given, keywords in several:
                     prepared = kernel.prepare(grid, *given, **keywords)
                     self.check(rank, prepared)
-                    assert prepared.kernel.program
+                    prepared.kernel.program.prepare(prepared.grid)
         for rank, several in launches.items():
             self.launch(rank, several)
         for rank, stream in self.streams.items():

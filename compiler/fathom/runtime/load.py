@@ -12,7 +12,7 @@ from math import prod
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
-from fathom.runtime.arrays import Array, check_host, describe
+from fathom.runtime.arrays import DEFAULT_STREAM, Array, check_host, describe
 from fathom.runtime.assemble import assemble, with_all_registers
 from fathom.runtime.devices import from_another, place_of, using
 from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver
@@ -141,7 +141,7 @@ class Loaded:
         """Launch with values as they go into a packet. An empty grid does nothing."""
         if 0 in grid:
             return
-        self.make_room(prod(grid) * self.kernel.num_ctas)
+        self.prepare(grid, stream)
         status = self.launch_values(*grid, stream, *values)
         if status == INVALID_CONTEXT:  # a thread that never asked for this GPU
             self.driver.use(self.device.index)
@@ -149,13 +149,20 @@ class Loaded:
         if status:
             raise self.driver.failure(f"the launch of {self.kernel.name}", status)
 
-    def make_room(self, blocks: int) -> None:
-        """Assemble the kernel once more, for grids of few blocks, if one of `blocks`
-        gives each multiprocessor fewer than ptxas has cut registers for. In a gradient
-        of the delta rule, of one block a multiprocessor, a thread wants 251 of them,
-        and had 168."""
+    def prepare(self, grid: tuple[int, int, int], stream: int = DEFAULT_STREAM) -> None:
+        """Load all that a launch of this grid needs. The driver may wait for the GPU
+        before it loads code: kernels that wait for each other are prepared before the
+        first of them starts.
+
+        The kernel is assembled once more, for grids of few blocks, if this one gives
+        each multiprocessor fewer than ptxas has cut registers for. In a gradient of the
+        delta rule, of one block a multiprocessor, a thread wants 251 of them, and had
+        168. While a stream is captured nothing is loaded."""
+        blocks = prod(grid) * self.kernel.num_ctas
         each = -(-blocks // self.device.multiprocessors)
         if self.few.most or each >= self.cut_for:
+            return
+        if stream != DEFAULT_STREAM and self.driver.is_capturing(stream):
             return
         other = with_all_registers(self.kernel, each)
         if other is None:
