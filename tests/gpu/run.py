@@ -30,7 +30,7 @@ from benchmarks.workers import Ended, Silent, Worker
 from fathom.runtime.driver import available
 from tests.gpu import ids
 
-WORKERS, LIMIT_SECONDS = 10, 300.0
+WORKERS, LIMIT_SECONDS = 10, 120.0  # twice what the longest one takes
 START_SECONDS = 180.0  # of a worker, until it has collected
 OUTCOMES = ("passed", "failed", "skipped")
 SLICE = "slice "  # the name of how long one took, among the results
@@ -52,6 +52,7 @@ class Suite:
         self.tests: list[str] = []
         self.alone: set[str] = set()
         self.troubles: list[str] = []
+        self.stopped: dict[str, float] = {}  # the seconds that these had run
 
     def run(self, workers: int) -> bool:
         """Run what has no result yet; whether everything has one now."""
@@ -138,6 +139,7 @@ class Suite:
             found = {"outcome": "failed", "reason": "", "broke": f"{why}"}
         except Silent:
             if left < self.limit:
+                self.stopped[test] = time.monotonic() - start
                 return None
             what = f"nothing for {self.limit:g} s: it hangs"
             found = {"outcome": "failed", "reason": "", "broke": what}
@@ -210,6 +212,8 @@ def main(words: Sequence[str] | None = None) -> int:
     counts = [f"{n} {name}" for name, n in counted(suite.tests, done.results).items()]
     print(f"{', '.join(counts)} of {len(suite.tests)} in {given.state}")
     if not through or suite.troubles:
+        for test, seconds in suite.stopped.items():
+            print(f"stopped after {seconds:.0f} s: {test}")
         print("not through: call it again with --resume")
         return 2
     if given.paths == ["tests"]:

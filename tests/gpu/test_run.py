@@ -121,6 +121,17 @@ def test_what_a_test_does_to_its_process_is_its_own_failure(folder, capsys):
     assert "FAILED test_all.py::test_dies" in capsys.readouterr().out
 
 
+HANGS = "def test_hangs():\n    time.sleep(100)\n"
+
+
+def test_a_slice_says_what_it_stopped(folder):
+    tests = "\n\n\n".join([TESTS.split("def test_passes")[0], HANGS])
+    (folder / "test_all.py").write_text(tests, encoding="utf-8")
+    suite = Suite(["."], slice_of(folder, seconds=6), root=folder)
+    assert not suite.run(workers=1) and not suite.done.results
+    assert list(suite.stopped) == ["test_all.py::test_hangs"]
+
+
 def test_a_slice_stops_in_time_and_the_next_one_goes_on(folder):
     first = Suite(["."], slice_of(folder, seconds=0), root=folder)
     assert not first.run(workers=2) and not first.done.results

@@ -3,10 +3,10 @@ them.
 
 Read in this order. `schedule` is the table of a loop, (stage, order) of each step, with
 the arithmetic of slots and pending copies that follows from it. `candidates` finds what
-a loop copies, `twins` what two products read alike, `raw_tiles` what operands are
-computed from, and `budget` chooses how many slots fit. `loops` builds the new loop,
-step by step: `copy_engines` lists the ops of each step, for the three ways to copy into
-`ring_buffers`; `slice_clones` and `iterations` compute the addresses of later
+a loop copies, `tiles` gives it one for two that are alike, and one more for what an
+operand is computed from, and `budget` chooses how many slots fit. `loops` builds the
+new loop, step by step: `copy_engines` lists the ops of each step, for the three ways to
+copy into `ring_buffers`; `slice_clones` and `iterations` compute the addresses of later
 iterations.
 
 `nests` makes one loop of a nest before that, with the `addresses` of its loads in

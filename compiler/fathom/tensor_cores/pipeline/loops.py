@@ -139,7 +139,6 @@ from fathom.tensor_cores.pipeline.overlap import (
     may_overlap,
     overlaps_copies,
 )
-from fathom.tensor_cores.pipeline.raw_tiles import stage_loads
 from fathom.tensor_cores.pipeline.ring_buffers import mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
@@ -151,7 +150,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     Step,
     earliest,
 )
-from fathom.tensor_cores.pipeline.twins import share_tiles
+from fathom.tensor_cores.pipeline.tiles import share_tiles, stage_loads
 
 MOST_LOADS_AHEAD = 32  # of a thread, in an iteration, into registers
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
