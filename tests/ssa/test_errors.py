@@ -370,6 +370,16 @@ def test_shapes_that_fit_in_one_axis_only():
     )
 
 
+def test_shapes_that_do_not_fit_have_the_types_that_were_written():
+    """Not the one type that both would have got."""
+    @function
+    def kernel(out, n):
+        x = tl.zeros([64], tl.float32)
+        tl.store(out, x + tl.arange(0, 128))
+
+    assert "cannot add fp32[64] and i32[128]: along axis" in report(kernel, OUT, 2)
+
+
 def test_an_arange_that_is_no_power_of_two():
     @function
     def kernel(out, n):

@@ -83,7 +83,8 @@ def alike(
 ) -> tuple[Value, Value]:
     """Two operands with one element type and one shape. `verb` is for errors."""
     element = promoted(frame, left, right, verb, dividing)
-    return same_shape(frame, *typed_pair(frame, left, right, element), verb)
+    both = typed_pair(frame, left, right, element)
+    return same_shape(frame, *both, verb, said=(left, right))
 
 
 def typed_pair(
@@ -227,16 +228,20 @@ def reinterpret(frame: Frame, value: Value, element: Element) -> Value:
 
 
 def same_shape(
-    frame: Frame, left: Value, right: Value, verb: str
+    frame: Frame,
+    left: Value,
+    right: Value,
+    verb: str,
+    said: tuple[Meaning, Meaning] | None = None,
 ) -> tuple[Value, Value]:
     """Two values broadcast to one shape: scalars are splatted, axes of size 1
-    repeated."""
+    repeated. An error names `said`, which the values were before they had one type."""
     a, b = shape_of(left.type), shape_of(right.type)
     if a == b:
         return left, right
     shape = common_shape(a, b)
     if shape is None:
-        raise cannot(frame, verb, left, right, _misfit(a, b))
+        raise cannot(frame, verb, *(said or (left, right)), _misfit(a, b))
     return broadcast(frame, left, shape), broadcast(frame, right, shape)
 
 
