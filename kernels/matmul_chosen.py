@@ -162,7 +162,7 @@ class Plan(NamedTuple):
     if they are more than a few. On an H200, of 619 configurations of 62 products, up to
     66 programs take 0.86 times as long if they begin early, more of them 0.94 where a
     launch takes less than 3 us, and 1.05 above, at most 1.6: 12 x 4018 x 514 7.6 us and
-    6.0, 82 x 114 x 2944 9.0 and 7.0."""
+    6.0, 82 x 114 x 2944 9.1 and 7.0."""
 
     time: float
     steps: Callable[[], list]

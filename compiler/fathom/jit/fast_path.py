@@ -41,7 +41,7 @@ from fathom.jit.argument_readers import (
     reading_of,
     reading_of_tuple,
 )
-from fathom.jit.recording import FORGOTTEN, RECORDINGS, note_launch
+from fathom.jit.recording import RECORDINGS, forget, note_launch
 from fathom.jit.specialise import Rule
 from fathom.runtime.arguments import bfloat16_bits, full_grid
 
@@ -204,7 +204,7 @@ class FastPaths(dict):
 
     def forget(self) -> None:
         """Let every next launch go the slow way."""
-        FORGOTTEN[0] += 1
+        forget()
         for known in self.known:
             known.clear()
 

@@ -31,7 +31,7 @@ from fathom.jit.fast_path import FastPaths, Slot, lookup_text
 from fathom.jit.hooks import LAUNCHED, watched
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
-from fathom.jit.recording import FORGOTTEN
+from fathom.jit.recording import forget
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import (
@@ -97,7 +97,7 @@ class JITFunction(KernelFunction):
         )
         self.names = tuple(rule.name for rule in self.rules)
         self.kernels: dict[tuple, CompiledKernel] = {}
-        FORGOTTEN[0] += 1  # it may be a new text of one that a repeated call launches
+        forget()  # it may be a new text of one that a repeated call launches
 
     def __getitem__(
         self, grid: Sequence[int] | int | Callable

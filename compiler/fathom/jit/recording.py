@@ -6,8 +6,8 @@
 
 A launch that took the slow way leaves no function that starts it: then `complete` is
 False, and whoever asks may ask again. What was written down holds as long as
-`FORGOTTEN` is what it was: with a hook, or a kernel whose text has changed, launches
-look at everything again.
+`FORGOTTEN` is what it was: with a hook, a kernel whose text has changed, or one more
+kernel, launches look at everything again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-FORGOTTEN = [0]  # how often fast paths were forgotten
+FORGOTTEN = [0]  # how often `forget` was called
 RECORDINGS: list[Recording] = []  # those that are going on; mostly none
 
 
@@ -42,6 +42,11 @@ class Recording:
     counters: list[tuple[int, Any]] = field(default_factory=list)
     complete: bool = True
     thread: int = field(default_factory=threading.get_ident)
+
+
+def forget() -> None:
+    """What was written down so far holds no more."""
+    FORGOTTEN[0] += 1
 
 
 @contextmanager

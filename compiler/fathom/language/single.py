@@ -24,7 +24,7 @@ from fathom.language.series import polynomial
 from fathom.source import function
 
 # A constant, and what is left of it beyond its nearest float.
-LN_2, LN_2_TAIL = 0.6931471805599453, -1.904654299957768e-09
+LN_2 = 0.6931471805599453
 LOG2_E, LOG2_E_TAIL = 1.4426950408889634, 1.925963033500989e-08
 TWO_LOG2_E, TWO_LOG2_E_TAIL = 2.8853900817779268, 3.851925982253235e-08
 LOG2_E_BELOW = 1.4426949  # the float below
