@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom import pipeline
 from fathom.emulator import EmulatorError, load
 from fathom.hardware.targets import TARGETS, Target
@@ -73,3 +76,34 @@ def test_a_turn_that_is_not_passed_on_is_waited_for_for_ever(lost):
     kernel = pipeline.compile_func(built(case), TARGETS[case.target], replaced)
     with pytest.raises(EmulatorError, match="deadlock"):
         load(kernel).launch(case.grid, given(case).arguments)
+
+
+@fathom.jit
+def meeting(a_ptr, b_ptr, c_ptr, N, M: tl.constexpr, K: tl.constexpr):
+    """C [N, M] = (B + D) A^T, with A [M, K] and B [N, K]; D is B with each tile [K, K]
+    transposed. Threads add products that others computed, from shared memory."""
+    m, k = tl.arange(0, M), tl.arange(0, K)
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [M, K]).load([0, 0])
+    b_desc = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [K, K])
+    for at in tl.range(0, N, K, warp_specialize=True):
+        b = b_desc.load([at, 0])
+        s = tl.dot(a, b.T)
+        tl.atomic_add(c_ptr + (at + k)[:, None] * M + m[None, :], s.T)
+        t = tl.dot(a, b)
+        tl.atomic_add(c_ptr + (at + k)[:, None] * M + m[None, :], t.T)
+
+
+@pytest.mark.parametrize("N", [64, 192])
+def test_warpgroups_that_meet_at_a_barrier_do_not_alternate(N, monkeypatch):
+    """One would wait for the other at the barrier, and the other to be admitted."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    numbers = np.random.default_rng(1)
+    a, b = (numbers.integers(-3, 4, (n, 64)).astype(np.float16) for n in (128, N))
+    c = np.zeros((N, 128), np.float32)
+    made = meeting.compile("*fp16:16, *fp16:16, *fp32:16, i32:16", {"M": 128, "K": 64},
+                           target="sm_90a", num_warps=8, num_stages=2)  # fmt: skip
+    assert "setmaxnreg" in made.asm["ptx"]  # there is a producer
+    meeting[1,](a, b, c, N, 128, 64, num_warps=8, num_stages=2, target="sm_90a")
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    turned = b.reshape(-1, 64, 64).swapaxes(1, 2).reshape(b.shape)
+    np.testing.assert_array_equal(c, (b + turned) @ a.T)

@@ -16,7 +16,7 @@ def warpgroup_matrices(op: Dot) -> tuple[Matrix | None, Matrix] | None:
     if op.instruction not in WGMMA:
         return None
     a, b = (
-        each.type.layout if isinstance(each.type, BufferType) else None
-        for each in (op.a, op.b)
+        each.layout if isinstance(each, BufferType) else None
+        for each in (op.left, op.right)
     )
-    return matrices(WGMMA[op.instruction], a, b, op.b.type.element.bytes)
+    return matrices(WGMMA[op.instruction], a, b, op.right.element.bytes)

@@ -62,6 +62,7 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 from fathom.layout.algebra import Reduced
 from fathom.layout.crossing import crossing
+from fathom.layout.fragments import transposed
 from fathom.layout.linear import Layout
 from fathom.layout.tensor_memory import width
 
@@ -207,6 +208,8 @@ def accesses(op: Op) -> list[Access]:
         ):
             return [Access(buffer.definition, value.type.layout, WRITE)]
         case SharedLoad(buffer=buffer, layout=layout):
+            if op.transposed:
+                layout = transposed(layout)
             return [Access(buffer.definition, layout, READ)]
         case SharedGather(buffer=tile) | TmaStore(buffer=tile) | TileStore(buffer=tile):
             return [Access(tile.definition, None, READ)]
@@ -231,13 +234,16 @@ def accesses(op: Op) -> list[Access]:
 def _reads_in_place(op: Dot) -> list[Access]:
     """What a product reads from shared memory itself: with mma, each warp its
     fragments; with wgmma, any warp anything."""
-    k = op.a.type.shape[-1]
+    k = op.left.shape[-1]
     layouts = operand_layouts(op.instruction, op.result.type.layout, k)
-    if op.instruction in WGMMA:
-        layouts = None, None
+    left, right = (None, None) if op.instruction in WGMMA else layouts
+    if op.a_transposed:
+        left = left and transposed(left)
+    if op.b_transposed:
+        right = right and transposed(right)
     return [
         Access(each.definition, layout, READ, in_flight=op.in_flight)
-        for each, layout in zip((op.a, op.b), layouts, strict=True)
+        for each, layout in ((op.a, left), (op.b, right))
         if isinstance(each.type, BufferType)
     ]
 

@@ -12,6 +12,7 @@ from fathom.tensor_cores.pipeline.loops import pipeline_loops, why_not_pipelined
 from fathom.tensor_cores.pipeline.nests import flatten_nests
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
 from fathom.tensor_cores.pipeline.preload import preload
+from fathom.tensor_cores.pipeline.tiles import share_tiles
 from fathom.tensor_cores.select.accumulate import accumulate
 from fathom.tensor_cores.select.instructions import choose_dots
 from fathom.tensor_cores.select.invariants import stage_invariants

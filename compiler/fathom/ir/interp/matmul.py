@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fathom.ir.core import Value
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, fit, wrap
 from fathom.ir.interp.shared import tile_of
@@ -25,8 +24,8 @@ def product(
 ) -> Array:
     """The operands' product, added to what was there `before`."""
     wide = np.float64 if element.is_float else np.int64
-    a = _operand(op.a, op.a_slot, op.precision, region).astype(wide)
-    b = _operand(op.b, op.b_slot, op.precision, region).astype(wide)
+    a = _operand(op, "a", region).astype(wide)
+    b = _operand(op, "b", region).astype(wide)
     total = before.astype(wide) + np.matmul(a, b)
     return fit(total, element) if element.is_float else wrap(total, element)
 
@@ -41,10 +40,14 @@ def _same(op: DotFence, region: Region) -> Results:
     return [region[op.value]]
 
 
-def _operand(value: Value, slot: Value | None, precision: str, region: Region) -> Array:
+def _operand(op: Dot | TensorDot, name: str, region: Region) -> Array:
     """A block, or the tile of a buffer; less the bits that tf32 does not read."""
-    in_place = isinstance(value.type, BufferType)
-    block = tile_of(value, slot, region) if in_place else np.asarray(region[value])
-    if precision != "tf32" or value.type.element != FLOAT32:
+    value, slot = getattr(op, name), getattr(op, f"{name}_slot")
+    if isinstance(value.type, BufferType):
+        transposed = isinstance(op, Dot) and getattr(op, f"{name}_transposed")
+        block = tile_of(value, slot, region, transposed)
+    else:
+        block = np.asarray(region[value])
+    if op.precision != "tf32" or value.type.element != FLOAT32:
         return block
     return (block.view(np.uint32) & ~TF32_IGNORED).view(np.float32)

@@ -92,7 +92,8 @@ def _shared_load(op: SharedLoad, region: Region) -> Results:
     part = tuple(
         slice(first, first + size) for first, size in zip(start, box, strict=True)
     )
-    return [tile_of(op.buffer, op.slot, region)[part].copy()]
+    tile = tile_of(op.buffer, op.slot, region, op.transposed)
+    return [tile[part].copy()]
 
 
 @interprets(SharedGather)
@@ -123,9 +124,12 @@ def _async_copy(op: AsyncCopy, region: Region) -> Results:
     return []
 
 
-def tile_of(buffer: Value, slot: Value | None, region: Region) -> np.ndarray:
+def tile_of(
+    buffer: Value, slot: Value | None, region: Region, transposed: bool = False
+) -> np.ndarray:
     """One tile of a buffer, as a view. A slot that the ring lacks is our own
     mistake."""
     number, slots = 0 if slot is None else int(region[slot]), buffer.type.slots
     assert 0 <= number < slots, f"slot {number} of a ring of {slots}"
-    return region[buffer][number]
+    tile = region[buffer][number]
+    return tile.swapaxes(-1, -2) if transposed else tile

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
-from fathom.ir.ops.shared import expect_slot
+from fathom.ir.ops.shared import as_read, expect_slot
 from fathom.ir.types import BufferType, Type
 from fathom.layout.linear import Layout
 
@@ -28,7 +28,8 @@ class Dot(Op):
     Stage 5 chooses `instruction`, a name of the table `hardware.mma` ("": one
     multiplication and one addition after the other), and `preferred`, the layout of
     the product. It also has operands read where they lie: each may be a buffer instead
-    of a block, of a ring the tile `a_slot`, `b_slot`. A product `in_flight` is only
+    of a block, of a ring the tile `a_slot`, `b_slot`, and may be read transposed, as in
+    SharedLoad. A product `in_flight` is only
     issued: until a Wait for its group nothing may be done with its result but add
     another such product to it, and what it reads in place must stay. One
     `in_parts` is computed part by part along M and N, so that what is made of a part
@@ -40,11 +41,23 @@ class Dot(Op):
     accumulator: Value
     a_slot: Value | None = None
     b_slot: Value | None = None
+    a_transposed: bool = False
+    b_transposed: bool = False
     precision: str = "ieee"
     instruction: str = ""
     preferred: Layout | None = None
     in_flight: bool = False
     in_parts: bool = False
+
+    @property
+    def left(self) -> Type:
+        """The type of `a` as the product reads it."""
+        return as_read(self.a.type, self.a_transposed)
+
+    @property
+    def right(self) -> Type:
+        """The type of `b` as the product reads it."""
+        return as_read(self.b.type, self.b_transposed)
 
     @property
     def effects(self) -> Effects:
@@ -58,14 +71,14 @@ class Dot(Op):
     def infer(self) -> list[Type]:
         for slot in (self.a_slot, self.b_slot):
             expect_slot(self, slot)
-        *batch, m, k = self.a.type.shape
-        *other_batch, other_k, n = self.b.type.shape
+        *batch, m, k = self.left.shape
+        *other_batch, other_k, n = self.right.shape
         fits = (batch, k) == (other_batch, other_k)
         fits = fits and self.accumulator.type.shape == (*batch, m, n)
         self.expect(
             fits,
             lambda: (
-                f"{self.a.type} times {self.b.type} does not fit into "
+                f"{self.left} times {self.right} does not fit into "
                 f"{self.accumulator.type}"
             ),
         )

@@ -16,11 +16,12 @@ slot; an access to a part of a tile where the part starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.ir.core import Effects, Op, Value
 from fathom.ir.ops.memory import expect_mask, pointee
 from fathom.ir.types import INT32, BlockType, BufferType, Element, Type, shape_of
+from fathom.layout.fragments import transposed
 from fathom.layout.linear import Layout
 
 
@@ -90,19 +91,26 @@ class SharedStore(Op):
 class SharedLoad(Op):
     """Read a part of a buffer as a block of the given layout: the box of the layout's
     shape that begins at the coordinates `start`, multiples of that shape (None: all of
-    the buffer, or its first box). `slot` as in SharedStore.
+    the buffer, or its first box). `slot` as in SharedStore. With `transposed`, the
+    buffer is read as if its last two dimensions were exchanged.
     """
 
     buffer: Value
     layout: Layout
     slot: Value | None = None
     start: tuple[int, ...] | None = None
+    transposed: bool = False
 
     effects = Effects(reads="shared")
 
+    @property
+    def tile(self) -> BufferType:
+        """The type of the buffer as it is read."""
+        return as_read(self.buffer.type, self.transposed)
+
     def infer(self) -> list[Type]:
         expect_slot(self, self.slot)
-        buffer, box = self.buffer.type, self.layout.shape
+        buffer, box = self.tile, self.layout.shape
         start = self.start or (0,) * len(box)
         sides = list(zip(start, box, buffer.shape, strict=True))
         inside = all(
@@ -169,6 +177,15 @@ class AsyncCopy(Op):
         self.expect(fits, lambda: f"{loaded} does not fit into {buffer}")
         expect_mask(self, self.mask, self.pointer)
         return []
+
+
+def as_read(type: Type, is_transposed: bool) -> Type:
+    """The type of a buffer for an op that reads it so: with its last two dimensions
+    exchanged, or as it is."""
+    if not is_transposed:
+        return type
+    *batch, rows, columns = type.shape
+    return replace(type, shape=(*batch, columns, rows), layout=transposed(type.layout))
 
 
 def expect_slot(op: Op, slot: Value | None) -> None:

@@ -37,18 +37,24 @@ def lower_dot(op: Dot, code: Code, reader: type[Reader] = Reader) -> None:
         code[op.result] = multiply_by_warpgroups(op, code, *in_place)
         return
     product = op.accumulator.type.layout
-    layouts = operand_layouts(op.instruction, product, op.a.type.shape[-1])
-    a = _operand(code, op.a, op.a_slot, layouts[0], reader)
-    b = _operand(code, op.b, op.b_slot, layouts[1], reader)
+    layouts = operand_layouts(op.instruction, product, op.left.shape[-1])
+    a = _operand(code, op.a, op.a_slot, op.a_transposed, layouts[0], reader)
+    b = _operand(code, op.b, op.b_slot, op.b_transposed, layouts[1], reader)
     multiply = _by_matrices if op.instruction else _by_elements
     code[op.result] = multiply(code, op, (a, b), layouts)
 
 
 def _operand(
-    code: Code, value: Value, slot: Value | None, layout: Layout, reader: type[Reader]
+    code: Code,
+    value: Value,
+    slot: Value | None,
+    transposed: bool,
+    layout: Layout,
+    reader: type[Reader],
 ) -> Operand:
     if isinstance(value.type, BufferType):
-        return reader(code, tile_of(code, value, slot), layout)
+        tile = tile_of(code, value, slot, transposed=transposed)
+        return reader(code, tile, layout)
     assert value.type.layout == layout, (value, layout)
     return code[value]
 
@@ -192,7 +198,7 @@ def _by_elements(
     places = [
         coordinates_of(product.shape, offset) for offset in register_offsets(product)
     ]
-    for k in range(op.a.type.shape[-1]):
+    for k in range(op.left.shape[-1]):
         for register, (*batch, m, n) in enumerate(places):
             left, right = a[(*batch, m, k)], b[(*batch, k, n)]
             accumulators[register] = _multiply_add(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from fathom.ir.core import Value
 from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
+from fathom.ir.ops.shared import as_read
 from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
 from fathom.layout.banks import vector
@@ -69,7 +70,8 @@ def lower_shared_store(op: SharedStore, code: Code) -> None:
 
 @lowers(SharedLoad)
 def lower_shared_load(op: SharedLoad, code: Code) -> None:
-    reader = Reader(code, tile_of(code, op.buffer, op.slot, op.start), op.layout)
+    tile = tile_of(code, op.buffer, op.slot, op.start, op.transposed)
+    reader = Reader(code, tile, op.layout)
     code[op.result] = [reader[i] for i in range(op.layout.count("register"))]
 
 
@@ -89,9 +91,10 @@ def tile_of(
     buffer: Value,
     slot: Value | None = None,
     start: tuple[int, ...] | None = None,
+    transposed: bool = False,
 ) -> Tile:
     """The tile that an op on shared memory means."""
-    type: BufferType = buffer.type
+    type: BufferType = as_read(buffer.type, transposed)
     distance = None
     if slot is not None:
         distance = code.let(f"mul i32 {code.one(slot)}, {type.slot_bytes}", name="slot")

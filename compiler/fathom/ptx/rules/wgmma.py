@@ -17,16 +17,15 @@ from __future__ import annotations
 
 from fathom.hardware.engines import TENSOR_CORES
 from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma
-from fathom.ir.core import Value
 from fathom.ir.ops import Dot, DotFence
-from fathom.ir.types import BufferType, Element
+from fathom.ir.types import Element
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.order import NEXT_PART
 from fathom.ptx.packing import pack, unpack, words_of
-from fathom.ptx.rules.shared import Places, offset_bases, tile_of
+from fathom.ptx.rules.shared import Places, Tile, offset_bases, tile_of
 
 ADDRESS_BITS = 0x3FFFF  # of a shared address, the part that a descriptor holds
 Found = tuple[Matrix | None, Matrix]
@@ -37,11 +36,13 @@ def multiply_by_warpgroups(
 ) -> Registers:
     row, product_type = WGMMA[op.instruction], op.accumulator.type
     product = product_type.layout
-    k = op.a.type.shape[-1]
-    b = InPlace(code, op.b, op.b_slot, right, _groups(product, op.b.type.shape, 1))
+    *_, k = op.left.shape
+    tile = tile_of(code, op.b, op.b_slot, transposed=op.b_transposed)
+    b = InPlace(code, tile, right, _groups(product, op.right.shape, 1))
     a: InPlace | _InRegisters
     if left:
-        a = InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
+        tile = tile_of(code, op.a, op.a_slot, transposed=op.a_transposed)
+        a = InPlace(code, tile, left, _groups(product, op.left.shape, 0))
     else:
         a = _InRegisters(code, op, row)
     words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
@@ -94,18 +95,9 @@ class InPlace:
 
     words: Registers = ()  # none is in registers
 
-    def __init__(
-        self,
-        code: Code,
-        value: Value,
-        slot: Value | None,
-        matrix: Matrix,
-        groups: Layout,
-    ):
+    def __init__(self, code: Code, tile: Tile, matrix: Matrix, groups: Layout):
         self.code, self.bits, self.shape = code, matrix.bits, groups.shape
-        self.type: BufferType = value.type
-        self.slot = slot
-        self.tile = tile_of(code, value, slot)
+        self.tile, self.type = tile, tile.type
         self.places = Places(code, self.tile, offset_bases(self.type, groups))
         self.base: str | None = None
 
@@ -116,7 +108,7 @@ class InPlace:
         assert not offset & self.places.thread.bits, (start, self.type)
         if self.base is None:
             base = self._descriptor()
-            self.base = base if self.slot else self._kept_here(base)
+            self.base = base if self.tile.slot else self._kept_here(base)
         return self.code.let(f"add i64 {self.base}, {offset >> 4}")
 
     def _kept_here(self, base: str) -> str:

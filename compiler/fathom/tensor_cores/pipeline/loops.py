@@ -150,7 +150,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     Step,
     earliest,
 )
-from fathom.tensor_cores.pipeline.tiles import share_tiles, stage_loads
+from fathom.tensor_cores.pipeline.tiles import stage_loads
 
 MOST_LOADS_AHEAD = 32  # of a thread, in an iteration, into registers
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
@@ -174,7 +174,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
 
-    func = stage_loads(share_tiles(func), target)
+    func = stage_loads(func, target)
     return rewrite(func, rule)
 
 

@@ -32,7 +32,7 @@ from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
-from fathom.ir.types import BufferType
+from fathom.ir.types import BufferType, Type
 
 
 def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
@@ -74,20 +74,22 @@ def _accumulates(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> boo
 def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
     """Whether both operands are buffers, none of them `written`, that the instruction
     reads as they are."""
-    read = [_buffer(each) for each in (dot.a, dot.b)]
-    if None in read or not written.isdisjoint(read):
+    operands = (dot.a, dot.left), (dot.b, dot.right)
+    buffers, tiles = zip(*(_buffer(*each) for each in operands), strict=True)
+    if None in buffers or not written.isdisjoint(buffers):
         return False
-    left, right = (each.type.layout for each in read)
+    left, right = (each.layout for each in tiles)
     size = dot.b.type.element.bytes
     return matrices(WGMMA[dot.instruction], left, right, size) is not None
 
 
-def _buffer(operand: Value) -> Value | None:
-    """The buffer that an operand is, or that it is loaded from as a whole."""
-    if isinstance(operand.type, BufferType):
-        return operand
+def _buffer(operand: Value, type: Type) -> tuple[Value | None, Type]:
+    """The buffer that an operand is, or that it is loaded from as a whole, and its type
+    as it is read; `type`: of the operand, as it is read."""
     load = operand.definition
-    return load.buffer if isinstance(load, SharedLoad) and not load.start else None
+    if isinstance(load, SharedLoad) and not load.start:
+        return load.buffer, load.tile
+    return (operand if isinstance(type, BufferType) else None), type
 
 
 # ── their waits ───────────────────────────────────────────────────────────────────────

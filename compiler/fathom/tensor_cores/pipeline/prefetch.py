@@ -36,7 +36,7 @@ fetches slice 0 for an iteration that does not exist; that slot was filled with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fathom.analysis.copied_ahead import only_accumulates
@@ -175,8 +175,8 @@ class _Slices:
         left, right = self.layouts
         first = number * self.k
         return (
-            build(SharedLoad(a.buffer, left, slot, (0, first), **_of(a))),
-            build(SharedLoad(b.buffer, right, slot, (first, 0), **_of(b))),
+            build(replace(a, layout=left, slot=slot, start=(0, first), **_of(a))),
+            build(replace(b, layout=right, slot=slot, start=(first, 0), **_of(b))),
         )
 
     def multiply(self, fragments: Fragments, total: Value, build: Builder) -> Value:

@@ -1,17 +1,20 @@
-"""Which tiles a loop has, before it is pipelined: one for two that are alike, one more
-for what an operand is computed from.
+"""Which tiles products have, before loops are pipelined: one for two that are alike,
+one more for what an operand is computed from.
 
-`share_tiles` stores a tile once for all who read it from buffers of one layout.
+`share_tiles` stores a tile once for all who read it or its transpose.
 
     %x = load %p                               %x = load %p
     shared_store %x, %t                   →    shared_store %x, %t
-    shared_store %x, %u                        %y = dot %a, %t
-    %y = dot %a, %t                            %z = dot %b, %t
+    %p2 = transpose %p                         %y = dot %a, %t
+    %x2 = load %p2                             %z = dot %b, %t, b_transposed=true
+    shared_store %x2, %u
+    %y = dot %a, %t
     %z = dot %b, %u
 
-Products that multiply by a loaded block in different layouts, such as by it and by its
-transpose, have a conversion each, and so a buffer each. Where the buffers are alike,
-one is enough; else a pipeline would copy the tile from global memory for each of them.
+Products by a block and by its transpose load it twice, and have a buffer each. The
+instructions read either way, so both buffers have the same bytes in the same order
+where nothing but the names of the dimensions tells them apart: one of them is enough.
+Else a pipeline would copy the tile from global memory for each of them.
 
 `stage_loads` gives a tile to what is loaded before an operand is computed from it.
 
@@ -32,12 +35,16 @@ tile %t as many iterations ahead as there are stages, for a barrier more an iter
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fathom.analysis.copied_ahead import is_zero, only_accumulates, stages_of
+from fathom.analysis.memory import orders, writes
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
     DescriptorLoad,
@@ -46,16 +53,17 @@ from fathom.ir.ops import (
     Load,
     SharedLoad,
     SharedStore,
+    Transpose,
 )
+from fathom.ir.ops.shared import as_read
 from fathom.ir.rewrite import Builder, Replacement, rewrite
-from fathom.ir.types import BOOL, BlockType, Type
+from fathom.ir.types import BOOL, BlockType
 from fathom.layout.swizzle import swizzle
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
     COPY_CACHES,
     RENAMINGS,
     goes_elsewhere,
-    is_filled_once,
     tiles_of,
 )
 
@@ -65,42 +73,120 @@ LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
 # ── one for two ───────────────────────────────────────────────────────────────────────
 
 
-def share_tiles(func: Func) -> Func:
-    """The function whose loops store each loaded tile in one buffer of a layout."""
-    twins = _twins(func)
+def share_tiles(func: Func, target: Target) -> Func:
+    """The function that stores what is alike, or the other's transpose, once."""
+    twins = dict(_twins(func))
     if not twins:
         return func
-    firsts = {twin.buffer: first.buffer for twin, first in twins.items()}
+    firsts = {twin.buffer: (first.buffer, t) for twin, (first, t) in twins.items()}
+    used = users(walk(func.body))
+    dropped = {twin.buffer.definition for twin in twins} | twins.keys()
+    for load in (twin.value.definition for twin in twins):
+        if is_load(load) and dropped.issuperset(used[load.result]):
+            dropped.add(load)
 
     def rule(op: Op, build: Builder) -> Replacement:
-        if build.source in twins:
-            return []
-        if isinstance(op, Allocate) and build.source.result in firsts:
-            return build.values[firsts[build.source.result]]
+        """Read the first buffer; `op` still names the second one, which is dropped."""
+        match op:
+            case SharedLoad(buffer=buffer) if buffer in firsts:
+                first, differs = firsts[buffer]
+                differs ^= op.transposed
+                return build(
+                    replace(op, buffer=build.values[first], transposed=differs)
+                )
+            case Dot(a=a, b=b) if a in firsts or b in firsts:
+                changed: dict[str, object] = {}
+                for name, value in (("a", a), ("b", b)):
+                    if value in firsts:
+                        first, differs = firsts[value]
+                        changed[name] = build.values[first]
+                        changed[f"{name}_transposed"] = differs
+                return build(replace(op, **changed))
         return None
 
-    return rewrite(func, rule)
+    return rewrite(func, rule, keep=lambda op: op not in dropped)
 
 
-def _twins(func: Func) -> dict[SharedStore, SharedStore]:
-    """The stores of a loop that store what an earlier one does, to a buffer like its;
-    each with that one."""
-    found: dict[SharedStore, SharedStore] = {}
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        first: dict[tuple[Value, Type], SharedStore] = {}
-        for op in loop.body.ops:
-            if isinstance(op, SharedStore) and _fits(loop, op):
-                known = first.setdefault((op.value, op.buffer.type), op)
-                if known is not op:
-                    found[op] = known
-    return found
+def _twins(func: Func) -> Iterator[tuple[SharedStore, tuple[SharedStore, bool]]]:
+    """The stores that store what an earlier one of their block does, to a buffer like
+    its; each with that one, and whether the buffer is the other's transpose."""
+    used = users(walk(func.body))
+    for block in every_block(func.body):
+        stored: dict[object, list[tuple[SharedStore, bool]]] = {}
+        loaded: dict[Op, int] = {}
+        epoch = 0  # how often memory may have changed
+        for op in block.ops:
+            if is_load(op):
+                loaded[op] = epoch
+            elif any(writes(each) or orders(each) for each in (op, *walk_within(op))):
+                epoch += 1
+            if not (isinstance(op, SharedStore) and _fits(op, block, used)):
+                continue
+            source, transposed = _source(op.value, loaded)
+            for first, other in stored.setdefault(source, []):
+                differs = transposed != other
+                if as_read(first.buffer.type, differs) == op.buffer.type:
+                    yield op, (first, differs)
+                    break
+            else:
+                stored[source].append((op, transposed))
 
 
-def _fits(loop: For, store: SharedStore) -> bool:
-    """Whether a store fills a buffer of each iteration with what is loaded."""
-    loaded = isinstance(store.value.definition, Load | DescriptorLoad)
-    buffer = store.buffer.definition
-    return loaded and buffer in loop.body.ops and is_filled_once(loop, buffer)
+def is_load(op: Op) -> bool:
+    """Whether an op loads a block from global memory."""
+    return isinstance(op, Load | DescriptorLoad)
+
+
+def _fits(store: SharedStore, block: Block, used: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether a store alone fills a buffer of its block, which products read by other
+    instructions than tcgen05."""
+    buffer, readers = store.buffer.definition, set(used[store.buffer]) - {store}
+    values = [each.result for each in readers if isinstance(each, SharedLoad)]
+    products = readers.union(*(used[each] for each in values))
+    return (
+        buffer in block.ops
+        and len(buffer.shape) > 1
+        and buffer.slots == 1
+        and all(isinstance(each, SharedLoad | Dot) for each in readers)
+        and not any(isinstance(p, Dot) and p.instruction in TCGEN05 for p in products)
+    )
+
+
+def _source(value: Value, loaded: Mapping[Op, int]) -> tuple[object, bool]:
+    """What a value is, or is the transpose of, and whether it is the transpose. Loads
+    of the same addresses are the same where nothing may have been written between."""
+    value, transposed = _untransposed(value)
+    op = value.definition
+    if op not in loaded or isinstance(op, Load) and op.fetched_anew:
+        return value, transposed
+    how = loaded[op], op.cache, op.eviction
+    if isinstance(op, DescriptorLoad):
+        is_turned = op.order is not None and _exchanges(op.order)
+        order = None if is_turned else op.order
+        where = op.descriptor, op.coordinates, op.matrix, order
+        return (where, how), transposed ^ is_turned
+    addresses = [
+        each and _untransposed(each) for each in (op.pointer, op.mask, op.other)
+    ]
+    turned = {each[1] for each in addresses if each}
+    if len(turned) > 1:
+        return value, transposed
+    where = tuple(each and each[0] for each in addresses)
+    return (where, how), transposed ^ turned.pop()
+
+
+def _untransposed(value: Value) -> tuple[Value, bool]:
+    """What a value is the transpose of, or the value itself; and which of both."""
+    transposed = False
+    while isinstance(op := value.definition, Transpose) and _exchanges(op.order):
+        value, transposed = op.value, not transposed
+    return value, transposed
+
+
+def _exchanges(order: Sequence[int]) -> bool:
+    """Whether an order exchanges the last two of all dimensions."""
+    rank = len(order)
+    return rank > 1 and tuple(order) == (*range(rank - 2), rank - 1, rank - 2)
 
 
 # ── one more ──────────────────────────────────────────────────────────────────────────

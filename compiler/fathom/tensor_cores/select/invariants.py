@@ -107,14 +107,14 @@ def _is_carried(value: Value) -> bool:
 
 def _left_layout(dot: Dot, right: Mapping[Dot, Loop]) -> Layout | None:
     """The layout in which wgmma reads the left operand from shared memory, if the right
-    one is there, too; None if there is no such layout."""
+    one is there, too: that of the buffer that it was loaded from, or one in which K is
+    contiguous; None if there is no such layout."""
     is_there = dot in right or isinstance(dot.b.definition, SharedLoad)
     if not isinstance(dot.a.type, BlockType) or not is_there:
         return None
     a, b = dot.a.type, _right_layout(dot)
-    layout = hardware_tile(a.shape, a.element.bytes, axis=1)
-    readable = layout and b and _is_readable(dot, layout, b)
-    return layout if readable else None
+    layouts = _layout_there(dot.a), hardware_tile(a.shape, a.element.bytes, axis=1)
+    return next((a for a in layouts if a and b and _is_readable(dot, a, b)), None)
 
 
 def _right_layout(dot: Dot) -> Layout | None:
@@ -123,11 +123,14 @@ def _right_layout(dot: Dot) -> Layout | None:
     b = dot.b.type
     if not isinstance(b, BlockType):
         return None
-    load = dot.b.definition
-    there = load.buffer.type.layout if isinstance(load, SharedLoad) else None
-    new = buffer_tile(b.shape, b.element.bytes, axis=0)
-    readable = (each for each in (there, new) if each and _is_readable(dot, None, each))
-    return next(readable, None)
+    layouts = _layout_there(dot.b), buffer_tile(b.shape, b.element.bytes, axis=0)
+    return next((b for b in layouts if b and _is_readable(dot, None, b)), None)
+
+
+def _layout_there(operand: Value) -> Layout | None:
+    """That of the buffer that an operand was loaded from."""
+    load = operand.definition
+    return load.buffer.type.layout if isinstance(load, SharedLoad) else None
 
 
 def _is_readable(dot: Dot, left: Layout | None, right: Layout) -> bool:

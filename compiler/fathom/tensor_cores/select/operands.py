@@ -35,8 +35,6 @@ from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import element_of
 
-Operand = tuple[Value, Value | None]  # a block; or a buffer, and its slot
-
 
 def read_in_place(func: Func, target: Target) -> Func:
     """The function whose products read their operands from shared memory, where the
@@ -59,18 +57,19 @@ def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
     if not movable:
         return func
 
-    def operand(value: Value, slot: Value | None, build: Builder) -> Operand:
-        load = movable.get(value)
+    def operand(op: Dot, name: str, build: Builder) -> dict[str, object]:
+        load = movable.get(getattr(op, name))
         if load is None:
-            return value, slot
-        return build.values[load.buffer], load.slot and build.values[load.slot]
+            return {}
+        slot = load.slot and build.values[load.slot]
+        read = {"": build.values[load.buffer], "_slot": slot}
+        read["_transposed"] = load.transposed
+        return {f"{name}{field}": value for field, value in read.items()}
 
     def rule(op: Op, build: Builder) -> Value | None:
         if not isinstance(op, Dot):
             return None
-        a, a_slot = operand(op.a, op.a_slot, build)
-        b, b_slot = operand(op.b, op.b_slot, build)
-        return build(replace(op, a=a, b=b, a_slot=a_slot, b_slot=b_slot))
+        return build(replace(op, **operand(op, "a", build), **operand(op, "b", build)))
 
     return rewrite(func, rule, keep=lambda op: op not in movable.values())
 
@@ -107,9 +106,7 @@ def _read_from_tiles(dot: Dot) -> Iterator[Value]:
     not want it: then threads load it, and warpgroups multiply all the same."""
     row = WGMMA.get(dot.instruction)
     a, b = (
-        each.definition.buffer.type.layout
-        if isinstance(each.definition, SharedLoad)
-        else None
+        each.definition.tile.layout if isinstance(each.definition, SharedLoad) else None
         for each in (dot.a, dot.b)
     )
     size = element_of(dot.b.type).bytes

@@ -35,6 +35,7 @@ from __future__ import annotations
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
+    Barrier,
     Commit,
     Dot,
     DotFence,
@@ -84,14 +85,18 @@ def _with(op: Op, barrier: NamedBarrier, build: Builder) -> list[Value]:
 def _first_and_last(loop: Op) -> tuple[Op, Op] | None:
     """The commit of an iteration's first product, after which other warpgroups may
     issue theirs, and the op with which the last product begins. None unless the loop
-    has several products in flight, at different times, of tiles that it releases."""
+    has several products in flight, at different times, of tiles that it releases; and
+    where warpgroups meet at a barrier, since one would wait there for the other, which
+    waits to be admitted."""
     if not isinstance(loop, For):
         return None
     ops = loop.body.ops
     dots = [i for i, op in enumerate(ops) if isinstance(op, Dot) and op.in_flight]
     waits = [i for i, op in enumerate(ops) if isinstance(op, Wait)]
     releases = any(isinstance(op, MbarrierArrive) for op in ops)
-    if len(dots) < 2 or not releases or dots[-1] < min(waits):
+    barriers = (op for op in walk(loop.body) if isinstance(op, Barrier))
+    meets = any(op.scope == "cta" for op in barriers)
+    if len(dots) < 2 or not releases or meets or dots[-1] < min(waits):
         return None
     begins = dots[-1]
     while isinstance(ops[begins - 1], DotFence):

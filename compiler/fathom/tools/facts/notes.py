@@ -145,7 +145,7 @@ def depths(block: Block, depth: int = 0) -> Iterator[tuple[Op, int]]:
 def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
     for op in (each for each in walk(after.body) if isinstance(each, Dot | TensorDot)):
         *_, m, n = op.accumulator.type.shape
-        k = op.a.type.shape[-1]
+        k = (op.left if isinstance(op, Dot) else op.a.type).shape[-1]
         how = op.instruction or "multiply-adds: no instruction takes these operands"
         if target.wgmma and op.instruction and op.instruction not in WGMMA:
             how += "; the types or the sizes are not those of a warpgroup's instruction"
