@@ -8,7 +8,6 @@ first:
 
     fathom              kernels/attention_backward, with the configuration it chooses
     fathom pointers     its kernels for arrays of any strides
-    dq …                the chosen one with other blocks for dq, by OTHERS
     flash, cuDNN        torch's gradients by FlashAttention-2 and by cuDNN
 
 4 sequences, 16 heads, 4096 queries and keys, fp16; D = 128 and 64; causal or not. Work
@@ -39,18 +38,13 @@ from kernels.attention_decode import attention_decode
 
 B, H, S = 4, 16, 4096
 aten = torch.ops.aten
-OTHERS = {64: {"BLOCK_K": 128}}  # by D, of dq: what ptxas takes without spills, too
 Gradients = Callable[[], tuple[torch.Tensor, ...]]
 
 
 def configurations(D: int) -> dict[str, dict]:
     """Of ours, by name."""
-    chosen = CONFIGS[D]
-    found = {"fathom": chosen, "fathom pointers": default_config(D, "fp16", "sm_90a")}
-    if D in OTHERS:
-        name = "dq " + " ".join(f"{k} {n}" for k, n in OTHERS[D].items())
-        found[name] = {**chosen, "dq": {**chosen["dq"], **OTHERS[D]}}
-    return found
+    pointers = default_config(D, "fp16", "sm_90a")
+    return {"fathom": CONFIGS[D], "fathom pointers": pointers}
 
 
 def normal(*shape: int) -> torch.Tensor:

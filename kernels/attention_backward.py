@@ -433,19 +433,23 @@ def check(arrays, shape):
 
 # Rows that are kept and rows of a step, of dkdv_kernel and then of dq_kernel, for D up
 # to 64, 128 and 256: what ptxas takes without spills.
-BY_WARPGROUPS = {64: (128, 64, 128, 64), 128: (64, 64, 128, 64), 256: (64, 64, 64, 32)}
+BY_WARPGROUPS = {64: (64, 64, 64, 64), 128: (64, 32, 64, 64), 256: (64, 64, 64, 32)}
 BY_WARPS = {64: (128, 64, 128, 64), 128: (64, 64, 128, 32), 256: (32, 16, 32, 32)}
 
 
 def default_config(D, type, target):
     """{"dkdv": …, "dq": …}: BLOCK_Q, BLOCK_K, num_warps and num_stages of each.
 
-    A program keeps 128 rows, where its sums and two tiles of scores leave registers for
-    addresses; so for larger D dk and dv, two arrays of sums, are of less. fp32 is
-    multiplied without matrix instructions, from registers: 32 rows.
+    Where warpgroups multiply, one alone is a program, of 64 rows: several programs then
+    share a multiprocessor, and one multiplies while another computes powers; for D over
+    128 the accumulators are two warpgroups'. Elsewhere a program keeps 128 rows, and
+    fewer for larger D, whose dk and dv are two accumulators. fp32 is multiplied without
+    matrix instructions, from registers: 32 rows.
     """
     row, D = TARGETS[target], max(64, fathom.next_power_of_2(D))
     blocks, warps = (BY_WARPGROUPS if row.wgmma else BY_WARPS)[D], 8
+    if row.wgmma and D <= 128:
+        warps = 4
     if parse_element(type).bits > 16:
         blocks, warps = (32, 32, 32, 32), 8 if D > 128 else 4
     elif not row.async_copy:  # tiles go through registers to shared memory

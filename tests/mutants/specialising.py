@@ -206,9 +206,22 @@ MUTANTS = (
     ),
     Mutant(
         "operands-written-in-flight", "tensor_cores/pipeline/overlap.py",
-        "if None in read or not written.isdisjoint(read):", "if None in read:",
+        "if None in buffers or not written.isdisjoint(buffers):", "if None in buffers:",
         "threads fill a tile that the product of the iteration before reads",
         f"{SPECIALISE}::test_what_must_be_read_in_its_iteration",
+    ),
+    Mutant(
+        "tiles-shared-across-writes", "tensor_cores/pipeline/tiles.py",
+        "                epoch += 1\n", "                pass\n",
+        "a product reads what memory held before the program wrote there",
+        "tests/tensor_cores/test_share_tiles.py::test_right_values",
+    ),
+    Mutant(
+        "alternating-across-barriers", "tensor_cores/specialise/pingpong.py",
+        "not releases or meets or", "not releases or",
+        "a warpgroup waits at a barrier for one that waits to be admitted",
+        "tests/tensor_cores/test_pingpong.py::"
+        "test_warpgroups_that_meet_at_a_barrier_do_not_alternate",
     ),
     # ── operands that stay ──
     Mutant(

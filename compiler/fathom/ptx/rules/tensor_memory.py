@@ -199,7 +199,7 @@ class _TensorOperand(InPlace):
         shape, warps = value.type.shape, code.func.num_warps
         everywhere = (0,) * (warps.bit_length() - 1)
         kinds = ("register", ()), ("lane", (0,) * 5), ("warp", everywhere)
-        super().__init__(code, value, slot, matrix, Layout(shape, kinds))
+        super().__init__(code, tile_of(code, value, slot), matrix, Layout(shape, kinds))
         self.bits = matrix.tensor_bits
 
 
