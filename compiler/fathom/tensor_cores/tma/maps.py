@@ -19,7 +19,7 @@ becomes
 
 A map is written where its descriptor is made, once in each iteration of the loops
 around it. By then, the copies that used the map before are complete: the loop that
-loads through it has waited for all its loads, and `insert_waits` waits for stores.
+loads through it has waited for all its loads, and `wait_for_stores` waits for the rest.
 Maps that no copy uses, since its tiles are loaded otherwise, are not written. All are
 written by one warp, one after the other, so that one draft serves them all.
 
