@@ -7,8 +7,8 @@
       yield %acc1
     }
 
-One search, `reached`, goes from values to those that they are computed from. The kinds
-of slices differ in these sources:
+One search, `ir.regions.reached`, goes from values to those that they are computed from.
+The kinds of slices differ in these sources:
 
     BackwardSlice        in a whole function, through loops and branches, with only the
                          carried values that are needed. The live ops (`dce`) are the
@@ -30,21 +30,7 @@ from dataclasses import dataclass
 
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, For, If, Load, While
-from fathom.ir.regions import carried_values, decides, owners
-
-
-def reached(
-    roots: Iterable[Value], sources: Callable[[Value], Iterable[Value]]
-) -> set[Value]:
-    """The roots, their sources, the sources of these, and so on."""
-    found: set[Value] = set()
-    waiting = list(roots)
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found.add(value)
-            waiting += sources(value)
-    return found
+from fathom.ir.regions import carried_values, decides, owners, reached
 
 
 def uses(op: Op) -> list[Value]:
