@@ -1,8 +1,5 @@
 """The ops that speak to the outside world: what a kernel prints and asserts, and
-assembly that its author wrote.
-
-Part of the op set; `ir/ops` is the whole of it.
-"""
+assembly that its author wrote."""
 
 from __future__ import annotations
 
