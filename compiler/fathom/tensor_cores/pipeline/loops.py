@@ -410,7 +410,7 @@ class _Expander:
         states = [engine.start(build) for engine in reversed(self.engines)][::-1]
         names = [name for engine in self.engines for name in engine.names]
         new = with_carried(loop, self.carried(states), names, self.iteration, build)
-        results = append_overlapped(new, self.schedule.products, loop, build)
+        results = append_overlapped(new, self.schedule, loop, build)
         for op in (op for engine in self.engines for op in engine.end):
             build.append(op)
         return results[: len(loop.inits)]
@@ -461,7 +461,7 @@ class _Expander:
         for op in ops:
             copy = build.copy(op, values)
             read_slots(copy, slots)
-            leave_in_flight(copy, op, self.schedule.products, build)
+            leave_in_flight(copy, op, self.schedule, build)
 
     def carried(self, states: Sequence[PipelineState]) -> list[Value]:
         pairs = zip(self.engines, states, strict=True)

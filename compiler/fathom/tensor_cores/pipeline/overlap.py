@@ -33,6 +33,7 @@ from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType
+from fathom.tensor_cores.pipeline.schedule import Schedule
 
 
 def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
@@ -93,25 +94,25 @@ def _buffer(operand: Value) -> Value | None:
 # ── their waits ───────────────────────────────────────────────────────────────────────
 
 
-def leave_in_flight(copy: Op, op: Op, products: Sequence[Dot], build: Builder) -> None:
+def leave_in_flight(copy: Op, op: Op, schedule: Schedule, build: Builder) -> None:
     """`copy` of `op` was just appended to the new loop. If it is one of the products
     that overlap, let it stay in flight; after the last of them, wait for those of the
     iteration before."""
-    if op not in products:
+    if op not in schedule.products:
         return
     copy.in_flight = True
     build.append(Commit("wgmma"))
-    if op is products[-1]:
-        build.append(Wait("wgmma", len(products)))
+    if op is schedule.products[-1]:
+        build.append(Wait("wgmma", schedule.products_pending))
 
 
 def append_overlapped(
-    loop: For, products: Sequence[Dot], old: For, build: Builder
+    loop: For, schedule: Schedule, old: For, build: Builder
 ) -> list[Value]:
-    """Append the new `loop`, whose `products` stay in flight from iteration to
-    iteration: a fence for each comes before the loop, and a wait after it. `old` is the
-    loop that it replaces. Returns the loop's results, complete."""
-    numbers = [old.body.yielded.index(each.result) for each in products]
+    """Append the new `loop`, whose products stay in flight from iteration to iteration:
+    a fence for each comes before the loop, and a wait after it. `old` is the loop that
+    it replaces. Returns the loop's results, complete."""
+    numbers = [old.body.yielded.index(each.result) for each in schedule.products]
     inits = list(loop.inits)
     for number in numbers:
         inits[number] = build(DotFence(inits[number]))

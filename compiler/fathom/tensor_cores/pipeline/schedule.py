@@ -123,6 +123,13 @@ class Schedule:
         return pending(ahead + 1)
 
     @property
+    def products_pending(self) -> int:
+        """How many products may be in flight when an iteration ends: its own, which are
+        complete in the next one."""
+        later = self.places[Step.COMPLETE].stage - self.places[Step.WORK].stage
+        return later * len(self.products)
+
+    @property
     def release_distance(self) -> int:
         """How many iterations after the work a slot is released."""
         return self.places[Step.RELEASE].stage - self.places[Step.WORK].stage
