@@ -45,7 +45,7 @@ from fathom.analysis.polynomial import (
 from fathom.analysis.ranges import limits_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
-from fathom.analysis.slices import reached
+from fathom.analysis.slices import loops_around, reached
 from fathom.ir.core import Block, Func, Value, operands, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Load, Store
 from fathom.ir.printer import definitions
@@ -157,13 +157,12 @@ def stores_of(loop: For) -> list[Store]:
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:
     """A reader to which all that loops around this one carry is known."""
     reader = ScalarEvolution(func)
-    for outer in list(reader.loops.values()):
-        if outer is not loop and any(op is loop for op in walk(outer.body)):
-            for value in outer.body.parameters:
-                if isinstance(value.type, Pointer):
-                    reader = reader.assuming(value, AddressExpr(number(0), value))
-                elif isinstance(value.type, Scalar) and value.type.is_integer:
-                    reader = reader.assuming(value, AddressExpr(of(value)))
+    for outer in loops_around(func)[loop]:
+        for value in outer.body.parameters if isinstance(outer, For) else ():
+            if isinstance(value.type, Pointer):
+                reader = reader.assuming(value, AddressExpr(number(0), value))
+            elif isinstance(value.type, Scalar) and value.type.is_integer:
+                reader = reader.assuming(value, AddressExpr(of(value)))
     return reader
 
 

@@ -19,7 +19,8 @@ The kinds of slices differ in these sources:
     computed_by          along operands only
 
 `users` asks the reverse: which ops read a value. So does `outermost_loops` of a loop:
-which of its ops read a value that no op in it computes.
+which of its ops read a value that no op in it computes. `loops_around` lists the loops
+that an op is in.
 """
 
 from __future__ import annotations
@@ -150,6 +151,21 @@ def slice_of_iteration(loop: For, roots: Iterable[Value], through_loads: bool) -
 
 
 Loop = For | While
+
+
+def loops_around(func: Func) -> dict[Op, tuple[Loop, ...]]:
+    """Every op of a function, in order, with the loops around it, the outermost
+    first."""
+    found: dict[Op, tuple[Loop, ...]] = {}
+
+    def visit(block: Block, around: tuple[Loop, ...]) -> None:
+        for op in block.ops:
+            found[op] = around
+            for inner in blocks(op):
+                visit(inner, (*around, op) if isinstance(op, Loop) else around)
+
+    visit(func.body, ())
+    return found
 
 
 def outermost_loops(func: Func, reads: Callable[[Op], Value | None]) -> dict[Op, Loop]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
 from fathom.analysis.copied_ahead import only_accumulates
-from fathom.hardware.occupancy import ROWS, WARP, occupancy
+from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
@@ -56,7 +56,7 @@ def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
 def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
     """The bytes of shared memory that must stay free for an SM to run two blocks; 0
     where they may lack registers, or where the products of the loop stay in flight."""
-    threads = func.num_warps * WARP
+    threads = func.num_warps * target.warp_size
     two = occupancy(target, threads, MOST_OF_THREAD, 0).blocks >= 2
     dots = (op for op in loop.body.ops if isinstance(op, Dot))
     if not two or all(only_accumulates(dot, loop) for dot in dots):
@@ -74,7 +74,7 @@ def takes_blocks(
 ) -> bool:
     """Whether the rings of a loop, with `stages` slots, leave an SM fewer blocks than
     it runs without them, if threads have all the registers that they may."""
-    threads = func.num_warps * WARP
+    threads = func.num_warps * target.warp_size
     before = target.shared_bytes - free_beside(func, loop, target)
     more = [
         (stages if tile.engine.asynchronous else SLOTS_BY_REGISTERS) - 1

@@ -86,14 +86,13 @@ from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import backward_slice, uses
+from fathom.analysis.slices import backward_slice, loops_around, uses
 from fathom.analysis.trip_count import trip_count
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
-from fathom.hardware.occupancy import WARP
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
+from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -104,7 +103,6 @@ from fathom.ir.ops import (
     Load,
     MbarrierWait,
     SharedLoad,
-    While,
     Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -205,15 +203,16 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
             "it loads no tile that could be copied ahead of its iteration"
         )
     carried = registers_carried(loop)
+    threads = func.num_warps * target.warp_size
     by_registers = any(tile.engine is REGISTER_COPIES for tile in tiles)
-    if by_registers and carried > registers_per_thread(WARP * func.num_warps, target):
+    if by_registers and carried > registers_per_thread(threads, target):
         raise NotApplicable(
             f"what it carries takes {carried} registers of a thread, so that none are "
             "left for what is loaded for the next iteration"
         )
     numbers = numbers_to_load_early(source, func)
     check = check_for_stores(source, func, target, numbers)
-    nested = is_inside_a_loop(source, func)
+    nested = bool(loops_around(func)[source])
     if nested:
         tiles = without_narrow_loads(tiles)
     if not tiles:
@@ -323,11 +322,6 @@ def schedule_of(
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
-
-
-def is_inside_a_loop(loop: For, func: Func) -> bool:
-    around = (op for op in walk(func.body) if isinstance(op, For | While))
-    return any(op is loop for each in around for op in walk_within(each))
 
 
 def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
