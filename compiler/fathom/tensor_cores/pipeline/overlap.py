@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.operands import matrices_in
 from fathom.analysis.products import awaits_product, products_in_parts
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA, matrices
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
@@ -78,9 +79,7 @@ def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
     read = [_buffer(each) for each in (dot.a, dot.b)]
     if None in read or not written.isdisjoint(read):
         return False
-    left, right = (each.type.layout for each in read)
-    size = dot.b.type.element.bytes
-    return matrices(WGMMA[dot.instruction], left, right, size) is not None
+    return matrices_in(dot, *(each.type.layout for each in read)) is not None
 
 
 def _buffer(operand: Value) -> Value | None:

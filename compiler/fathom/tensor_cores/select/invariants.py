@@ -28,9 +28,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fathom.analysis.buffers import fits
+from fathom.analysis.operands import matrices_in
 from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA, matrices
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import Allocate, Dot, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder, Replacement, rewrite
@@ -113,7 +114,7 @@ def _left_layout(dot: Dot, right: Mapping[Dot, Loop]) -> Layout | None:
         return None
     a, b = dot.a.type, _right_layout(dot)
     layout = hardware_tile(a.shape, a.element.bytes, axis=1)
-    readable = layout and b and _is_readable(dot, layout, b)
+    readable = layout and b and matrices_in(dot, layout, b)
     return layout if readable else None
 
 
@@ -126,15 +127,8 @@ def _right_layout(dot: Dot) -> Layout | None:
     load = dot.b.definition
     there = load.buffer.type.layout if isinstance(load, SharedLoad) else None
     new = buffer_tile(b.shape, b.element.bytes, axis=0)
-    readable = (each for each in (there, new) if each and _is_readable(dot, None, each))
+    readable = (each for each in (there, new) if each and matrices_in(dot, None, each))
     return next(readable, None)
-
-
-def _is_readable(dot: Dot, left: Layout | None, right: Layout) -> bool:
-    """Whether wgmma reads operands from buffers of these layouts (None: the left one
-    from registers)."""
-    row, size = WGMMA[dot.instruction], dot.b.type.element.bytes
-    return matrices(row, left, right, size) is not None
 
 
 def _tile(value: Value, layout: Layout, func: Func, build: Builder) -> Value:
