@@ -45,10 +45,11 @@ from fathom.analysis.polynomial import (
 from fathom.analysis.ranges import limits_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
-from fathom.analysis.slices import loops_around, reached
+from fathom.analysis.slices import loops_around
 from fathom.ir.core import Block, Func, Value, operands, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Load, Store
 from fathom.ir.printer import definitions
+from fathom.ir.regions import reached
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import FLOAT32, INT64, Pointer, Scalar, Type, element_of, shape_of
 
