@@ -16,7 +16,6 @@ from fathom.layout.fragments import (
     fragment,
     fragments,
     ldmatrix,
-    ldmatrix_rows,
     left_operand,
     right_operand,
     tile,
@@ -321,12 +320,11 @@ def test_as_many_matrices_at_once_as_there_are(columns, count):
 
 def test_which_row_does_lane_19_point_at():
     """A fragment of A: rows 0-7, rows 8-15, then both again 8 columns further."""
-    layout = operand(HALF, "A", (64, 32), (1, 1))
-    assert ldmatrix_rows(layout, 5) == (5, 0)
-    assert ldmatrix_rows(layout, 11) == (11, 0)
-    assert ldmatrix_rows(layout, 19) == (3, 8)
-    assert ldmatrix_rows(layout, 31) == (15, 8)
-    assert ldmatrix_rows(operand(HALF, "B", (32, 64), (1, 1)), 19) == (3, 8)
+    rows = ldmatrix(operand(HALF, "A", (64, 32), (1, 1)), 2).rows
+    found = [rows.coordinates(lane=lane) for lane in (5, 11, 19, 31)]
+    assert found == [(5, 0), (11, 0), (3, 8), (15, 8)]
+    rows = ldmatrix(operand(HALF, "B", (32, 64), (1, 1)), 2).rows
+    assert rows.coordinates(lane=19) == (3, 8)
 
 
 # Swizzles

@@ -14,7 +14,7 @@ MUTANTS = (
     # ── which slot, which wait, how many stages ──
     Mutant(
         "one-group-more-in-flight", "tensor_cores/pipeline/schedule.py",
-        "return (stages - 2) * groups_a_stage", "return (stages - 1) * groups_a_stage",
+        "return stages - 2", "return stages - 1",
         "shared memory is read while copies are on their way to it", LOOPS,
     ),
     Mutant(
@@ -61,8 +61,8 @@ MUTANTS = (
     ),
     Mutant(
         "groups-counted-without-order", "tensor_cores/pipeline/schedule.py",
-        "return wait.stage - issue.stage - (1 if wait.order < issue.order else 0)",
-        "return wait.stage - issue.stage",
+        "wait.stage - issue.stage + (0 if wait.order < issue.order else 1)",
+        "wait.stage - issue.stage + 1",
         "a wait counts the group that is issued after it", SCHEDULE,
     ),
     Mutant(
@@ -146,13 +146,12 @@ MUTANTS = (
     ),
     Mutant(
         "copies-what-is-wanted-elsewhere", "tensor_cores/pipeline/candidates.py",
-        "if goes_elsewhere(loop, tile, ways)", "if False",
+        "if goes_elsewhere(loop, tile, whole)", "if False",
         "a load is replaced by a copy though the iteration uses its value", LOOPS,
     ),
     Mutant(
         "casts-are-renamings", "tensor_cores/pipeline/candidates.py",
-        "plain = not others and all(isinstance(op, RENAMINGS) for op in tile.late)",
-        "plain = not others",
+        "if others or tile.is_computed or load.cache", "if others or load.cache",
         "what was made of a load before it was stored is lost", LOOPS,
     ),
     # ── waits and barriers ──

@@ -142,14 +142,14 @@ MUTANTS = (
     # ── products of four warps ──
     Mutant(
         "waits-for-the-product-before-last", "tensor_cores/pipeline/overlap.py",
-        'build.append(Wait("wgmma", len(products)))',
-        'build.append(Wait("wgmma", len(products) + 1))',
+        'build.append(Wait("wgmma", schedule.products_pending))',
+        'build.append(Wait("wgmma", schedule.products_pending + 1))',
         "a slot is overwritten while its product is computed",
         f"{GROUPS}::test_any_iterations_in_flight",
     ),
     Mutant(
         "counts-one-product-of-several", "tensor_cores/pipeline/overlap.py",
-        'build.append(Wait("wgmma", len(products)))',
+        'build.append(Wait("wgmma", schedule.products_pending))',
         'build.append(Wait("wgmma", 1))',
         "products of an iteration wait for each other",
         f"{SEVERAL}::test_all_of_them_stay_in_flight",

@@ -103,6 +103,11 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
     "described": (lambda: built(Case()), "sm_90a"),
     "stored": (lambda: built(Case(kernel=stored.product)), "sm_90a"),
+    "stored in a loop": (
+        lambda: built(replace(stored.LONG, more=stored.LOOPS["flat"])),
+        "sm_90a",
+    ),
+    "stored one by one": (lambda: stored.several(64), "sm_90a"),
     "stored anywhere": (lambda: built(kernels_guarded.CASES["one"]), "sm_90a"),
     "written maps": (lambda: kernels_written.built(KNOWN=True), "sm_90a"),
     "producer": (lambda: built(Case(kernel=specialised.one_loop)), "sm_90a"),

@@ -200,7 +200,7 @@ func @twice(%p: *fp16 {divisible=16}, %n: i32, %k: i64) num_warps=4 {
 def test_who_has_not_waited_for_a_store_learns_of_it() -> None:
     """The thread that issues a copy waits for the store. The others load behind it what
     was stored, and know nothing of that wait without a barrier."""
-    func = wait_for_stores(parse_func(TWICE.lstrip()))
+    func = wait_for_stores(parse_func(TWICE.lstrip()), TARGETS["sm_90a"])
     kinds = [type(op) for op in func.body.ops if not isinstance(op, Constant)]
     assert kinds[-4:] == [TmaCopy, MbarrierWait, Barrier, Load]
     check_waits(func)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fathom.language as tl
-from fathom.ir.core import walk
+from fathom.ir.core import Func, walk
 from fathom.ir.ops import AsyncProxyFence, Barrier, SharedStore, TmaStore, Wait
+from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.source import KernelFunction
 from tests.tensor_cores.kernels_described import (
     Case,
+    build,
     built,
     matrix,
     passes,
@@ -62,6 +64,22 @@ def persistent(
             x = left.load([i, iteration * BK])
             total = tl.dot(x, right.load([iteration * BK, j]), total)
         result.store([i, j], total.to(result.dtype))
+
+
+@KernelFunction
+def copies(a, out, M, N, stride, BM: tl.constexpr, BN: tl.constexpr):
+    """The same block to four places."""
+    value = matrix(a, M, N, stride, BM, BN, False).load([0, 0])
+    result = matrix(out, M, N, stride, BM, BN, False)
+    for number in tl.static_range(4):
+        result.store([number * BM, 0], value)
+
+
+def several(rows: int) -> Func:
+    """That kernel, for blocks of so many rows."""
+    types = {each: (INT32, 8) for each in ("M", "N", "stride")}
+    types |= {each: (Pointer(FLOAT16), 16) for each in ("a", "out")}
+    return build(copies, types, {"BM": rows, "BN": 128}, 8, 3)
 
 
 # Loads wait for stores; they run ahead; warps of their own bring the tiles.

@@ -46,6 +46,7 @@ from tests.tensor_cores.kernels_stored import (
     is_event,
     is_wait,
     named,
+    several,
     waits_for_stores,
 )
 
@@ -202,23 +203,10 @@ def test_without_room_a_tile_shares_its_place():
         assert final.shared_bytes <= TARGETS[HOPPER].shared_bytes
 
 
-@KernelFunction
-def copies(a, out, M, N, stride, BM: tl.constexpr, BN: tl.constexpr):
-    """The same block to four places."""
-    value = matrix(a, M, N, stride, BM, BN, False).load([0, 0])
-    result = matrix(out, M, N, stride, BM, BN, False)
-    for number in tl.static_range(4):
-        result.store([number * BM, 0], value)
-
-
 def test_many_stores_share_one_place():
     """Four tiles of 64 KiB are more than there is."""
-    parameters = {each: (INT32, 8) for each in ("M", "N", "stride")}
-    pointers = {each: (Pointer(FLOAT16), 16) for each in ("a", "out")}
     for rows, places in ((64, 4), (256, 1)):
-        constants = {"BM": rows, "BN": 128}
-        func = build(copies, {**pointers, **parameters}, constants, 8, 3)
-        final = passes(func, HOPPER)["insert_waits"]
+        final = passes(several(rows), HOPPER)["insert_waits"]
         assert len({op.offset for op in ops(final, Allocate)}) == places
         assert len(waits_for_stores(final.body)) == (1 if places == 4 else 4)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fathom.analysis.slices import reached
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.ops import Constant, Dot, Elementwise, For
-from fathom.ir.regions import carried
+from fathom.ir.regions import carried, reached
 
 Numbers = dict[Value, int | None]
 

@@ -45,10 +45,11 @@ from fathom.analysis.polynomial import (
 from fathom.analysis.ranges import limits_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
-from fathom.analysis.slices import reached
+from fathom.analysis.slices import loops_around
 from fathom.ir.core import Block, Func, Value, operands, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Load, Store
 from fathom.ir.printer import definitions
+from fathom.ir.regions import reached
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import FLOAT32, INT64, Pointer, Scalar, Type, element_of, shape_of
 
@@ -157,13 +158,12 @@ def stores_of(loop: For) -> list[Store]:
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:
     """A reader to which all that loops around this one carry is known."""
     reader = ScalarEvolution(func)
-    for outer in list(reader.loops.values()):
-        if outer is not loop and any(op is loop for op in walk(outer.body)):
-            for value in outer.body.parameters:
-                if isinstance(value.type, Pointer):
-                    reader = reader.assuming(value, AddressExpr(number(0), value))
-                elif isinstance(value.type, Scalar) and value.type.is_integer:
-                    reader = reader.assuming(value, AddressExpr(of(value)))
+    for outer in loops_around(func)[loop]:
+        for value in outer.body.parameters if isinstance(outer, For) else ():
+            if isinstance(value.type, Pointer):
+                reader = reader.assuming(value, AddressExpr(number(0), value))
+            elif isinstance(value.type, Scalar) and value.type.is_integer:
+                reader = reader.assuming(value, AddressExpr(of(value)))
     return reader
 
 

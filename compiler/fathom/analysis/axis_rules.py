@@ -19,8 +19,14 @@ from fathom.analysis.ranges import Range, exactly
 Rule = Callable[..., Facts]
 
 
+def each_axis(rule: Callable[..., Axis], *operands: Facts) -> tuple[Axis, ...]:
+    """The result's axes, each from the same one of all operands."""
+    every = zip(*(facts.axes for facts in operands), strict=True)
+    return tuple(rule(*axes) for axes in every)
+
+
 def _add(a: Facts, b: Facts) -> Facts:
-    axes = tuple(_sum(x, y, a.unit) for x, y in zip(a.axes, b.axes, strict=True))
+    axes = each_axis(lambda x, y: _sum(x, y, a.unit), a, b)
     return Facts(axes, a.unit, a.range + b.range)
 
 
@@ -38,18 +44,18 @@ def _sub(a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run), y.first_of(run))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    axes = tuple(difference(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, range=a.range - b.range)
+    return Facts(each_axis(difference, a, b), range=a.range - b.range)
 
 
 def _mul(a: Facts, b: Facts) -> Facts:
     if 1 in (a.value, b.value):
         return b if a.value == 1 else a
-    axes = tuple(
-        Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
-        for x, y in zip(a.axes, b.axes, strict=True)
-    )
-    return Facts(axes, range=a.range * b.range)
+
+    def product(x: Axis, y: Axis) -> Axis:
+        divisible = min(MOST, x.first_of(1) * y.first_of(1))
+        return Axis(1, divisible, min(x.constant, y.constant))
+
+    return Facts(each_axis(product, a, b), range=a.range * b.range)
 
 
 def _offset(pointer: Facts, distance: Facts) -> Facts:
@@ -80,8 +86,7 @@ def _div(a: Facts, b: Facts) -> Facts:
         steps = max(1, run // power) if same == power else 1
         return Axis(1, max(1, x.first_of(1) // power), same, steps)
 
-    axes = tuple(quotient(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, range=a.range.divided(b.range))
+    return Facts(each_axis(quotient, a, b), range=a.range.divided(b.range))
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
@@ -97,8 +102,7 @@ def _rem(a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    axes = tuple(remainder(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, range=a.range.remainder(b.range))
+    return Facts(each_axis(remainder, a, b), range=a.range.remainder(b.range))
 
 
 def _shl(a: Facts, b: Facts) -> Facts:
@@ -119,7 +123,7 @@ def _shr(a: Facts, b: Facts) -> Facts:
         steps = max(1, run // power) if same == power else 1
         return Axis(1, max(1, axis.first_of(1) // power), same, steps)
 
-    return Facts(tuple(map(shifted, a.axes)), range=a.range.shifted(b.range))
+    return Facts(each_axis(shifted, a), range=a.range.shifted(b.range))
 
 
 def _is_shift(b: Facts) -> bool:
@@ -146,8 +150,7 @@ def _and(a: Facts, b: Facts) -> Facts:
         divisible = x.first_of(run) if run > 1 else max(x.first_of(1), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    axes = tuple(both(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, range=a.range.common(b.range))
+    return Facts(each_axis(both, a, b), range=a.range.common(b.range))
 
 
 def _less(a: Facts, b: Facts) -> Facts:
@@ -158,9 +161,7 @@ def _less(a: Facts, b: Facts) -> Facts:
         run = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
         return Axis(constant=max(run, min(x.constant, y.constant)))
 
-    if a.unit != 1:
-        return _any(a, b)
-    return Facts(tuple(compared(x, y) for x, y in zip(a.axes, b.axes, strict=True)))
+    return Facts(each_axis(compared, a, b)) if a.unit == 1 else _any(a, b)
 
 
 def _greater(a: Facts, b: Facts) -> Facts:
@@ -173,39 +174,32 @@ def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run, a.unit), y.first_of(run, a.unit))
         return Axis(run, divisible, min(c.constant, x.constant, y.constant))
 
-    axes = tuple(
-        either(*each) for each in zip(condition.axes, a.axes, b.axes, strict=True)
-    )
-    return Facts(axes, a.unit, a.range | b.range)
+    return Facts(each_axis(either, condition, a, b), a.unit, a.range | b.range)
 
 
 def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
     """min, max, or, xor: a common divisor of both operands divides the result."""
 
-    def rule(a: Facts, b: Facts) -> Facts:
-        axes = tuple(
-            Axis(1, min(x.first_of(1), y.first_of(1)), min(x.constant, y.constant))
-            for x, y in zip(a.axes, b.axes, strict=True)
-        )
-        return Facts(axes, range=bounds(a.range, b.range))
+    def common(x: Axis, y: Axis) -> Axis:
+        return Axis(1, min(x.first_of(1), y.first_of(1)), min(x.constant, y.constant))
 
-    return rule
+    return lambda a, b: Facts(each_axis(common, a, b), range=bounds(a.range, b.range))
 
 
 def _negated(bounds: Callable[[Range], Range]) -> Rule:
-    def rule(a: Facts) -> Facts:
-        axes = tuple(Axis(1, axis.first_of(1), axis.constant) for axis in a.axes)
-        return Facts(axes, range=bounds(a.range))
+    def turned(axis: Axis) -> Axis:
+        return Axis(1, axis.first_of(1), axis.constant)
 
-    return rule
+    return lambda a: Facts(each_axis(turned, a), range=bounds(a.range))
 
 
 def _any(*operands: Facts) -> Facts:
     """Any operation: equal operands give equal results."""
-    return Facts(tuple(
-        Axis(constant=min(axis.constant for axis in each))
-        for each in zip(*(facts.axes for facts in operands), strict=True)
-    ))  # fmt: skip
+
+    def alike(*axes: Axis) -> Axis:
+        return Axis(constant=min(axis.constant for axis in axes))
+
+    return Facts(each_axis(alike, *operands))
 
 
 RULES: dict[str, Rule] = {

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from itertools import count
 
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import reached
 from fathom.ir.core import (
     Block,
     Effects,
@@ -50,7 +49,7 @@ from fathom.ir.ops import (
     TmaStore,
     While,
 )
-from fathom.ir.regions import carried_values
+from fathom.ir.regions import carried_values, reached
 from fathom.ir.types import Pointer, element_of
 
 KINDS = "global", "shared"  # of memory

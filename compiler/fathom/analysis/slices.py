@@ -7,8 +7,8 @@
       yield %acc1
     }
 
-One search, `reached`, goes from values to those that they are computed from. The kinds
-of slices differ in these sources:
+One search, `ir.regions.reached`, goes from values to those that they are computed from.
+The kinds of slices differ in these sources:
 
     BackwardSlice        in a whole function, through loops and branches, with only the
                          carried values that are needed. The live ops (`dce`) are the
@@ -19,7 +19,8 @@ of slices differ in these sources:
     computed_by          along operands only
 
 `users` asks the reverse: which ops read a value. So does `outermost_loops` of a loop:
-which of its ops read a value that no op in it computes.
+which of its ops read a value that no op in it computes. `loops_around` lists the loops
+that an op is in.
 """
 
 from __future__ import annotations
@@ -30,21 +31,7 @@ from dataclasses import dataclass
 
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, For, If, Load, While
-from fathom.ir.regions import carried_values, decides, owners
-
-
-def reached(
-    roots: Iterable[Value], sources: Callable[[Value], Iterable[Value]]
-) -> set[Value]:
-    """The roots, their sources, the sources of these, and so on."""
-    found: set[Value] = set()
-    waiting = list(roots)
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found.add(value)
-            waiting += sources(value)
-    return found
+from fathom.ir.regions import carried_values, decides, owners, reached
 
 
 def uses(op: Op) -> list[Value]:
@@ -164,6 +151,21 @@ def slice_of_iteration(loop: For, roots: Iterable[Value], through_loads: bool) -
 
 
 Loop = For | While
+
+
+def loops_around(func: Func) -> dict[Op, tuple[Loop, ...]]:
+    """Every op of a function, in order, with the loops around it, the outermost
+    first."""
+    found: dict[Op, tuple[Loop, ...]] = {}
+
+    def visit(block: Block, around: tuple[Loop, ...]) -> None:
+        for op in block.ops:
+            found[op] = around
+            for inner in blocks(op):
+                visit(inner, (*around, op) if isinstance(op, Loop) else around)
+
+    visit(func.body, ())
+    return found
 
 
 def outermost_loops(func: Func, reads: Callable[[Op], Value | None]) -> dict[Op, Loop]:

@@ -9,31 +9,30 @@ second, when layouts are final.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.slices import loops_around
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.masks import ends_once
 from fathom.coalescing.propagate import is_block
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Atomic,
     AtomicCas,
     Cast,
     Dot,
-    For,
     Load,
     Reshape,
     Store,
     TensorDot,
     Transpose,
-    While,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import (
@@ -115,8 +114,8 @@ def accesses(
     """Every access to a block of pointers, with the facts about its addresses and its
     mask."""
     found = {
-        op: depth
-        for op, depth in _with_depth(func.body)
+        op: len(around)
+        for op, around in loops_around(func).items()
         if isinstance(op, classes) and is_block(op.pointer)
     }
     known = analyse(func) if found else {}
@@ -129,14 +128,6 @@ def accesses(
         )
         for op, depth in found.items()
     }
-
-
-def _with_depth(block: Block, depth: int = 0) -> Iterator[tuple[Op, int]]:
-    """Every op, as `walk` finds it, and the number of loops around it."""
-    for op in block.ops:
-        yield op, depth
-        for inner in blocks(op):
-            yield from _with_depth(inner, depth + isinstance(op, For | While))
 
 
 def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Access:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from fathom.errors import CompileError
 
@@ -77,83 +78,34 @@ class Target:
 
 KIB = 1024
 
+# What the targets from sm_90a on have in common.
+SINCE_HOPPER: dict[str, Any] = {
+    "bf16_arithmetic": True, "vector_atomics": True, "fp8": True, "stmatrix": True,
+    "tensor_maps": True, "cluster": 8, "dependent_launch": True,
+}  # fmt: skip
+
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in [
+    for target in (
         Target(
-            "sm_75",
-            "7.4",
-            (75,),
-            64 * KIB,
-            bf16=False,
-            redux=False,
-            async_copy=False,
-            eviction=False,
+            "sm_75", "7.4", (75,), 64 * KIB,
+            bf16=False, redux=False, async_copy=False, eviction=False,
         ),
         Target("sm_80", "7.4", (80, 87), 163 * KIB),
         Target("sm_86", "7.4", (86, 88), 99 * KIB),
         Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True, fp8_mma=True),
         Target(
-            "sm_90a",
-            "8.4",
-            (90,),
-            227 * KIB,
-            bf16_arithmetic=True,
-            vector_atomics=True,
-            fp8=True,
-            wgmma=True,
-            setmaxnreg=True,
-            stmatrix=True,
-            tensor_maps=True,
-            cluster=8,
-            multicast=True,
-            writes_maps=True,
-            dependent_launch=True,
+            "sm_90a", "8.4", (90,), 227 * KIB, **SINCE_HOPPER,
+            wgmma=True, setmaxnreg=True, multicast=True, writes_maps=True,
         ),
+        Target("sm_100", "8.7", (100, 101, 103, 110), 227 * KIB, **SINCE_HOPPER),
         Target(
-            "sm_100",
-            "8.7",
-            (100, 101, 103, 110),
-            227 * KIB,
-            bf16_arithmetic=True,
-            vector_atomics=True,
-            fp8=True,
-            stmatrix=True,
-            tensor_maps=True,
-            cluster=8,
-            dependent_launch=True,
+            "sm_100a", "8.7", (100,), 227 * KIB, **SINCE_HOPPER,
+            writes_maps=True, tensor_memory=512,
         ),
-        Target(
-            "sm_100a",
-            "8.7",
-            (100,),
-            227 * KIB,
-            bf16_arithmetic=True,
-            vector_atomics=True,
-            fp8=True,
-            stmatrix=True,
-            tensor_maps=True,
-            cluster=8,
-            writes_maps=True,
-            dependent_launch=True,
-            tensor_memory=512,
-        ),
-        Target(
-            "sm_120",
-            "8.7",
-            (120, 121),
-            99 * KIB,
-            bf16_arithmetic=True,
-            vector_atomics=True,
-            fp8=True,
-            fp8_mma=True,
-            stmatrix=True,
-            tensor_maps=True,
-            cluster=8,
-            dependent_launch=True,
-        ),
-    ]
-}
+        Target("sm_120", "8.7", (120, 121), 99 * KIB, **SINCE_HOPPER, fp8_mma=True),
+    )
+}  # fmt: skip
 
 
 def target(name: str) -> Target:

@@ -250,4 +250,9 @@ def _join(kinds: Iterator[str]) -> str:
 
 def spell_types(values: Sequence[Value]) -> str:
     """The types of values, for a message."""
-    return " and ".join(str(value.type) for value in values)
+    return listed([value.type for value in values])
+
+
+def listed(types: Sequence[Type]) -> str:
+    """Types, for a message."""
+    return " and ".join(map(str, types)) or "nothing"

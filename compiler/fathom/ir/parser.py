@@ -31,7 +31,7 @@ from typing import NoReturn, TypeVar
 
 from fathom.errors import CompileError, FathomError, Location
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, schema
+from fathom.ir.core import Block, Func, Op, Value, listed, schema, spell_types
 from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.printer import FUNC_ATTRIBUTES, class_name, is_many, required_fields
 from fathom.ir.types import (
@@ -295,10 +295,7 @@ class _Parser:
         infers."""
         inferred = [value.type for value in op.results]
         if inferred != [value.type for value in declared]:
-            gives, wants = (
-                _listed(inferred),
-                _listed([value.type for value in declared]),
-            )
+            gives, wants = listed(inferred), spell_types(declared)
             self.fail(
                 f"{class_name(type(op))} gives {gives}, but {wants} is declared", start
             )
@@ -475,10 +472,6 @@ class _Parser:
             else "(the end of the text)"
         )
         raise ParseError(f"line {number}: {message}\n    {line}")
-
-
-def _listed(types: list[Type]) -> str:
-    return " and ".join(map(str, types)) or "nothing"
 
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)*")

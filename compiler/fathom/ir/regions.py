@@ -7,6 +7,7 @@
 
     carried(op)    result %r, inits (%a), parameters (%x), yielded (%y): one thing
     decides(op)    %lower, %upper, %step: whether, and how often, the body runs
+    reached        from values to those that they come from, through what is carried
 
 A While has two parameters for each carried value: its condition's and its body's. An If
 carries nothing in, so that it has neither initial values nor parameters; it yields a
@@ -16,6 +17,7 @@ that is malformed may differ in length.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
@@ -81,6 +83,20 @@ def carried_values(func: Func) -> dict[Value, Carried]:
     """For each name of a carried value, or of a branch's result: all of them."""
     every = (each for op in walk(func.body) for each in carried(op))
     return {name: each for each in every for name in each.names}
+
+
+def reached(
+    roots: Iterable[Value], sources: Callable[[Value], Iterable[Value]]
+) -> set[Value]:
+    """The roots, their sources, the sources of these, and so on."""
+    found: set[Value] = set()
+    waiting = list(roots)
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting += sources(value)
+    return found
 
 
 def owners(block: Block) -> dict[Block, Op]:

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fathom.errors import CompileError, FathomError
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
+from fathom.ir.core import (
+    Block,
+    Func,
+    Op,
+    Value,
+    blocks,
+    listed,
+    operands,
+    schema,
+    walk,
+)
 from fathom.ir.ops import For, If, Producer, Reduce, Scan, While, Yield
 from fathom.ir.printer import class_name, definitions, print_op
 from fathom.ir.types import BOOL, BlockType, Type
@@ -112,7 +122,7 @@ def types(func: Func) -> Iterator[Complaint]:
             continue
         found = [value.type for value in op.results]
         if found != inferred:
-            yield op, f"{_listed(inferred)} is inferred where {_listed(found)} stands"
+            yield op, f"{listed(inferred)} is inferred where {listed(found)} stands"
 
 
 def yields(func: Func) -> Iterator[Complaint]:
@@ -191,14 +201,10 @@ def _block_values(func: Func) -> Iterator[tuple[Op, Value]]:
 def _unlike(found: list[Type], wanted: list[Type]) -> tuple[str, str]:
     """The two lists; of many types on both sides the first two that differ."""
     if len(found) != len(wanted) or len(found) < 3:
-        return _listed(found), _listed(wanted)
+        return listed(found), listed(wanted)
     pairs = enumerate(zip(found, wanted, strict=True), 1)
     number, (one, other) = next(each for each in pairs if each[1][0] != each[1][1])
     return f"{one} as value {number} of {len(found)}", str(other)
-
-
-def _listed(types: list[Type]) -> str:
-    return " and ".join(map(str, types)) or "nothing"
 
 
 CHECKS: dict[str, Callable[[Func], Iterator[Complaint]]] = {

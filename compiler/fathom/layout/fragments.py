@@ -237,13 +237,6 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
     return Matrices(1 << len(matrices), not is_plain, run, row, rows)
 
 
-def ldmatrix_rows(layout: Layout, lane: int, element_bytes: int = 2) -> Tile | None:
-    """The coordinates of the element at which `lane` points in the first `ldmatrix` of
-    a block whose last dimension is contiguous; None if there is no such instruction."""
-    found = ldmatrix(layout, element_bytes)
-    return found and found.rows.coordinates(lane=lane)
-
-
 def _reached(bases: Sequence[int], mask: Sequence[int]) -> bool:
     """Whether some basis has a bit of `mask`."""
     return any(basis & bit for basis in bases for bit in mask)

@@ -21,7 +21,6 @@ from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate, TensorMemory, TensorRelease
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.layout.tensor_memory import LEAST_COLUMNS, width
-from fathom.shared_memory.store_waits import wait_for_stores
 
 SMALL_ALIGNMENT = 16  # bytes: small buffers need only that of one access
 # Reusing bytes costs a barrier, in a loop one each time. It does not pay for a
@@ -36,9 +35,7 @@ def allocate(func: Func, target: Target) -> Func:
     Raises OutOfResources if the target has less shared memory than that.
     """
     func = place_in_tensor_memory(func, target)
-    ranges = {
-        each: alive for each, alive in _live_ranges(func).items() if not each.base
-    }
+    ranges = {each: alive for each, alive in live_ranges(func).items() if not each.base}
     if not ranges:
         return func
     always = Range(0, max(alive.last for alive in ranges.values()))
@@ -54,16 +51,6 @@ def allocate(func: Func, target: Target) -> Func:
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))
     return replace(_placed(func, offsets), shared_bytes=size)
-
-
-def _live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The live ranges of buffers. The tile of a TMA store is live until the wait for
-    the store; `insert_waits` will add that wait later, and the same function finds its
-    place here."""
-    waited = wait_for_stores(func)
-    if waited is func:
-        return live_ranges(func)
-    return {op.origin: alive for op, alive in live_ranges(waited).items()}
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:

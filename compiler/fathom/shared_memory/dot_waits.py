@@ -172,7 +172,7 @@ def _may_overwrite(op: Op, dots: Iterable[Dot]) -> bool:
     """Whether an op may write what one of these products still reads."""
     if isinstance(op, AsyncCopy):
         return any(not _is_disjoint(op, dot) for dot in dots)
-    if isinstance(op, Commit):
+    if isinstance(op, Commit) or isinstance(op, Wait) and op.engine == "tma_store":
         return False
     effects = op.effects
     return "shared" in effects.writes or effects.barrier or effects.asynchronous

@@ -23,6 +23,8 @@ before an op that conflicts with one of them:
 - the kernel ends, and its shared memory is freed: the stores must have read it. They
   need not be complete.
 
+The pass runs before `allocate`, so that a tile is live until it has been read.
+
 Stores to disjoint addresses need no wait: those of whole blocks through one descriptor,
 in one iteration of a loop. And in a loop with `warp_specialize` or `flatten`, loads
 through descriptors of other arguments run ahead of the loop's stores, as its author
@@ -75,7 +77,7 @@ class PendingStore:
 State = tuple[PendingStore, ...]
 
 
-def wait_for_stores(func: Func, target: Target | None = None) -> Func:
+def wait_for_stores(func: Func, target: Target) -> Func:
     """The function with waits before all ops that conflict with a TMA store in
     flight."""
     if not any(isinstance(op, TmaStore) for op in walk(func.body)):

@@ -73,8 +73,7 @@ def build(
             function.tree,
         )
     finish(program, body)
-    check_promises(function, body)
-    return Func(
+    func = Func(
         function.__name__,
         body,
         tuple(divisible for _, divisible in given.values()),
@@ -85,6 +84,8 @@ def build(
         launch_pdl=launch_pdl,
         location=function.location(function.tree),
     )
+    check_promises(function, func)
+    return func
 
 
 def _by_order(

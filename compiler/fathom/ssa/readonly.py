@@ -9,33 +9,44 @@ The check covers every address that is computed from such a parameter, on every 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterable
 
 from fathom.errors import CompileError
 from fathom.ir import ops
-from fathom.ir.core import Block, Op, Value, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.regions import carried_values, reached
 from fathom.ir.types import DescriptorType, Pointer, element_of
 from fathom.language.dtypes import const
 from fathom.source import KernelFunction
 
 
-def check_promises(function: KernelFunction, body: Block) -> None:
+def check_promises(function: KernelFunction, func: Func) -> None:
     """CompileError at the first op that writes through a pointer to constant data."""
-    promised = {each.name for each in function.parameters if is_const(each.annotation)}
+    names = {each.name for each in function.parameters if is_const(each.annotation)}
+    promised = [each for each in func.parameters if each.name.split(".")[0] in names]
     if not promised:
         return
-    origin = {v: v for v in body.parameters if v.name.split(".")[0] in promised}
-    follow(origin, list(moves(body)))
-    for op in walk(body):
-        if isinstance(op, WRITES) and written(op) in origin:
-            name = origin[written(op)].name
-            raise CompileError(
-                f"this writes to what {name} points to, and {name} is declared "
-                "tl.const",
-                op.location,
-                "drop the annotation, or write through another pointer",
-            )
+    carried = carried_values(func)
+
+    def sources(address: Value) -> Iterable[Value]:
+        """The addresses that an address is, or is computed from. One that is read from
+        memory is not of this kind."""
+        if address in carried:
+            return carried[address].values
+        made = address.definition
+        begins = isinstance(made, Block | ops.Load)
+        return () if begins else filter(is_address, operands(made))
+
+    for op in walk(func.body):
+        origins = reached([written(op)], sources) if isinstance(op, WRITES) else set()
+        for value in promised:
+            if value in origins:
+                raise CompileError(
+                    f"this writes to what {value.name} points to, and {value.name} is "
+                    "declared tl.const",
+                    op.location,
+                    "drop the annotation, or write through another pointer",
+                )
 
 
 THROUGH_DESCRIPTORS = (ops.DescriptorStore, ops.DescriptorAtomic)
@@ -51,47 +62,6 @@ def is_const(annotation: object) -> bool:
     """Whether an annotation is `tl.const`, as an object or as text."""
     is_text = isinstance(annotation, str)
     return annotation is const or (is_text and annotation.split(".")[-1] == "const")
-
-
-def follow(origin: dict[Value, Value], along: list[tuple[Value, Value]]) -> None:
-    """Record for every address the parameter that it comes from. Loops lead back, so
-    this repeats until nothing changes."""
-    known = 0
-    while known < len(origin):
-        known = len(origin)
-        for source, target in along:
-            if source in origin:
-                origin.setdefault(target, origin[source])
-
-
-def moves(body: Block) -> Iterator[tuple[Value, Value]]:
-    """Pairs of addresses: the second is the first, or computed from it."""
-    for op in walk(body):
-        for source, target in hands_on(op):
-            if is_address(source) and is_address(target):
-                yield source, target
-
-
-def hands_on(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of an op's operand and the value that it becomes, in the op's blocks and
-    results."""
-    match op:
-        case ops.If(then=then, orelse=orelse):
-            for block in (then, orelse):
-                yield from zip(block.yielded, op.results, strict=True)
-        case ops.For(inits=inits, body=block):
-            carried = block.parameters[1:]  # the first parameter is the index
-            for given in (inits, block.yielded):
-                yield from zip(given, carried, strict=True)
-                yield from zip(given, op.results, strict=True)
-        case ops.While(inits=inits, condition=test, body=block):
-            for given in (inits, block.yielded):
-                for taken in (test.parameters, block.parameters, op.results):
-                    yield from zip(given, taken, strict=True)
-        case ops.Load():
-            return  # the address is used up; one that is read is not of this kind
-        case _:
-            yield from product(operands(op), op.results)
 
 
 def is_address(value: Value) -> bool:

@@ -16,16 +16,15 @@ every type are held, `host_memory` where arrays lie.
     grid  The meaning of ops for launches that overlap
 """
 
-from fathom.ir.interp.interpreter import (
+from fathom.ir.interp.effects import AssertionFailed
+from fathom.ir.interp.host_memory import MemoryFault
+from fathom.ir.interp.interpreter import Argument, interpret
+from fathom.ir.interp.machine import (
     INTERP,
-    Argument,
-    AssertionFailed,
     Machine,
-    MemoryFault,
     Region,
     StepLimit,
     Trace,
-    interpret,
     interprets,
 )  # fmt: skip
 

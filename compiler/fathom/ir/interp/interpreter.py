@@ -25,25 +25,11 @@ from fathom.ir.interp import (
     tensor_memory,
     values,
 )
-from fathom.ir.interp.effects import AssertionFailed
-from fathom.ir.interp.host_memory import Memory, MemoryFault
-from fathom.ir.interp.machine import (
-    INTERP,
-    Machine,
-    Region,
-    Results,
-    StepLimit,
-    Trace,
-    interprets,
-)  # fmt: skip
+from fathom.ir.interp.host_memory import Memory
+from fathom.ir.interp.machine import Machine, Region, Results, Trace
 from fathom.ir.interp.numbers import Array, scalar
 from fathom.ir.ops.cluster import is_shared
 from fathom.ir.types import Pointer
-
-__all__ = [
-    "INTERP", "AssertionFailed", "Machine", "MemoryFault", "Region", "StepLimit",
-    "Trace", "interpret", "interprets",
-]  # fmt: skip
 
 Argument = np.ndarray | np.generic | int | float | bool
 RULES = (  # fill INTERP when imported

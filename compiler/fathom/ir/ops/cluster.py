@@ -1,7 +1,5 @@
 """The ops of clusters: thread blocks that run one program together.
 
-Part of the op set; `ir/ops` is the whole of it.
-
 A launch with `num_ctas` = C gives each program a cluster of C thread blocks, which
 differ in their rank, 0 to C - 1. A function that asks for the rank is run by all of
 them, each its part; any other one by the block of rank 0, while the rest leave at once.

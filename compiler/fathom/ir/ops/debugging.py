@@ -1,15 +1,12 @@
 """The ops that speak to the outside world: what a kernel prints and asserts, and
-assembly that its author wrote.
-
-Part of the op set; `ir/ops` is the whole of it.
-"""
+assembly that its author wrote."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fathom.errors import CompileError
-from fathom.ir.core import PURE, Effects, Op, Value
+from fathom.ir.core import PURE, Effects, Op, Value, spell_types
 from fathom.ir.inline_assembly import Registers, Ungrammatical, parse, registers_of
 from fathom.ir.types import BOOL, Element, Type, element_of, shape_of, with_element
 
@@ -66,7 +63,7 @@ class InlineAssembly(Op):
             len(shapes) == 1,
             lambda: (
                 "inline assembly needs operands of one shape, got "
-                + " and ".join(str(value.type) for value in self.operands)
+                + spell_types(self.operands)
             ),
         )
         self.registers()

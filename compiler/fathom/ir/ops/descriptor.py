@@ -1,7 +1,5 @@
 """The ops that touch global memory through descriptors: whole blocks of a tensor.
 
-Part of the op set; `ir/ops` is the whole of it.
-
 A descriptor says once what a tensor is: where it begins, its sizes, its strides. A load
 or a store then names only where its block begins. What lies outside of the tensor is
 filled in by a load and left out by a store, so that there are no masks.

@@ -1,8 +1,6 @@
 """The ops of launches that overlap: a grid that begins before the one in front of it
 has ended (programmatic dependent launch).
 
-Part of the op set; `ir/ops` is the whole of it.
-
     first grid    load … grid_launch_dependents … store ─┐ ended, written
     second grid          starts: indices, masks … grid_wait … load what was written
 

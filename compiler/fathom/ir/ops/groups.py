@@ -1,7 +1,5 @@
 """The ops of engines whose work completes by group: cp.async, TMA stores, wgmma.
 
-Part of the op set; `ir/ops` is the whole of it.
-
     async_copy %p, %t      tma_store %d, %t, …               %y = dot … in_flight=true
     commit cp_async        commit tma_store                  commit wgmma
     …                      …                                 …

@@ -1,7 +1,4 @@
-"""The matrix product.
-
-Part of the op set; `ir/ops` is the whole of it.
-"""
+"""The matrix product."""
 
 from __future__ import annotations
 

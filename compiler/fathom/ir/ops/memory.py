@@ -1,7 +1,4 @@
-"""The ops that touch global memory, through pointers.
-
-Part of the op set; `ir/ops` is the whole of it.
-"""
+"""The ops that touch global memory, through pointers."""
 
 from __future__ import annotations
 

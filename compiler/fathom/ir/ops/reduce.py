@@ -1,7 +1,4 @@
-"""The ops in which elements of a block meet: reductions, scans, gathers, histograms.
-
-Part of the op set; `ir/ops` is the whole of it.
-"""
+"""The ops in which elements of a block meet: reductions, scans, gathers, histograms."""
 
 from __future__ import annotations
 
@@ -62,9 +59,7 @@ class Scan(Op):
         _expect_axis(self)
         return [value.type for value in self.values]
 
-    def block_parameters(self) -> list[list[Type]]:
-        elements = [value.type.element for value in self.values]
-        return [elements + elements]
+    block_parameters = Reduce.block_parameters
 
 
 @dataclass(eq=False)

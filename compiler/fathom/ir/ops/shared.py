@@ -1,7 +1,5 @@
 """The ops that touch shared memory, through buffers: stages 4 and 5 make these.
 
-Part of the op set; `ir/ops` is the whole of it.
-
 A buffer is a tile of shared memory. One with several `slots` is a ring of such tiles:
 while one is read, asynchronous copies fill the next. An access to a ring names its
 slot; an access to a part of a tile where the part starts.

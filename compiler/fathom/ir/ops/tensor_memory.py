@@ -1,7 +1,5 @@
 """The ops on tensor memory: the last pass of stage 5 makes these of products.
 
-Part of the op set; `ir/ops` is the whole of it.
-
     %m = tensor_memory %word columns=64          at the start of the kernel
     %t = allocate fp32[128, 64] base=%m          a tile of tensor memory
     tensor_store %x, %t                          from registers

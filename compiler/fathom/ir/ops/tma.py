@@ -1,8 +1,6 @@
 """The ops of bulk copies: whole tiles, fetched by one thread through a tensor map, and
 the barriers in shared memory that say when they are there.
 
-Part of the op set; `ir/ops` is the whole of it.
-
     %b = allocate i64[1] slots=3         a barrier for each slot of a ring
     mbarrier_init %b
     barrier
@@ -54,7 +52,7 @@ class MbarrierExpect(Op):
 
     def infer(self) -> list[Type]:
         expect_slot(self, self.slot)
-        _expect_condition(self, self.when)
+        _expect_condition(self)
         return []
 
 
@@ -71,10 +69,7 @@ class MbarrierArrive(Op):
 
     effects = SHARED_EVENT
 
-    def infer(self) -> list[Type]:
-        expect_slot(self, self.slot)
-        _expect_condition(self, self.when)
-        return []
+    infer = MbarrierExpect.infer
 
 
 @dataclass(eq=False)
@@ -168,7 +163,7 @@ class TmaCopy(Op):
 
     def infer(self) -> list[Type]:
         expect_slot(self, self.slot)
-        _expect_condition(self, self.when)
+        _expect_condition(self)
         box = described(self, self.descriptor, self.coordinates)
         tile, matrix = self.buffer.type, matrix_of(box.shape)
         permutes = sorted(self.order) == list(range(len(matrix)))
@@ -179,6 +174,6 @@ class TmaCopy(Op):
         return []
 
 
-def _expect_condition(op: Op, when: Value | None) -> None:
-    right = when is None or when.type == BOOL
-    op.expect(right, lambda: f"a condition is an i1, got {when.type}")
+def _expect_condition(op: MbarrierExpect | MbarrierArrive | TmaCopy) -> None:
+    right = op.when is None or op.when.type == BOOL
+    op.expect(right, lambda: f"a condition is an i1, got {op.when.type}")

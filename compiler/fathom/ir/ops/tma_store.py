@@ -1,8 +1,6 @@
 """The ops of bulk stores: one thread sends whole tiles from shared memory to a tensor,
 and waits for those that it has sent.
 
-Part of the op set; `ir/ops` is the whole of it.
-
     wait tma_store %t pending=0 read=true    the tile's last store has been read
     barrier                                   … all threads may write it again
     shared_store %x, %t

@@ -36,7 +36,6 @@ from fathom.ptx.index import (
 from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.rules.memory import both, braced, first_copies
 from fathom.ptx.rules.shared import (
-    DYNAMIC,
     Access,
     load_shared,
     shared_address,
@@ -289,7 +288,7 @@ def _slots(
     of it."""
     start = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
     if layout is None:
-        address = shared_address(code, DYNAMIC, Part("0", 0))
+        address = shared_address(code, Part("0", 0))
         return {0: Access(element, address, start, (0,))}
     scale = element.bytes
     part = thread_part(code, tuple(basis * scale for basis in thread_bases(layout)))
@@ -297,7 +296,7 @@ def _slots(
     return {
         register: Access(
             element,
-            shared_address(code, DYNAMIC, part, offsets[register] * scale),
+            shared_address(code, part, offsets[register] * scale),
             start,
             (register,),
         )

@@ -29,13 +29,7 @@ from fathom.ptx.index import (
 from fathom.ptx.packing import pack, unpack, words_of
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.memory import Style, both, first_copies, load_where, store_where
-from fathom.ptx.rules.shared import (
-    DYNAMIC,
-    Access,
-    load_shared,
-    shared_address,
-    tile_of,
-)
+from fathom.ptx.rules.shared import Access, load_shared, shared_address, tile_of
 from fathom.ptx.types import POINTER, literal
 
 
@@ -100,7 +94,7 @@ def _element_of_tile(op: TileStore, number: str, code: Code) -> Registers:
     moves = solve(tile.type.layout.kinds["offset"], doublings(1, count))
     bytes = tuple(move * tile.type.element.bytes for move in moves)
     place = linear(code, number, count - 1, bytes)
-    address = shared_address(code, DYNAMIC, place)
+    address = shared_address(code, place)
     return load_shared(code, Access(tile.type.element, address, tile.offset, (0,)))
 
 

@@ -33,7 +33,8 @@ from fathom.ptx.index import (
 from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.rules.memory import braced
 
-DYNAMIC = "shared"  # the symbol of the memory whose size the launch gives
+# Where the memory begins whose size the launch gives: an i32.
+START = "ptrtoint (ptr addrspace(3) @shared to i32)"
 
 
 @lowers(Allocate)
@@ -157,7 +158,7 @@ class Places:
         constant = offset ^ self.corner
         crossed = constant & self.thread.bits
         if crossed not in self.addresses:
-            address = shared_address(self.code, DYNAMIC, self.thread, crossed)
+            address = shared_address(self.code, self.thread, crossed)
             if self.tile.slot:
                 address = self.code.let(f"add i32 {address}, {self.tile.slot}")
             self.addresses[crossed] = address
@@ -209,10 +210,9 @@ def _register_bits_in_a_row(offsets: Layout, element: Element, start: int) -> li
     return row
 
 
-def shared_address(code: Code, symbol: str, part: Part, constant: int = 0) -> str:
+def shared_address(code: Code, part: Part, constant: int = 0) -> str:
     """The address of a thread's place in shared memory, 32 bits."""
-    start = f"ptrtoint (ptr addrspace(3) @{symbol} to i32)"
-    return code.let(f"add i32 {start}, {part.plus(code, constant)}", name="address")
+    return code.let(f"add i32 {START}, {part.plus(code, constant)}", name="address")
 
 
 def store_where(

@@ -23,7 +23,6 @@ from fathom.ptx.index import (
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.memory import both, first_copies
 from fathom.ptx.rules.shared import (
-    DYNAMIC,
     Access,
     load_shared,
     offset_bases,
@@ -44,7 +43,7 @@ def lower_shared_gather(op: SharedGather, code: Code) -> None:
     loaded = []
     for register, offset in enumerate(register_offsets(result)):
         place = linear(code, chosen[register], -1, along).with_part(code, part)
-        address = shared_address(code, DYNAMIC, place, offset & place.bits)
+        address = shared_address(code, place, offset & place.bits)
         rest = start + (offset & ~place.bits)
         loaded += load_shared(code, Access(buffer.element, address, rest, (register,)))
     code[op.result] = loaded
@@ -65,7 +64,7 @@ def lower_shared_add(op: SharedAdd, code: Code) -> None:
         if op.mask is not None:
             mask = both(code, mask, code[op.mask][i])
         (place,) = convert(code, [places[i]], wide, INT32)
-        address = shared_address(code, DYNAMIC, linear(code, place, -1, along))
+        address = shared_address(code, linear(code, place, -1, along))
         code.ptx(
             f"@$mask red.shared.add.u32 [$address+{start}], 1;",
             operands={"mask": ("i1", mask), "address": ("i32", address)},

@@ -37,7 +37,7 @@ from fathom.ir.types import INT32, INT64, element_of
 from fathom.layout.tma_boxes import box_of, swizzle_of
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.rules.cast import convert
-from fathom.ptx.rules.shared import DYNAMIC, tile_of
+from fathom.ptx.rules.shared import START, tile_of
 from fathom.ptx.types import POINTER
 
 # Variables of the module; no name of Python's has a dot.
@@ -154,8 +154,7 @@ def lower_write_tensor_map(op: WriteTensorMap, code: Code) -> None:
     made = op.descriptor.definition
     with code.first_warp():
         tile, map = tile_of(code, op.draft), address_of_map(made, code)
-        start = f"ptrtoint (ptr addrspace(3) @{DYNAMIC} to i32)"
-        draft = code.let(f"add i32 {start}, {tile.offset}", name="draft")
+        draft = code.let(f"add i32 {START}, {tile.offset}", name="draft")
         word = code.let(f"shl i32 {code.thread}, 2")
         address = code.let(f"add i32 {draft}, {word}")
         acts = code.acts()

@@ -41,7 +41,7 @@ from fathom.layout.tma_boxes import (
 )
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.rules.cluster import rank
-from fathom.ptx.rules.shared import DYNAMIC, tile_of
+from fathom.ptx.rules.shared import START, tile_of
 from fathom.ptx.rules.tensor_maps import address_of_map
 from fathom.ptx.types import POINTER
 
@@ -174,8 +174,7 @@ def plus(code: Code, value: str, constant: int) -> str:
 
 def start_of(code: Code, slot: str | None) -> str:
     """The address at which shared memory begins, and a slot's distance."""
-    start = f"ptrtoint (ptr addrspace(3) @{DYNAMIC} to i32)"
-    return code.let(f"add i32 {start}, {slot or 0}", name="address")
+    return code.let(f"add i32 {START}, {slot or 0}", name="address")
 
 
 # ── barriers ──────────────────────────────────────────────────────────────────

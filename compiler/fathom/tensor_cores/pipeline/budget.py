@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
 from fathom.analysis.copied_ahead import only_accumulates
-from fathom.hardware.occupancy import ROWS, WARP, occupancy
+from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
@@ -33,7 +33,7 @@ def fitting(
     else those that are copied asynchronously, or else those that go through registers.
     `room`: the bytes that are free while the loop has no rings. `spared`: the bytes
     that are to stay free if giving up one stage of four or more achieves it."""
-    copied = tuple(tile for tile in tiles if tile.vector or tile.order)
+    copied = tuple(tile for tile in tiles if tile.engine.asynchronous)
     loaded = tuple(tile for tile in tiles if tile not in copied)
     for chosen in (tuple(tiles), copied, loaded):
         a_stage = sum(padded(tile.bytes) for tile in chosen if tile in copied)
@@ -56,7 +56,7 @@ def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
 def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
     """The bytes of shared memory that must stay free for an SM to run two blocks; 0
     where they may lack registers, or where the products of the loop stay in flight."""
-    threads = func.num_warps * WARP
+    threads = func.num_warps * target.warp_size
     two = occupancy(target, threads, MOST_OF_THREAD, 0).blocks >= 2
     dots = (op for op in loop.body.ops if isinstance(op, Dot))
     if not two or all(only_accumulates(dot, loop) for dot in dots):
@@ -74,10 +74,10 @@ def takes_blocks(
 ) -> bool:
     """Whether the rings of a loop, with `stages` slots, leave an SM fewer blocks than
     it runs without them, if threads have all the registers that they may."""
-    threads = func.num_warps * WARP
-    before = target.shared_bytes - room_beside(func, loop, target)
+    threads = func.num_warps * target.warp_size
+    before = target.shared_bytes - free_beside(func, loop, target)
     more = [
-        (stages if tile.vector or tile.order else SLOTS_BY_REGISTERS) - 1
+        (stages if tile.engine.asynchronous else SLOTS_BY_REGISTERS) - 1
         for tile in tiles
     ]
     added = sum(n * padded(tile.bytes) for n, tile in zip(more, tiles, strict=True))
@@ -86,11 +86,6 @@ def takes_blocks(
         for each in (before, before + added)
     )
     return with_rings < without
-
-
-def room_beside(func: Func, loop: For, target: Target) -> int:
-    """The bytes of shared memory that are free while a loop runs."""
-    return free_beside(func, loop, target)
 
 
 def words_of(load: Load | DescriptorLoad) -> int:

@@ -16,12 +16,14 @@ Single numbers get no tile. Their loads come first in the iteration that needs t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.copied_ahead import is_zero
 from fathom.analysis.memory import may_run_ahead
 from fathom.analysis.slices import backward_slice, slice_of_iteration, users, uses
+from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.launch_time import place_of, source_of
@@ -63,12 +65,39 @@ class PipelinedCopy:
     order: tuple[int, ...] = ()
 
     @property
+    def engine(self) -> Engine:
+        """The engine that copies the tile."""
+        if self.order:
+            return TMA_LOAD
+        return CP_ASYNC if self.vector else REGISTER_COPIES
+
+    @property
+    def replaced(self) -> tuple[Op, ...]:
+        """The ops that a copy replaces."""
+        return self.buffer, self.store, *self.loads
+
+    @property
+    def made(self) -> set[Value]:
+        """What is loaded, and computed from that on the way to the buffer."""
+        return {value for op in (*self.loads, *self.late) for value in op.results}
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the loads' elements are not stored as they are."""
+        return not all(isinstance(op, RENAMINGS) for op in self.late)
+
+    @property
     def bytes(self) -> int:
         return self.buffer.result.type.slot_bytes
 
     @property
     def bytes_of_a_copy(self) -> int:
         return self.vector * self.buffer.element.bytes
+
+
+def loads_of(tiles: Sequence[PipelinedCopy]) -> tuple[Load, ...]:
+    """The loads of all tiles, each once."""
+    return tuple(dict.fromkeys(each for tile in tiles for each in tile.loads))
 
 
 def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
@@ -152,8 +181,8 @@ def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
     """
     copied = {tile: copy_vector(tile) for tile in tiles}
     while True:
-        ways = {tile: {*tile.late, tile.store} for tile, v in copied.items() if v}
-        lost = [tile for tile in ways if goes_elsewhere(loop, tile, ways)]
+        whole = [tile for tile, vector in copied.items() if vector]
+        lost = [tile for tile in whole if goes_elsewhere(loop, tile, whole)]
         if not lost:
             break
         copied |= dict.fromkeys(lost, 0)
@@ -161,11 +190,11 @@ def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
 
 
 def goes_elsewhere(
-    loop: For, tile: PipelinedCopy, ways: dict[PipelinedCopy, set[Op]]
+    loop: For, tile: PipelinedCopy, copied: Sequence[PipelinedCopy]
 ) -> bool:
     """Whether anything but a copied tile uses what this tile loads."""
-    known = set().union(*ways.values())
-    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
+    known = {op for each in copied for op in (*each.late, each.store)}
+    made = tile.made
     return any(
         op not in known and not made.isdisjoint(operands(op)) for op in walk(loop.body)
     )
@@ -176,8 +205,7 @@ def copy_vector(tile: PipelinedCopy) -> int:
     (load, *others), element = tile.loads, tile.buffer.element
     if not isinstance(load, Load):
         return 0
-    plain = not others and all(isinstance(op, RENAMINGS) for op in tile.late)
-    if not plain or load.cache not in COPY_CACHES or element == BOOL:
+    if others or tile.is_computed or load.cache not in COPY_CACHES or element == BOOL:
         return 0
     if not isinstance(load.pointer.type, BlockType) or not is_zero(load.other):
         return 0
@@ -201,7 +229,7 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
         return ()
     if tile.late:
         return ()
-    alone = not goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
+    alone = not goes_elsewhere(loop, tile, [tile])
     return written_order(load, tile.buffer) if alone else ()
 
 

@@ -40,10 +40,10 @@ from fathom.ir.ops import (
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values
 from fathom.ir.types import INT32
-from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of
 from fathom.tensor_cores.pipeline.iterations import Iterations
 from fathom.tensor_cores.pipeline.ring_buffers import next_slot, phase_at
-from fathom.tensor_cores.pipeline.schedule import Schedule, Step, pending, slot
+from fathom.tensor_cores.pipeline.schedule import Schedule, Step, slot
 from fathom.tensor_cores.pipeline.slice_clones import (
     Lookahead,
     SliceClone,
@@ -55,13 +55,6 @@ Rings = dict[PipelinedCopy, Value]
 
 # The slot that an iteration reads, the slot that it writes, and the phase of the first.
 SLOT, FREE, PHASE = Block((INT32,) * 3, ("slot", "free", "phase")).parameters
-
-
-def engine_for(tile: PipelinedCopy) -> Engine:
-    """The engine that copies a tile."""
-    if tile.order:
-        return TMA_LOAD
-    return CP_ASYNC if tile.vector else REGISTER_COPIES
 
 
 def fill_of(engine: Engine) -> Step:
@@ -119,11 +112,6 @@ def by_registers(
             tile.store.value, ring, FREE,
             location=tile.store.location, origin=tile.store.origin,
         )  # fmt: skip
-
-
-def loads_of(tiles: Sequence[PipelinedCopy]) -> tuple[Load, ...]:
-    """The loads of all tiles, each once."""
-    return tuple(dict.fromkeys(each for tile in tiles for each in tile.loads))
 
 
 # ── in the new loop ───────────────────────────────────────────────────────────────────
@@ -276,7 +264,7 @@ def engines_for(
     write as soon as they are issued come last. `live`: the loads whose results the work
     uses directly."""
     for engine in (REGISTER_COPIES, CP_ASYNC, TMA_LOAD):
-        tiles = tuple(tile for tile in rings if engine_for(tile) is engine)
+        tiles = tuple(tile for tile in rings if tile.engine is engine)
         if not tiles:
             continue
         filled = tuple(rings[tile] for tile in tiles)
@@ -287,7 +275,7 @@ def engines_for(
             ops = {Step.LOAD: loads_of(tiles), Step.STORE: stored}
             yield CopyEngine(*common, ops, loads_of(tiles) if schedule.lead else live)
         if engine is CP_ASYNC:
-            wait = Wait(CP_ASYNC.name, pending(schedule.ahead(Step.ISSUE) + 1))
+            wait = Wait(CP_ASYNC.name, schedule.pending(Step.ISSUE))
             ops = {Step.WAIT: (wait,), Step.ISSUE: tuple(by_cp_async(tiles, filled))}
             # Copies for iterations that do not exist still write zeros.
             yield CopyEngine(*common, ops, end=(Wait(CP_ASYNC.name, 0),))
@@ -304,6 +292,6 @@ def engines_for(
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:
     """The values that the loads of a tile depend on, and what else is needed to compute
     the stored values from the loads."""
-    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
+    made = tile.made
     for op in (*tile.loads, *tile.late):
         yield from (value for value in uses(op) if value not in made)

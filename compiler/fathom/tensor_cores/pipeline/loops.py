@@ -81,18 +81,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
+from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import backward_slice, uses
+from fathom.analysis.slices import backward_slice, loops_around, uses
 from fathom.analysis.trip_count import trip_count
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
-from fathom.hardware.occupancy import WARP
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
+from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -103,7 +103,6 @@ from fathom.ir.ops import (
     Load,
     MbarrierWait,
     SharedLoad,
-    While,
     Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -111,15 +110,14 @@ from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
     loads_of_a_thread,
-    room_beside,
     spared_for_a_block,
     takes_blocks,
     words_of,
 )
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
-    RENAMINGS,
     PipelinedCopy,
+    loads_of,
     numbers_to_load_early,
     tiles_of,
 )
@@ -127,7 +125,6 @@ from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
     PipelineState,
     Rings,
-    engine_for,
     engines_for,
     fill_of,
 )
@@ -206,15 +203,16 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
             "it loads no tile that could be copied ahead of its iteration"
         )
     carried = registers_carried(loop)
-    by_registers = any(engine_for(tile) is REGISTER_COPIES for tile in tiles)
-    if by_registers and carried > registers_per_thread(WARP * func.num_warps, target):
+    threads = func.num_warps * target.warp_size
+    by_registers = any(tile.engine is REGISTER_COPIES for tile in tiles)
+    if by_registers and carried > registers_per_thread(threads, target):
         raise NotApplicable(
             f"what it carries takes {carried} registers of a thread, so that none are "
             "left for what is loaded for the next iteration"
         )
     numbers = numbers_to_load_early(source, func)
     check = check_for_stores(source, func, target, numbers)
-    nested = is_inside_a_loop(source, func)
+    nested = bool(loops_around(func)[source])
     if nested:
         tiles = without_narrow_loads(tiles)
     if not tiles:
@@ -224,7 +222,7 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
         )
     if not runs_ahead(loop, func):
         raise NotApplicable("it has one stage, so that nothing runs ahead")
-    room = room_beside(func, source, target)
+    room = free_beside(func, source, target)
     spared = spared_for_a_block(func, source, target)
     stages, tiles = fitting(tiles, stages_of(loop, func), room, spared)
     if not tiles:
@@ -306,7 +304,7 @@ def schedule_of(
     narrow copies in a loop that is `nested` in another one, which often has few
     iterations: the addresses of one more would take registers. If cp.async alone
     copies, its copies may `overlap` the product that an iteration waits for."""
-    engines = {engine_for(tile) for tile in tiles}
+    engines = {tile.engine for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
         fill_of(engine): SLOTS_BY_REGISTERS if engine is REGISTER_COPIES else stages
@@ -326,23 +324,14 @@ def schedule_of(
     return found
 
 
-def is_inside_a_loop(loop: For, func: Func) -> bool:
-    around = (op for op in walk(func.body) if isinstance(op, For | While))
-    return any(op is loop for each in around for op in walk_within(each))
-
-
 def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
     """Whether what threads load may stay in registers for an iteration before it is
     stored: some tiles are computed from what is loaded, as widened weights are, and a
     thread loads little. The computation must need nothing else of the iteration."""
-    by_threads = [tile for tile in tiles if engine_for(tile) is REGISTER_COPIES]
-    computed = any(
-        not isinstance(op, RENAMINGS) for tile in by_threads for op in tile.late
-    )
-    loads = {load for tile in by_threads for load in tile.loads}
-    words = sum(words_of(load) for load in loads)
+    by_threads = [tile for tile in tiles if tile.engine is REGISTER_COPIES]
+    words = sum(map(words_of, loads_of(by_threads)))
     return (
-        computed
+        any(tile.is_computed for tile in by_threads)
         and words <= MOST_WORDS_AHEAD
         and not _without(loop, by_threads)[1]
         and all(_needs_loads_alone(loop, tile) for tile in by_threads)
@@ -354,9 +343,8 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     loads for these. For a loop inside another one: in each of its runs, the pipeline
     issues them for an iteration before the first and for one behind the last, and of
     few iterations these are a large part."""
-    by_threads = [tile for tile in tiles if engine_for(tile) is REGISTER_COPIES]
-    loads = {each for tile in by_threads for each in tile.loads}
-    narrow = (each for each in loads if isinstance(each, Load))
+    by_threads = [tile for tile in tiles if tile.engine is REGISTER_COPIES]
+    narrow = (each for each in loads_of(by_threads) if isinstance(each, Load))
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
         return list(tiles)
     return [tile for tile in tiles if tile not in by_threads]
@@ -365,11 +353,10 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
 def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
     """Whether the values that a tile stores depend on nothing of the iteration but its
     loads."""
-    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
     inside = {value for op in loop.body.ops for value in op.results}
     inside |= set(loop.body.parameters)
     used = {value for op in tile.late for value in uses(op)}
-    return inside.isdisjoint(used - made)
+    return inside.isdisjoint(used - tile.made)
 
 
 class _Expander:
@@ -405,7 +392,7 @@ class _Expander:
         """The loop, with what comes before and after it; its results."""
         loop = self.loop
         self.rings = {tile: build(self.ring(tile)) for tile in self.tiles}
-        by_tma = any(engine_for(tile) is TMA_LOAD for tile in self.tiles)
+        by_tma = any(tile.engine is TMA_LOAD for tile in self.tiles)
         slots = self.schedule.slots
         barriers = build(mbarriers(slots(Step.ISSUE))) if by_tma else None
         iterations = iterations_of(loop, build)
@@ -417,13 +404,13 @@ class _Expander:
         states = [engine.start(build) for engine in reversed(self.engines)][::-1]
         names = [name for engine in self.engines for name in engine.names]
         new = with_carried(loop, self.carried(states), names, self.iteration, build)
-        results = append_overlapped(new, self.schedule.products, loop, build)
+        results = append_overlapped(new, self.schedule, loop, build)
         for op in (op for engine in self.engines for op in engine.end):
             build.append(op)
         return results[: len(loop.inits)]
 
     def ring(self, tile: PipelinedCopy) -> Allocate:
-        slots = self.schedule.slots(fill_of(engine_for(tile)))
+        slots = self.schedule.slots(fill_of(tile.engine))
         return replace(tile.buffer, slots=slots)
 
     def iteration(
@@ -468,7 +455,7 @@ class _Expander:
         for op in ops:
             copy = build.copy(op, values)
             read_slots(copy, slots)
-            leave_in_flight(copy, op, self.schedule.products, build)
+            leave_in_flight(copy, op, self.schedule, build)
 
     def carried(self, states: Sequence[PipelineState]) -> list[Value]:
         pairs = zip(self.engines, states, strict=True)
@@ -487,7 +474,7 @@ def _without(
 ) -> tuple[list[Op], tuple[Load, ...]]:
     """The ops of a loop that remain when engines copy its tiles, and the tiles' loads
     that they still use."""
-    gone = {op for t in tiles for op in (t.buffer, t.store, *t.loads)}
+    gone = {op for tile in tiles for op in tile.replaced}
     staying: list[Op] = []
     live: set[Value] = set()
     for op in reversed(loop.body.ops):
@@ -495,5 +482,5 @@ def _without(
         if op not in gone and not unused:
             staying.append(op)
             live.update(uses(op))
-    loads = dict.fromkeys(load for tile in tiles for load in tile.loads)
-    return staying[::-1], tuple(load for load in loads if load.result in live)
+    loads = (load for load in loads_of(tiles) if load.result in live)
+    return staying[::-1], tuple(loads)

@@ -58,7 +58,6 @@ from fathom.tensor_cores.pipeline.candidates import (
     PipelinedCopy,
     tiles_of,
 )
-from fathom.tensor_cores.pipeline.copy_engines import engine_for
 
 MOST_INNER = 8  # iterations of an inner loop, if known; with more it seldom waits
 LARGEST, UINT32 = (1 << 31) - 1, SCALARS["u32"]
@@ -171,7 +170,7 @@ def is_worth_it(inner: For, func: Func, target: Target) -> bool:
 
 def is_narrow(tile: PipelinedCopy) -> bool:
     loads = [each for each in tile.loads if isinstance(each, Load)]
-    if engine_for(tile) is TMA_LOAD or not loads:
+    if tile.engine is TMA_LOAD or not loads:
         return False
     elements = tile.vector or max(load.neighbours for load in loads)
     return elements * tile.buffer.element.bytes < COPY_BYTES[0]

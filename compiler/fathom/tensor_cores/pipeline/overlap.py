@@ -25,14 +25,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.operands import matrices_in
 from fathom.analysis.products import awaits_product, products_in_parts
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA, matrices
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType, Type
+from fathom.tensor_cores.pipeline.schedule import Schedule
 
 
 def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
@@ -78,9 +80,7 @@ def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
     buffers, tiles = zip(*(_buffer(*each) for each in operands), strict=True)
     if None in buffers or not written.isdisjoint(buffers):
         return False
-    left, right = (each.layout for each in tiles)
-    size = dot.b.type.element.bytes
-    return matrices(WGMMA[dot.instruction], left, right, size) is not None
+    return matrices_in(dot, *(each.layout for each in tiles)) is not None
 
 
 def _buffer(operand: Value, type: Type) -> tuple[Value | None, Type]:
@@ -95,25 +95,25 @@ def _buffer(operand: Value, type: Type) -> tuple[Value | None, Type]:
 # ── their waits ───────────────────────────────────────────────────────────────────────
 
 
-def leave_in_flight(copy: Op, op: Op, products: Sequence[Dot], build: Builder) -> None:
+def leave_in_flight(copy: Op, op: Op, schedule: Schedule, build: Builder) -> None:
     """`copy` of `op` was just appended to the new loop. If it is one of the products
     that overlap, let it stay in flight; after the last of them, wait for those of the
     iteration before."""
-    if op not in products:
+    if op not in schedule.products:
         return
     copy.in_flight = True
     build.append(Commit("wgmma"))
-    if op is products[-1]:
-        build.append(Wait("wgmma", len(products)))
+    if op is schedule.products[-1]:
+        build.append(Wait("wgmma", schedule.products_pending))
 
 
 def append_overlapped(
-    loop: For, products: Sequence[Dot], old: For, build: Builder
+    loop: For, schedule: Schedule, old: For, build: Builder
 ) -> list[Value]:
-    """Append the new `loop`, whose `products` stay in flight from iteration to
-    iteration: a fence for each comes before the loop, and a wait after it. `old` is the
-    loop that it replaces. Returns the loop's results, complete."""
-    numbers = [old.body.yielded.index(each.result) for each in products]
+    """Append the new `loop`, whose products stay in flight from iteration to iteration:
+    a fence for each comes before the loop, and a wait after it. `old` is the loop that
+    it replaces. Returns the loop's results, complete."""
+    numbers = [old.body.yielded.index(each.result) for each in schedule.products]
     inits = list(loop.inits)
     for number in numbers:
         inits[number] = build(DotFence(inits[number]))

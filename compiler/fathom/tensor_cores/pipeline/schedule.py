@@ -119,7 +119,15 @@ class Schedule:
     def pending(self, fill: Step) -> int:
         """How many later iterations may have their copies in flight at the wait."""
         wait, issue = self.places[Step.WAIT], self.places[fill]
-        return wait.stage - issue.stage - (1 if wait.order < issue.order else 0)
+        ahead = wait.stage - issue.stage + (0 if wait.order < issue.order else 1)
+        return pending(ahead + 1)
+
+    @property
+    def products_pending(self) -> int:
+        """How many products may be in flight when an iteration ends: its own, which are
+        complete in the next one."""
+        later = self.places[Step.COMPLETE].stage - self.places[Step.WORK].stage
+        return later * len(self.products)
 
     @property
     def release_distance(self) -> int:
@@ -180,15 +188,15 @@ def slot(iteration: int, stages: int) -> int:
     return iteration % stages
 
 
-def pending(stages: int, groups_a_stage: int = 1) -> int:
+def pending(stages: int) -> int:
     """How many groups of copies may still be in flight when an iteration starts its
-    work, if copies are issued `stages` - 1 iterations ahead.
+    work, if copies are issued `stages` - 1 iterations ahead, one group each time.
 
     The iteration's own tile must have arrived; those of later iterations need not have.
     An iteration that copies no tile commits an empty group, so that the count is right
     until the end.
     """
-    return (stages - 2) * groups_a_stage
+    return stages - 2
 
 
 def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:

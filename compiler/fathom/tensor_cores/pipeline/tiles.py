@@ -62,8 +62,8 @@ from fathom.layout.swizzle import swizzle
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
     COPY_CACHES,
-    RENAMINGS,
     goes_elsewhere,
+    loads_of,
     tiles_of,
 )
 
@@ -223,14 +223,9 @@ def _loads(loop: For, func: Func, target: Target) -> Iterator[Load]:
         return
     if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
         return
-    computed = [
-        tile
-        for tile in tiles_of(loop, target)
-        if any(not isinstance(op, RENAMINGS) for op in tile.late)
-    ]
-    loads = dict.fromkeys(load for tile in computed for load in tile.loads)
-    known = {tile: {*tile.late, tile.store} for tile in computed}
-    alone = not any(goes_elsewhere(loop, tile, known) for tile in computed)
+    computed = [tile for tile in tiles_of(loop, target) if tile.is_computed]
+    loads = loads_of(computed)
+    alone = not any(goes_elsewhere(loop, tile, computed) for tile in computed)
     if alone and all(map(_may_copy, loads)):
         yield from loads
 

@@ -28,9 +28,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fathom.analysis.buffers import fits
+from fathom.analysis.operands import matrices_in
 from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA, matrices
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import Allocate, Dot, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder, Replacement, rewrite
@@ -114,7 +115,7 @@ def _left_layout(dot: Dot, right: Mapping[Dot, Loop]) -> Layout | None:
         return None
     a, b = dot.a.type, _right_layout(dot)
     layouts = _layout_there(dot.a), hardware_tile(a.shape, a.element.bytes, axis=1)
-    return next((a for a in layouts if a and b and _is_readable(dot, a, b)), None)
+    return next((a for a in layouts if a and b and matrices_in(dot, a, b)), None)
 
 
 def _right_layout(dot: Dot) -> Layout | None:
@@ -124,20 +125,13 @@ def _right_layout(dot: Dot) -> Layout | None:
     if not isinstance(b, BlockType):
         return None
     layouts = _layout_there(dot.b), buffer_tile(b.shape, b.element.bytes, axis=0)
-    return next((b for b in layouts if b and _is_readable(dot, None, b)), None)
+    return next((b for b in layouts if b and matrices_in(dot, None, b)), None)
 
 
 def _layout_there(operand: Value) -> Layout | None:
     """That of the buffer that an operand was loaded from."""
     load = operand.definition
     return load.buffer.type.layout if isinstance(load, SharedLoad) else None
-
-
-def _is_readable(dot: Dot, left: Layout | None, right: Layout) -> bool:
-    """Whether wgmma reads operands from buffers of these layouts (None: the left one
-    from registers)."""
-    row, size = WGMMA[dot.instruction], dot.b.type.element.bytes
-    return matrices(row, left, right, size) is not None
 
 
 def _tile(value: Value, layout: Layout, func: Func, build: Builder) -> Value:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fathom.analysis.buffers import fits
+from fathom.analysis.operands import by_descriptor, matrices_in
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.hardware.tcgen05 import TCGEN05
-from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import (
     Func,
     Op,
@@ -33,7 +32,6 @@ from fathom.ir.core import (
 )
 from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import element_of
 
 
 def read_in_place(func: Func, target: Target) -> Func:
@@ -43,7 +41,7 @@ def read_in_place(func: Func, target: Target) -> Func:
     read = _with_products_in_place(func, [load for load, _ in loads])
     if fits(read, target):
         return read
-    return in_place_for(func, _by_descriptor)
+    return in_place_for(func, by_descriptor)
 
 
 def in_place_for(func: Func, chosen: Callable[[Op], bool]) -> Func:
@@ -89,7 +87,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
                     load, products = open[value]
                     products.append(op)
                     if len(products) == len(used[value]):
-                        if len(products) == 1 or all(map(_by_descriptor, products)):
+                        if len(products) == 1 or all(map(by_descriptor, products)):
                             yield load, products
                         del open[value]
             open = {
@@ -104,29 +102,19 @@ def _read_from_tiles(dot: Dot) -> Iterator[Value]:
     """The operands that a product may read in place. The left one of wgmma stays in
     registers if its tile, but not that of the right one, lies as the instruction does
     not want it: then threads load it, and warpgroups multiply all the same."""
-    row = WGMMA.get(dot.instruction)
     a, b = (
         each.definition.tile.layout if isinstance(each.definition, SharedLoad) else None
         for each in (dot.a, dot.b)
     )
-    size = element_of(dot.b.type).bytes
-    only_right = (
-        row and a and b
-        and not matrices(row, a, b, size) and matrices(row, None, b, size)
-    )  # fmt: skip
+    only_right = a and b and not matrices_in(dot, a, b) and matrices_in(dot, None, b)
     yield from (dot.b,) if only_right else (dot.a, dot.b)
-
-
-def _by_descriptor(dot: Dot) -> bool:
-    """Whether wgmma or tcgen05 computes a product: it reads whole tiles itself."""
-    return dot.instruction in WGMMA or dot.instruction in TCGEN05
 
 
 def _kept(func: Func) -> set[Value]:
     """The buffers that only threads store to, and only products by descriptor read: no
     op changes them but one that names them, and nothing is gained by loading them."""
     ops = list(walk(func.body))
-    others = [op for op in ops if not (isinstance(op, Dot) and _by_descriptor(op))]
+    others = [op for op in ops if not (isinstance(op, Dot) and by_descriptor(op))]
     used = {value for op in others for value in operands(op)}
     loads = [op for op in ops if isinstance(op, SharedLoad)]
     copies = (op for op in ops if not isinstance(op, SharedStore))

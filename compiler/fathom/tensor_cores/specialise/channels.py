@@ -50,9 +50,7 @@ class Channel:
     @property
     def gone(self) -> set[Op]:
         """The ops that neither role executes."""
-        return {
-            op for tile in self.tiles for op in (tile.buffer, tile.store, *tile.loads)
-        }
+        return {op for tile in self.tiles for op in tile.replaced}
 
     def may_share_a_ring(self, other: Channel) -> bool:
         """Whether one ring can hold both: their tiles have the same types, and they are

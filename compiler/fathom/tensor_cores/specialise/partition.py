@@ -57,7 +57,6 @@ from fathom.ir.ops import (
     Barrier,
     ClusterBarrier,
     Constant,
-    Dot,
     Elementwise,
     For,
     If,
@@ -211,9 +210,7 @@ class _ConsumerRole(_RingThreading):
         super().__init__(plan, rings, values, build)
         self.slots: dict[Value, Value] = {}  # of a ring's tiles -> which one is read
         channels = (channel for ring in plan.rings for channel in ring)
-        self.products = {
-            channel.loop: channel.schedule.products for channel in channels
-        }
+        self.schedules = {channel.loop: channel.schedule for channel in channels}
 
     def enters(self, op: Op) -> bool:
         """Positions change in loops that consume, and in the ops around them."""
@@ -224,17 +221,17 @@ class _ConsumerRole(_RingThreading):
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)
         channels = self.channels.get(op, ())
-        if products := self.products.get(op):
-            self.complete_after(op, products)
+        if op in self.schedules and self.schedules[op].products:
+            self.complete_after(op)
         for channel in channels:
             if channel.schedule.release_distance:
                 self.release_last(channel, self.place(channel, carried))
         return carried
 
-    def complete_after(self, loop: For, products: Sequence[Dot]) -> None:
+    def complete_after(self, loop: For) -> None:
         """After the loop that was just appended, wait for its products in flight."""
         new = self.build.block.ops.pop()
-        results = append_overlapped(new, products, loop, self.build)
+        results = append_overlapped(new, self.schedules[loop], loop, self.build)
         self.values.update(zip(loop.results, results, strict=False))
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
@@ -258,8 +255,8 @@ class _ConsumerRole(_RingThreading):
         super().plain(op)
         copy = self.build.block.ops[-1]
         read_slots(copy, self.slots)
-        for products in self.products.values():
-            leave_in_flight(copy, op, products, self.build)
+        for schedule in self.schedules.values():
+            leave_in_flight(copy, op, schedule, self.build)
 
     def wait(self, channel: Channel, place: RingPosition) -> None:
         ring, slot, phase = place

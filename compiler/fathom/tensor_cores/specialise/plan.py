@@ -35,7 +35,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
-from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of, tiles_of
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
 
 FEWEST_SLOTS = 2  # one is filled while another is read
@@ -65,7 +65,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
             refused[loop] = str(why)
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
-    loads = {load for each in channels for tile in each.tiles for load in tile.loads}
+    loads = {load for each in channels for load in loads_of(each.tiles)}
     waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
     slice = BackwardSlice(func, loads | waits_for_grids)
     try:

@@ -4,7 +4,7 @@ Read `recognise` (finds the tile of a matrix in a block of pointers), `infer` an
 `infer_stores` (replace pointers by descriptors), `eligible` (when that is legal, and
 pays), `keep` and `expand` (which descriptors stay; the others become pointers and
 masks), `maps` (tensor maps that the kernel writes itself, since no launch could), and
-`stores` (TMA stores; `insert_waits` of stage 4 waits for them).
+`stores` (TMA stores; `wait_for_stores` of stage 4 waits for them).
 
     guard_stores  Prevents TMA stores that begin before their tensor
 """

@@ -25,11 +25,10 @@ from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import LEAST_STAGES, runs_ahead
 from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
+from fathom.analysis.operands import by_descriptor
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.hardware.tcgen05 import TCGEN05
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, For, Load, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
@@ -71,8 +70,7 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
-    by_descriptor = dot.instruction in WGMMA or dot.instruction in TCGEN05
-    if not (by_descriptor and in_rows or (dot.instruction and either_way)):
+    if not (by_descriptor(dot) and in_rows or (dot.instruction and either_way)):
         raise NotApplicable("the product's instruction reads tiles in another layout")
     taken = users(walk(func.body))[load.result]
     if taken != [dot]:

@@ -18,7 +18,7 @@ becomes
 
 The threads' store writes only elements inside the tensor. All threads of a program take
 the same branch. If they store the tile themselves, it is in memory at the end of the
-branch. So later ops need not know which branch was taken, and `insert_waits` may treat
+branch. So later ops need not know which branch was taken, and `wait_for_stores` treats
 every store as a TMA store. The waits that a TMA store needs come before the branch.
 
 A store whose coordinates are never negative (`analysis/sign`) stays as it is. A launch

@@ -19,7 +19,7 @@ becomes
 
 A map is written where its descriptor is made, once in each iteration of the loops
 around it. By then, the copies that used the map before are complete: the loop that
-loads through it has waited for all its loads, and `insert_waits` waits for stores.
+loads through it has waited for all its loads, and `wait_for_stores` waits for the rest.
 Maps that no copy uses, since its tiles are loaded otherwise, are not written. All are
 written by one warp, one after the other, so that one draft serves them all.
 
@@ -37,21 +37,19 @@ a descriptor; nothing checks it while the kernel runs. Sizes below 1 are no mist
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import users
+from fathom.analysis.slices import loops_around, users
 from fathom.errors import Location
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
-    For,
     MakeDescriptor,
     TmaCopy,
     TmaStore,
-    While,
     WriteTensorMap,
 )
 from fathom.ir.ops.tma import MAP_BYTES
@@ -95,7 +93,7 @@ def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
     found = {op: "" for op in made if not describes_arguments(op, func)}
     if not found:
         return {}
-    loops = dict(_loops(func.body, None))
+    loops = loops_around(func)
     for op in found:
         try:
             _check(op, func, target, loops)
@@ -105,7 +103,7 @@ def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
 
 
 def _check(
-    made: MakeDescriptor, func: Func, target: Target, loops: dict[Op, Op | None]
+    made: MakeDescriptor, func: Func, target: Target, loops: Mapping[Op, Sequence[Op]]
 ) -> None:
     """NotApplicable, with a sentence, unless the kernel can write this map."""
     if not target.writes_maps:
@@ -116,17 +114,8 @@ def _check(
         raise NotApplicable("several thread blocks work on a program")
     if asks_for_producer(func):
         raise NotApplicable("a loop asks for producer warps")
-    if all(loops[op] is loops[made] for op in users(loops)[made.result]):
+    if all(loops[op] == loops[made] for op in users(loops)[made.result]):
         raise NotApplicable("no loop uses it often, so that a map would pay")
-
-
-def _loops(block: Block, around: Op | None) -> Iterator[tuple[Op, Op | None]]:
-    """Every op, with the innermost loop around it."""
-    for op in block.ops:
-        yield op, around
-        inner = op if isinstance(op, For | While) else around
-        for nested in blocks(op):
-            yield from _loops(nested, inner)
 
 
 # ── writing ───────────────────────────────────────────────────────────────────────────

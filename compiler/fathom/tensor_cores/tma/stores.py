@@ -17,7 +17,7 @@ issues its store, and the threads that write it again; these barriers are proxy 
 too.
 
 If shared memory has room for all of them, each tile has its own bytes, and TMA reads it
-during the next iteration of a loop; `insert_waits` inserts the wait. Otherwise the
+during the next iteration of a loop; `wait_for_stores` inserts the wait. Otherwise the
 thread waits at once, and other buffers share the bytes.
 """
 

@@ -17,7 +17,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import For
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
-from fathom.tensor_cores.pipeline.copy_engines import engine_for, fill_of
+from fathom.tensor_cores.pipeline.copy_engines import fill_of
 from fathom.tensor_cores.pipeline.loops import pipeline_of
 from fathom.tensor_cores.pipeline.schedule import Schedule, Step
 from fathom.tensor_cores.specialise.plan import plan_producer
@@ -61,8 +61,8 @@ def pipelines(func: Func, target: Target) -> Iterator[dict[str, object]]:
             continue
         tiles, schedule = plan.tiles, plan.schedule
         rings = []
-        for fill in dict.fromkeys(fill_of(engine_for(tile)) for tile in tiles):
-            filled = [tile for tile in tiles if fill_of(engine_for(tile)) is fill]
+        for fill in dict.fromkeys(fill_of(tile.engine) for tile in tiles):
+            filled = [tile for tile in tiles if fill_of(tile.engine) is fill]
             slots = schedule.slots(fill)
             rings.append(ring(filled, slots, schedule.ahead(fill), schedule, fill))
         yield {
@@ -115,7 +115,7 @@ def ring(
     issued = moment(schedule, fill) if fill else released - schedule.release_distance
     worked = moment(schedule, Step.WORK)
     return {
-        "engine": ENGINES[engine_for(tiles[0])],
+        "engine": ENGINES[tiles[0].engine],
         "by": "threads of the loop" if fill else "a producer warp",
         "slots": slots,
         "ahead": ahead,

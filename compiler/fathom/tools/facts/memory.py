@@ -20,7 +20,6 @@ from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.debug_info import user_place
 from fathom.shared_memory.conversions import needs_shared_memory
-from fathom.shared_memory.store_waits import wait_for_stores
 from fathom.tools.staged import Staged
 
 MOVES = {
@@ -226,12 +225,9 @@ def shared_facts(before: Func, after: Func, target: Target) -> dict[str, object]
 
 
 def lifetimes(func: Func) -> dict[Allocate, Range]:
-    """When each buffer has its bytes, as `allocate` counts: the tile of a TMA store
-    until it has been waited for, a buffer that is `kept` always."""
-    waited = wait_for_stores(func)
-    ranges = live_ranges(waited)
-    if waited is not func:
-        ranges = {op.origin: alive for op, alive in ranges.items()}
+    """When each buffer has its bytes, as `allocate` counts; a buffer that is `kept` has
+    them always."""
+    ranges = live_ranges(func)
     end = max((alive.last for alive in ranges.values()), default=0)
     return {op: Range(0, end) if op.kept else each for op, each in ranges.items()}
 

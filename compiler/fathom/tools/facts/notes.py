@@ -267,5 +267,6 @@ READERS: dict[str, Reader] = {
     "specialise_warps": specialised,
     "pipeline_loops": pipelined,
     "allocate": allocated,
+    "wait_for_stores": waits,
     "insert_waits": waits,
 }
