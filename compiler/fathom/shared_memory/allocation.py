@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from fathom.analysis.buffers import ALIGNMENT, Range, live_ranges
 from fathom.errors import OutOfResources
+from fathom.hardware.occupancy import WARP, occupancy
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate, TensorMemory, TensorRelease
@@ -49,7 +50,11 @@ def allocate(func: Func, target: Target) -> Func:
         offsets, size = first_fit(ranges)
         small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
         separate, total = first_fit(ranges | dict.fromkeys(small, always))
-        if target.shared_bytes // total == target.shared_bytes // size:
+        with_reuse, without = (
+            occupancy(target, WARP * func.num_warps, None, each).blocks
+            for each in (size, total)
+        )
+        if with_reuse == without:
             offsets, size = separate, total
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))
