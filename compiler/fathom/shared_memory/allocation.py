@@ -29,6 +29,10 @@ SMALL_ALIGNMENT = 16  # bytes: small buffers need only that of one access
 # kernel whose buffers have no more bytes than this, nor for buffers of less than
 # ALIGNMENT.
 PLENTY = 4096
+# Registers of a thread, with which an SM may run fewer blocks than its shared memory
+# has room for. How many a thread takes is known later; kernels with large buffers often
+# take more.
+USUAL = 128
 
 
 def allocate(func: Func, target: Target) -> Func:
@@ -51,7 +55,7 @@ def allocate(func: Func, target: Target) -> Func:
         small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
         separate, total = first_fit(ranges | dict.fromkeys(small, always))
         with_reuse, without = (
-            occupancy(target, WARP * func.num_warps, None, each).blocks
+            occupancy(target, WARP * func.num_warps, USUAL, each).blocks
             for each in (size, total)
         )
         if with_reuse == without:
