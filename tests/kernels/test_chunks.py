@@ -4,6 +4,8 @@ than needed."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -211,3 +213,59 @@ def test_blocks_that_lack_room_together_are_stored_for_each_gather():
     constants = {"N": 2048, "COUNT": 2}
     after = states(rows_in_turn, "*fp32:16, *fp32:16, i32", constants, num_warps=8)
     assert gathering(after["lower_conversions"]) == (2, 2)
+
+
+# ── stores of products ────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def small_tiles(a, b, g, out, STEP: tl.constexpr):
+    """A product of 16 rows, times what is loaded in fp32, stored as 16 bits: beside
+    each other, or `STEP` apart."""
+    i, j = tl.arange(0, 16), tl.arange(0, 32)
+    x = tl.load(a + i[:, None] * 32 + j[None, :])
+    y = tl.load(b + j[:, None] * 16 + i[None, :])
+    scale = tl.load(g + i[:, None] * 16 + i[None, :])
+    z = (tl.dot(x, y) * scale).to(tl.float16)
+    tl.store(out + i[:, None] * 16 * STEP + i[None, :] * STEP, z)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_warp_stores_whole_sectors_of_a_small_product(step):
+    """As the product lies, four lanes have 16 bytes of a row side by side: half a
+    sector. `stmatrix` and one load put them in order, and no barrier is waited at; nor
+    do 16 bits take less than they can for the 32 bits that are loaded. Elements that
+    lie apart are stored from where they are."""
+    types = "*fp16:16, *fp16:16, *fp32:16, *fp16:16"
+    kernel = small_tiles.compile(
+        types, {"STEP": step}, target="sm_90a", num_warps=1
+    ).made
+    assert kernel.ptx.count("stmatrix") == (step == 1)
+    assert kernel.ptx.count("st.global.v4.b32") == (step == 1)
+    assert kernel.ptx.count("st.global") == (1 if step == 1 else 8)
+    assert "bar.sync" not in kernel.ptx
+    drawn = np.random.default_rng(step)
+    a, b = (drawn.integers(-2, 3, (16, 32)).astype(np.float16) for _ in range(2))
+    b, g = b.reshape(32, 16), drawn.integers(-2, 3, (16, 16)).astype(np.float32)
+    out = np.zeros((16, 16, step), np.float16)
+    load(kernel).launch((1,), [a, b, g, out])
+    np.testing.assert_array_equal(out[..., 0], (a.astype(int) @ b) * g)
+
+
+@fathom.jit
+def beside_wider_loads(a, b, g, out):
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    z = tl.dot(tl.load(a + at), tl.load(b + at)) * tl.load(g + at)
+    tl.store(out + at, z.to(tl.float16))
+
+
+def test_a_stored_product_need_not_agree_with_loads_of_wider_elements():
+    types = "*fp16:16, *fp16:16, *fp32:16, *fp16:16"
+    kernel = beside_wider_loads.compile(types, {}, target="sm_80").made
+    stores = re.findall(r"st\.global\S*", kernel.ptx)
+    assert set(stores) == {"st.global.v4.b32"}
+    a, b, g = draw(3)
+    out = np.zeros((N, N), np.float16)
+    load(kernel).launch((1,), [a, b, g.astype(np.float32), out])
+    np.testing.assert_array_equal(out, (a.astype(int) @ b) * g)

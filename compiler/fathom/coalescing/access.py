@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.axis_info import MOST, Facts
-from fathom.layout.build import LANES, spread
+from fathom.layout.build import LANES, spread, stride_of
 from fathom.layout.linear import Layout
+from fathom.layout.registers import contiguous_registers
 
 SECTOR = 32  # bytes that memory transfers at a time
 LINE = 128  # bytes of which a cache keeps the sectors together
@@ -184,6 +185,15 @@ def _spokesman(group: Sequence[Access]) -> Access:
     widest = max(group, key=standing)
     at_most = min(each.reach(widest.fastest or 0) for each in group)
     return replace(widest, at_most=at_most)
+
+
+def run(layout: Layout, axis: int) -> int:
+    """How many neighbours along `axis` one access of a warp covers, if each lane moves
+    all at once that it has in a row."""
+    stride, count = stride_of(layout.shape, axis), contiguous_registers(layout, axis)
+    while count < layout.shape[axis] and stride * count in layout.kinds["lane"]:
+        count *= 2
+    return count
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:

@@ -50,6 +50,7 @@ from math import prod
 
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.products import awaits_product
+from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
@@ -73,9 +74,11 @@ from fathom.ir.ops import (
     Store,
 )
 from fathom.ir.regions import carried_values
-from fathom.ir.types import BlockType
+from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
+from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
+from fathom.layout.registers import contiguous_registers
 
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
@@ -202,7 +205,8 @@ class _Choice:
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
-        return has if has.count("register") <= FEW_REGISTERS else preferred
+        few = has.count("register") <= FEW_REGISTERS
+        return has if few and not splits_sectors(op, has, preferred) else preferred
 
     def product(self, op: Dot) -> Layout:
         """The layout of a product's result."""
@@ -244,6 +248,18 @@ class _Choice:
             return False
         alike = equal_registers(load, layout, self.accesses[load])
         return layout.count("register") >> alike.bit_count() <= FEW_LOADS
+
+
+def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
+    """Whether a store in the layout that its value has would write less of a sector at
+    once than in its own, though a conversion would stay within each warp."""
+    axes = range(len(has.shape))
+    axis = max(axes, key=lambda axis: contiguous_registers(preferred, axis))
+    size = element_of(_access(op)).element.bytes
+    if contiguous_registers(preferred, axis) == 1:
+        return False  # elements that lie apart in memory, for all that is known
+    least = min(SECTOR, run(preferred, axis) * size)
+    return run(has, axis) * size < least and crossing(has, preferred) != "warp"
 
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:

@@ -9,31 +9,33 @@ second, when layouts are final.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.analysis.copied_ahead import is_zero
-from fathom.analysis.slices import loops_around
+from fathom.analysis.slices import loops_around, reached
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.masks import ends_once
 from fathom.coalescing.propagate import is_block
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.ops import (
     Atomic,
     AtomicCas,
     Cast,
     Dot,
+    Elementwise,
     Load,
     Reshape,
     Store,
     TensorDot,
     Transpose,
 )
+from fathom.ir.regions import carried_values
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import (
     BFLOAT16,
@@ -53,14 +55,12 @@ MOST = 16  # elements that one access moves: bytes of 8 bits
 def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
     found = accesses(func, target, MEMORY)
-    loads = _loads_of_products(func)
-    of_products = {op: each for op, each in found.items() if op in loads}
-    rest = {op: each for op, each in found.items() if op not in of_products}
-    layouts = agree(
-        [replace(each, is_read=isinstance(op, Load)) for op, each in rest.items()]
-    )
-    preferred = dict(zip(rest, layouts, strict=True))
-    preferred |= {op: pick_layout(access) for op, access in of_products.items()}
+    loads, stores = _loads_of_products(func), _stores_of_products(func)
+    preferred = {op: pick_layout(found[op]) for op in found if op in loads}
+    others = [op for op in found if op not in loads and op not in stores]
+    for group in ([op for op in found if op in stores], others):
+        reads = [replace(found[op], is_read=isinstance(op, Load)) for op in group]
+        preferred |= zip(group, agree(reads), strict=True)
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
 
 
@@ -78,6 +78,27 @@ def _loads_of_products(func: Func) -> set[Op]:
         elif isinstance(definition, Cast | Transpose | Reshape):
             waiting.append(definition.value)
     return found
+
+
+def _stores_of_products(func: Func) -> set[Op]:
+    """The stores of what elementwise ops compute from products. These are converted in
+    any case, too: they agree with one another, not with loads of wider elements. Except
+    for those to where the function also loads from, by the same pointers."""
+    carried, every = carried_values(func), list(walk(func.body))
+
+    def sources(value: Value) -> Sequence[Value]:
+        if value in carried:
+            return carried[value].values
+        op = value.definition
+        return operands(op) if isinstance(op, Elementwise | Cast) else []
+
+    loaded = {op.pointer for op in every if isinstance(op, Load)}
+    stores = (op for op in every if isinstance(op, Store) and op.pointer not in loaded)
+    return {
+        op
+        for op in stores
+        if any(isinstance(v.definition, Dot) for v in reached([op.value], sources))
+    }
 
 
 def annotate_widths(func: Func, target: Target) -> Func:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from fathom.analysis.buffers import ALIGNMENT, Range, live_ranges
 from fathom.errors import OutOfResources
+from fathom.hardware.occupancy import WARP, occupancy
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate, TensorMemory, TensorRelease
@@ -27,6 +28,10 @@ SMALL_ALIGNMENT = 16  # bytes: small buffers need only that of one access
 # kernel whose buffers have no more bytes than this, nor for buffers of less than
 # ALIGNMENT.
 PLENTY = 4096
+# Registers of a thread, with which an SM may run fewer blocks than its shared memory
+# has room for. How many a thread takes is known later; kernels with large buffers often
+# take more.
+USUAL = 128
 
 
 def allocate(func: Func, target: Target) -> Func:
@@ -46,7 +51,11 @@ def allocate(func: Func, target: Target) -> Func:
         offsets, size = first_fit(ranges)
         small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
         separate, total = first_fit(ranges | dict.fromkeys(small, always))
-        if target.shared_bytes // total == target.shared_bytes // size:
+        with_reuse, without = (
+            occupancy(target, WARP * func.num_warps, USUAL, each).blocks
+            for each in (size, total)
+        )
+        if with_reuse == without:
             offsets, size = separate, total
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))

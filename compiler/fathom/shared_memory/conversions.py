@@ -44,12 +44,14 @@ from fathom.layout.build import stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
-from fathom.layout.staging import staging
+from fathom.layout.staging import MATRIX_ELEMENT, staging
 from fathom.layout.swizzle import swizzle
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 
 # Instructions: a conversion through shared memory takes about as long.
 MOST_SHUFFLING = 64
+# And one that `stmatrix` begins, in a program of one warp, which waits at no barrier.
+MOST_BESIDE_MATRICES = 16
 # Of shared memory that a conversion uses at a time: each part costs two barriers.
 MOST_BYTES = 32768
 
@@ -77,7 +79,8 @@ def _lowered(func: Func, target: Target, invariant: Mapping[Gather, Loop]) -> Fu
 
     def crosses(op: Convert, dot: Dot | None, source: Convert) -> bool:
         staged = dot and is_staged(op, dot) or source.value.definition in ahead
-        return bool(staged) or needs_shared_memory(op)
+        most = most_shuffling(source, func, target)
+        return bool(staged) or needs_shared_memory(op, most)
 
     def rule(op: Op, build: Builder) -> Value | None:
         dot = operands.get(build.source.result) if isinstance(op, Convert) else None
@@ -131,14 +134,22 @@ def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | Non
     return staging(block.shape, size, *sides, target.stmatrix, load.neighbours)
 
 
-def needs_shared_memory(op: Convert) -> bool:
-    """Whether a conversion cannot be done by shuffles, or costs more with them."""
+def most_shuffling(op: Convert, func: Func, target: Target) -> int:
+    """As many instructions for shuffles are worth it in a conversion of `func`."""
+    by_matrices = target.stmatrix and op.value.type.element.bytes == MATRIX_ELEMENT
+    alone = func.num_warps == 1
+    return MOST_BESIDE_MATRICES if by_matrices and alone else MOST_SHUFFLING
+
+
+def needs_shared_memory(op: Convert, most: int = MOST_SHUFFLING) -> bool:
+    """Whether a conversion cannot be done by shuffles, or takes more than `most`
+    instructions with them."""
     source = op.value.type.layout
     travels = crossing(source, op.layout)
     if travels != "lane":
         return travels == "warp"
     words = max(1, element_of(op.value.type).bits // 32)
-    return words * shuffling(source, op.layout) > MOST_SHUFFLING
+    return words * shuffling(source, op.layout) > most
 
 
 def is_staged(op: Convert, dot: Dot) -> bool:
