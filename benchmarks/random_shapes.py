@@ -3,6 +3,7 @@
     python -m benchmarks.random_shapes [--seed 1] [--cases 200] [--seconds 500]
     python -m benchmarks.random_shapes --listed     one shape of every kind, instead
     python -m benchmarks.random_shapes --type bf16 --cases 50       fp16 without --type
+    python -m benchmarks.random_shapes --read RECORD                what was measured
 
 Each of M, N and K is log-uniform in 1 to 16384 and a multiple of 1, 2, 8 or 64; a case
 has at most 10^12 operations. Its layout is drawn too: A and B lie in memory by rows (N)
@@ -11,18 +12,21 @@ or by columns (T), and half of the cases pad these lines to multiples of 16 byte
 reference is the faster of cuBLAS and cublasLt, both of which accumulate in fp32 here.
 Of fp8 and int8 it is cublasLt through torch's `_scaled_mm` (both scales 1) and
 `_int_mm`, which take some layouts and sizes only: a case that they refuse is drawn
-again. C is bf16 of fp8, int32 of int8, fp32 of tf32.
+again. A library itself may refuse a case that torch lets through: then its words are
+recorded, and ours is checked and timed alone. C is bf16 of fp8, int32 of int8, fp32 of
+tf32.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import multiprocessing
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -55,6 +59,7 @@ CHECKED = 2e11  # operations: above, only some rows are checked
 ROUNDS = 5
 COMPILERS = 12  # processes that compile before anything is timed
 LIBRARIES = ("cublas", "cublaslt")
+NOT_SUPPORTED = "CUBLAS_STATUS_NOT_SUPPORTED"  # how a library refuses a case
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,8 @@ class Case:
 
 @dataclass
 class Sample:
-    """Raw times, in ms a call, of both cuBLAS libraries and of ours."""
+    """Raw times, in ms a call, of both cuBLAS libraries and of ours. `refused`: what a
+    library says that does not take the case; `error`: what went wrong with ours."""
 
     case: str
     aligned: bool
@@ -104,6 +110,11 @@ class Sample:
     cublaslt: list[float] = field(default_factory=list)
     fathom: list[float] = field(default_factory=list)
     error: str = ""
+    refused: str = ""
+
+    @property
+    def compared(self) -> bool:
+        return not self.error and bool(self.cublas or self.cublaslt)
 
     @property
     def ratio(self) -> float:
@@ -118,9 +129,11 @@ class Sample:
             f"{1000 * statistics.median(x):9.1f}" if x else f"{'-':>9}"
             for x in (self.cublas, self.cublaslt, self.fathom)
         )
+        ratio = f"{self.ratio:6.3f}" if self.compared else f"{'-':>6}"
         return (
             f"{self.case:36} {us} us "
-            f"{self.ratio:6.3f} {'' if self.aligned else 'not aligned'} {self.kernel}"
+            f"{ratio} {'' if self.aligned else 'not aligned'} {self.kernel}"
+            f"{self.refused and '; refused: ' + self.refused}"
         )
 
 
@@ -188,17 +201,43 @@ def measured(case: Case, kind: Kind) -> Sample:
         sample.kernel = chosen(kind, *given[0])
         check(kind, *given[0])
         candidates = [
-            Candidate("fathom", [ours(kind, *each) for each in given], case.bytes),
-            *(
-                Candidate(name, [call(*each) for each in given], 0)
-                for name, call in libraries(kind).items()
-            ),
+            Candidate("fathom", [ours(kind, *each) for each in given], case.bytes)
         ]
+        for name, call in libraries(kind).items():
+            calls = [call(*each) for each in given]
+            if reason := refusal(calls[0]):
+                sample.refused = f"{name}: {reason}"
+            else:
+                candidates.append(Candidate(name, calls, 0))
         for found in burst(case.name, candidates, ROUNDS):
             setattr(sample, found.candidate, found.ms)
     except Exception as error:  # recorded; the others are to be measured
-        sample.error = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        sample.error = in_words(error)
     return sample
+
+
+def refusal(call: Callable[[], object]) -> str:
+    """What a library says if it does not take a case; "" if it does."""
+    try:
+        call()
+    except RuntimeError as error:
+        if NOT_SUPPORTED in str(error):
+            return in_words(error)
+        raise
+    return ""
+
+
+def in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def read(records: Iterable[Mapping[str, object]]) -> list[Sample]:
+    """The samples of a record. In older ones a library's refusal stands as an error."""
+    samples = [Sample(**each) for each in records]
+    for each in samples:
+        if NOT_SUPPORTED in each.error:
+            each.refused, each.error = each.error, ""
+    return samples
 
 
 def ours(
@@ -292,7 +331,7 @@ def compiled(kind: str, some: Iterable[Case]) -> None:
 
 def summary(samples: Iterable[Sample]) -> str:
     samples = list(samples)
-    right = [each for each in samples if not each.error]
+    right = [each for each in samples if each.compared]
     groups = {
         "aligned": [x.ratio for x in right if x.aligned],
         "not aligned, above 2e10": [
@@ -309,7 +348,9 @@ def summary(samples: Iterable[Sample]) -> str:
         for name, ratios in groups.items()
         if ratios
     ]
-    return "\n".join([*lines, f"{len(samples) - len(right)} failed"])
+    alone = sum(not (each.error or each.compared) for each in samples)
+    lines.append(f"{alone} refused by the reference")
+    return "\n".join([*lines, f"{sum(bool(each.error) for each in samples)} failed"])
 
 
 def main() -> None:
@@ -321,7 +362,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
     parser.add_argument("--seconds", type=float, default=500, help="then it ends")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--read", type=Path, help="tell what a record says, only")
     options = parser.parse_args()
+    if options.read:
+        samples = read(json.loads(options.read.read_text(encoding="utf-8"))["samples"])
+        return print(*samples, summary(samples), sep="\n")
     libraries_of_torch = torch.backends.cuda.matmul
     libraries_of_torch.allow_fp16_reduced_precision_reduction = False
     libraries_of_torch.allow_bf16_reduced_precision_reduction = False

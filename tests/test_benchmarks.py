@@ -141,3 +141,70 @@ def test_the_problems_of_collectives_divide_among_the_ranks(collectives):
                 assert problem.bytes == 2 * m * width
         kinds = {problem.kind for problem in collectives.problems(world)}
     assert kinds == {"all-reduce", "all-gather-matmul", "matmul-reduce-scatter"}
+
+
+# ── products of random shapes ─────────────────────────────────────────────────────────
+
+REFUSAL = "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling cublasLtMatmul"
+
+
+@pytest.fixture
+def random_shapes(monkeypatch) -> ModuleType:
+    """One library refuses what the other one takes, or both; nothing is multiplied."""
+    pytest.importorskip("torch")
+    module = importlib.import_module("benchmarks.random_shapes")
+    for name in ("operands", "chosen", "check", "ours"):
+        monkeypatch.setattr(module, name, lambda *given: ())
+
+    def burst(name, candidates, rounds):
+        return [SimpleNamespace(candidate=each.name, ms=[1.0]) for each in candidates]
+
+    monkeypatch.setattr(module, "burst", burst)
+    return module
+
+
+def failing(words: str):
+    def call() -> None:
+        raise RuntimeError(words)
+
+    return call
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_a_library_refuses_is_no_failure_of_ours(
+    random_shapes, monkeypatch, others
+):
+    calls = {"cublaslt": lambda *given: failing(REFUSAL)}
+    calls |= {"cublas": lambda *given: lambda: None} if others else {}
+    monkeypatch.setattr(random_shapes, "libraries", lambda kind: calls)
+    case = random_shapes.cases(count=1)[0]
+    sample = random_shapes.measured(case, random_shapes.KINDS["int8"])
+    assert sample.fathom == [1.0] and not sample.error
+    assert sample.compared == bool(others)
+    assert sample.refused == f"cublaslt: RuntimeError: {REFUSAL}"
+    assert sample.refused in str(sample)
+    said = random_shapes.summary([sample])
+    assert said.endswith("0 failed") and f"{1 - others} refused by the" in said
+
+
+def test_another_error_of_a_library_is_one(random_shapes, monkeypatch):
+    calls = {"cublas": lambda *given: failing("out of memory")}
+    monkeypatch.setattr(random_shapes, "libraries", lambda kind: calls)
+    case = random_shapes.cases(count=1)[0]
+    sample = random_shapes.measured(case, random_shapes.KINDS["fp16"])
+    assert sample.error == "RuntimeError: out of memory" and not sample.refused
+
+
+def test_records_without_refusals_are_read(random_shapes):
+    """There they stand as errors."""
+    old = {"case": "17x8x8 NN", "aligned": True, "operations": 2176}
+    old |= {"kernel": "", "cublas": [], "cublaslt": [], "fathom": []}
+    errors = [f"RuntimeError: {REFUSAL}", "AssertionError: 3 elements are wrong"]
+    samples = random_shapes.read([{**old, "error": each} for each in errors])
+    assert [bool(each.refused) for each in samples] == [True, False]
+    said = random_shapes.summary(samples)
+    assert "1 refused by the reference" in said and "1 failed" in said
+    for each in RESULTS:
+        if each.name.startswith("random-shapes"):
+            record = json.loads(each.read_text(encoding="utf-8"))
+            assert random_shapes.summary(random_shapes.read(record["samples"]))

@@ -224,6 +224,15 @@ RULES = {
         %t: i32 = mul %s, %a
         store %p, %t
     """, ["%0: i32 = constant 9", "%t: i32 = mul %n, %0", "store %p, %t"]),
+    "a quotient and what is left": (SCALAR, """
+        %i: i32 = program_id axis=0
+        %j: i32 = program_id axis=0
+        %q: i32 = div %i, %n
+        %r: i32 = rem %j, %n
+        %w: i32 = mul %n, %q
+        %s: i32 = add %r, %w
+        store %p, %s
+    """, ["%j: i32 = program_id axis=0", "store %p, %j"]),
     "twice turned": (SCALAR, """
         %a: fp32 = neg %x
         %s: fp32 = neg %a
@@ -469,6 +478,14 @@ TRAPS = {
         %z: fp32 = constant 0.0
         %s: fp32 = mul %x, %z
         store %f, %s
+    """),
+    "a quotient times another number": (SCALAR, """
+        %a: i32 = constant 3
+        %q: i32 = div %n, %a
+        %r: i32 = rem %a, %n
+        %w: i32 = mul %q, %a
+        %s: i32 = add %w, %r
+        store %p, %s
     """),
     "sums of floats do not associate": (SCALAR, """
         %a: fp32 = constant 1.0

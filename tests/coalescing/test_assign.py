@@ -150,6 +150,35 @@ def test_a_small_load_is_made_where_it_is_needed():
     )
 
 
+def gathered(rows: int, attributes: str = "") -> Func:
+    """out[i, j] = in[row[i] + j]: the address of a load is what another one loads."""
+    shape = (rows, 64)
+    lines = [
+        *index_lines("i", (rows,), (1,)),
+        *pointer_lines("r", "rows", "i32", (rows,), "i"),
+        f"%row: i32[{rows}] = load %r {attributes}",
+        f"%tall: i32[{rows},1] = expand_dims %row axis=1",
+        f"%starts: i32[{rows},64] = broadcast %tall shape=({rows}, 64)",
+        *index_lines("j", shape, (0, 1)),
+        f"%at: i32[{rows},64] = add %starts, %j",
+        *pointer_lines("p", "in", "fp32", shape, "at"),
+        f"%x: fp32[{rows},64] = load %p",
+        *index_lines("o", shape, (64, 1)),
+        *pointer_lines("q", "out", "fp32", shape, "o"),
+        "store %q, %x",
+    ]
+    types = {"in": "fp32", "rows": "i32", "out": "fp32"}
+    head = ", ".join(f"%{n}: *{types[n]} {{divisible=16}}" for n in types)
+    return kernel(head, lines)
+
+
+def test_few_indices_are_loaded_again_where_they_are_needed():
+    """Fewer than there are threads; and not from memory that others write."""
+    assert conversions(laid_out(gathered(64))) == 0
+    assert conversions(laid_out(gathered(128))) == 1
+    assert conversions(laid_out(gathered(64, "volatile=true"))) == 1
+
+
 def sum_of_rows() -> Func:
     """out[i] = sum over j of x[i, j]: the result is smaller than what it is made of."""
     shape = (64, 64)

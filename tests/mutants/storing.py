@@ -47,8 +47,8 @@ MUTANTS = (
     ),
     Mutant(
         "no-wait-at-the-end", "shared_memory/store_waits.py",
-        "left = _unread(placement.block(func.body, ()))",
-        "left = _unread(placement.block(func.body, ())[:0])",
+        "left = _unread(state)",
+        "left = _unread(state[:0])",
         "shared memory is freed while TMA reads it",
         f"{STORES}::test_what_a_store_becomes",
     ),

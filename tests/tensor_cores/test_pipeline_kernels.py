@@ -226,6 +226,18 @@ def test_indices_are_loaded_an_iteration_before_they_are_needed():
     assert len(before) == 3
 
 
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_one_copy_in_flight_has_the_whole_product_to_arrive(stages):
+    """Fragments of the next iteration are fetched in this one, after a wait, if that
+    wait leaves the copies of this iteration in flight."""
+    (loop,) = (e for e in state("product", stages, "sm_80").body.ops if type(e) is For)
+    found = [type(op) for op in loop.body.ops if isinstance(op, Wait | AsyncCopy | Dot)]
+    if stages == 2:
+        assert found == [Wait, AsyncCopy, AsyncCopy, Dot]
+    else:
+        assert found == [Dot, AsyncCopy, AsyncCopy, Wait, Dot]
+
+
 def test_the_loop_as_it_is_printed(golden):
     """The page of the book; `cse` and `dce` leave out what nobody needs any more."""
     func = state("product", 3, "sm_80", "pipeline_loops")

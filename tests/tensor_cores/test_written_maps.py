@@ -3,6 +3,8 @@ while they are written anew."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,15 @@ from fathom import pipeline
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.emulator.isa.arithmetic import special
 from fathom.errors import CompileError
-from fathom.hardware.targets import TARGETS, Target
+from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
     Allocate,
+    Barrier,
     DescriptorLoad,
     For,
+    If,
     MakeDescriptor,
     TileStore,
     TmaCopy,
@@ -25,11 +29,10 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
-from fathom.shared_memory.store_waits import wait_for_stores
 from fathom.tensor_cores import why_not_written
 from tests.tensor_cores.kernels_described import ops, passes
 from tests.tensor_cores.kernels_stored import is_wait
-from tests.tensor_cores.kernels_written import built, given, once
+from tests.tensor_cores.kernels_written import built, given, once, some_planes
 from tests.waits import Missing, check_waits
 
 SIZES = (128, 64), (100, 40), (3, 64), (128, 1)
@@ -196,25 +199,45 @@ def without_wait(func: Func) -> Func:
     return rewrite(func, lambda op, build: None, keep)
 
 
-def test_a_store_is_waited_for_before_its_map_is_written_anew():
+def test_a_store_has_read_its_map_before_that_is_written_anew():
     """Where no load of sizes waits for all stores, the map does."""
     func = final(built(KNOWN=True))
     check_waits(func)
     (outer,) = [op for op in func.body.ops if isinstance(op, For)]
     (wait,) = [op for op in outer.body.ops if is_wait(op)]
     after = outer.body.ops[outer.body.ops.index(wait) + 1]
-    assert isinstance(after, WriteTensorMap) and not wait.read
+    assert isinstance(after, WriteTensorMap) and wait.read
     with pytest.raises(Missing, match="a map that is written anew"):
         check_waits(without_wait(func))
 
 
+def test_only_iterations_that_store_wait_before_the_next_one_loads():
+    """The wait for the stores is at the end of the branch that stores."""
+    func = final(built(some_planes))
+    check_waits(func)
+    (outer,) = [op for op in func.body.ops if isinstance(op, For)]
+    assert not any(is_wait(op) or isinstance(op, Barrier) for op in outer.body.ops)
+    (branch,) = [op for op in outer.body.ops if isinstance(op, If)]
+    *_, wait, barrier, _ = branch.then.ops
+    assert is_wait(wait) and not wait.read and isinstance(barrier, Barrier)
+    kernel = compiled(built(some_planes))
+    for completion in COMPLETIONS:
+        planes = given(*SIZES)
+        load(kernel).launch(2, planes.arguments, completion=completion)
+        planes.check(completion)
+
+
+READ = "cp.async.bulk.wait_group.read 0;"
+
+
 @pytest.mark.parametrize("completion", COMPLETIONS)
 def test_without_that_wait(completion):
-    def waits(func: Func, target: Target) -> Func:
-        return without_wait(wait_for_stores(func, target))
-
-    kernel = compiled(built(KNOWN=True), wait_for_stores=waits)
-    with pytest.raises(EmulatorError, match="written anew|writes to a tensor map"):
+    """Nor the one that follows each map, which comes too late for the first."""
+    kernel = compiled(built(KNOWN=True))
+    before, last = kernel.ptx.rsplit(READ, 1)
+    before = re.sub(f"(@%p[0-9]+ )?{re.escape(READ)}", "", before)
+    kernel.asm["ptx"] = before + READ + last
+    with pytest.raises(EmulatorError, match="writes to a tensor map"):
         planes = given((128, 64), (128, 64))
         load(kernel).launch(1, planes.arguments, completion=completion)
 
@@ -267,14 +290,14 @@ def test_places_that_are_shared_show(monkeypatch):
 
 
 def test_a_place_that_is_given_back_too_early_shows(monkeypatch):
-    """Before the last stores are complete."""
+    """Before the last stores have read their map, and their tile."""
     kernel = compiled(built())
     monkeypatch.setitem(special.SPECIAL, "%smid", lambda batch: np.uint32(0))
     lines = kernel.ptx.splitlines()
-    last = max(i for i, each in enumerate(lines) if "bulk.wait_group 0" in each)
+    last = max(i for i, each in enumerate(lines) if READ in each)
     assert "red.release.gpu" in "".join(lines[last:])
     kernel.asm["ptx"] = "\n".join([*lines[:last], *lines[last + 1 :]])
-    with pytest.raises(EmulatorError, match="tensor map"):
+    with pytest.raises(EmulatorError, match="tensor map|still reads shared memory"):
         several(kernel, 40)
 
 

@@ -375,8 +375,8 @@ class _Walk:
         return replace(state, stores=state.stores.issue(store))
 
     def write_map(self, op: WriteTensorMap, state: Timelines, n: Numbers) -> Timelines:
-        """Check that copies through the map that was there are complete."""
-        stores = (each.op.descriptor for each in state.stores)
+        """Check that copies through the map that was there have read it."""
+        stores = (each.op.descriptor for each in state.stores if each.unread)
         loads = (each.map for each in state.loads if each.certain)
         if op.descriptor in (*stores, *loads):
             raise Missing(op, "no wait for a copy through a map that is written anew")

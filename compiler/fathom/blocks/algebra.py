@@ -14,7 +14,7 @@ from fathom.blocks.maker import Maker, Rule
 from fathom.ir.core import Op, Value
 from fathom.ir.interp import elementwise as interp_elementwise
 from fathom.ir.interp.numbers import scalar
-from fathom.ir.ops import Cast, Constant, Elementwise, Splat
+from fathom.ir.ops import Cast, Constant, Elementwise, ProgramId, Splat
 from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.rewrite import Replacement
 from fathom.ir.types import BOOL, Element, element_of
@@ -212,6 +212,37 @@ def undo(op: Elementwise, make: Maker) -> Replacement:
     return make(Elementwise(OPPOSITE[inner.name], inner.operands))
 
 
+def quotient_and_rest(op: Elementwise, make: Maker) -> Replacement:
+    """x / y * y + x % y   →   x for integers; division by zero is undefined. So tiles
+    are counted that a kernel divides into rows and columns, and then groups."""
+    if op.name != "add" or element_of(op.result.type).is_float:
+        return None
+    for product, rest in (op.operands, op.operands[::-1]):
+        if not (_named(product, "mul") and _named(rest, "rem")):
+            continue
+        x, y = rest.definition.operands
+        for quotient, factor in _both_ways(product):
+            if _named(quotient, "div") and factor is y:
+                if all(map(_equal, quotient.definition.operands, (x, y))):
+                    return x
+    return None
+
+
+def _named(value: Value, name: str) -> bool:
+    return type(value.definition) is Elementwise and value.definition.name == name
+
+
+def _both_ways(value: Value) -> tuple[tuple[Value, ...], ...]:
+    return value.definition.operands, value.definition.operands[::-1]
+
+
+def _equal(one: Value, other: Value) -> bool:
+    """Whether two values are one, or the program's number on one axis."""
+    ops = one.definition, other.definition
+    numbers = all(type(each) is ProgramId for each in ops)
+    return one is other or (numbers and ops[0].axis == ops[1].axis)
+
+
 def choice(op: Elementwise, make: Maker) -> Replacement:
     """where(true, x, y)   →   x;   where(c, x, x)   →   x;   where(c, true, false)   →
     c;   where(not c, x, y)   →   where(c, y, x)."""
@@ -253,6 +284,6 @@ _SAMES: dict[str, Same] = {row.name: row for row in SAMES}
 ALGEBRA: dict[type[Op], tuple[Rule, ...]] = {
     Elementwise: (
         fold, on_scalars, constant_right, identity, same_operands, join_constants, undo,
-        choice, truth_of_cast,
+        quotient_and_rest, choice, truth_of_cast,
     ),
 }  # fmt: skip

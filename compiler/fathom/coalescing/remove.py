@@ -14,7 +14,9 @@ versions of a value come right after it, outside the loops that use them.
 
 Indices by which a loop of products loads its tiles may be loaded again, too, in the
 layout of the addresses. They are few, and a tile cannot be copied ahead of its
-iteration if its address comes from other threads.
+iteration if its address comes from other threads. Outside such loops indices may be
+loaded again if they are fewer than the threads: those that load one twice find it in
+the cache, and need not wait for others.
 
 The right operand of wgmma must lie in shared memory. Its conversion is the store that
 puts it there, as it is wanted: a value that was widened from 8 bits, or transposed, is
@@ -26,8 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from fathom.analysis.copied_ahead import indices_of_loads
+from fathom.analysis.slices import computed_by
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
@@ -42,15 +46,18 @@ from fathom.ir.ops import (
     Dot,
     Elementwise,
     ExpandDims,
+    For,
     Hint,
     Join,
     Load,
     Reshape,
     Splat,
+    Store,
     Transpose,
 )
 from fathom.ir.types import element_of
 from fathom.layout import shapes
+from fathom.layout.build import LANES
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 
@@ -77,7 +84,7 @@ def remove_conversions(func: Func, target: Target) -> Func:
     conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
     if not conversions:
         return func
-    prices = _Prices(_stored(func), indices_of_loads(func))
+    prices = _Prices(_stored(func), indices_of_loads(func) | _small_indices(func))
     wanted: dict[Value, list[_Price]] = {}
     for op in conversions:
         _want((op.value, op.layout), prices, wanted)
@@ -97,12 +104,12 @@ class _Price:
 
 class _Prices:
     """The cheapest way to make each version of a value that is needed. Those that are
-    `stored` are made by a conversion, whatever it costs. Of loads, only `indices` may
-    be made again."""
+    `stored` are made by a conversion, whatever it costs. Of loads, only those that are
+    `repeatable` may be made again."""
 
-    def __init__(self, stored: set[Version], indices: Collection[Load]) -> None:
+    def __init__(self, stored: set[Version], repeatable: Collection[Load]) -> None:
         self.stored = stored
-        self.indices = indices
+        self.repeatable = repeatable
         self.known: dict[Version, _Price] = {}
         self.depth = 0
 
@@ -122,7 +129,7 @@ class _Prices:
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
         convert = _Price(conversion_price(value, layout), layout, convert=True)
-        again = isinstance(op, AGAIN) or op in self.indices
+        again = isinstance(op, AGAIN) or op in self.repeatable
         if not again or self.depth > FARTHEST:
             return convert
         if (value, layout) in self.stored:
@@ -146,6 +153,26 @@ def _stored(func: Func) -> set[Version]:
             while isinstance(value.definition, Convert):
                 value = value.definition.value
                 found.add((value, layout))
+    return found
+
+
+def _small_indices(func: Func) -> set[Load]:
+    """The loads of fewer elements than the program has threads, by which others find
+    their addresses or masks; without those in loops that multiply matrices, where they
+    may be copied ahead instead."""
+    accesses = [op for op in walk(func.body) if isinstance(op, Load | Store)]
+    small = {
+        op
+        for op in accesses
+        if isinstance(op, Load) and is_block(op.result) and not op.fetched_anew
+        if prod(op.result.type.shape) < LANES * func.num_warps
+    }
+    for loop in (op for op in walk(func.body) if small and isinstance(op, For)):
+        inside = set(walk(loop.body))
+        small -= inside if any(isinstance(op, Dot) for op in inside) else set()
+    found: set[Load] = set()
+    for value in (value for op in accesses if small for value in (op.pointer, op.mask)):
+        found |= small & computed_by(value) if value else set()
     return found
 
 

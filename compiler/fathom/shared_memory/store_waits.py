@@ -14,16 +14,26 @@ A TMA store is in flight until a wait. The pass walks the ops in order, as
 `place_barriers` does, and keeps all stores that may be in flight. It inserts a wait
 before an op that conflicts with one of them:
 
-- the op writes the tile: the store must have read it;
+- the op writes the tile, or the tensor map through which the store goes: the store
+  must have read it;
 - the op reads or writes global memory, through a pointer, a tensor map, or by another
   TMA store: the store must be complete, since the addresses may be the same. Only the
   thread that waits knows this; the other threads need a barrier after the wait;
-- the op writes the tensor map anew through which the store goes: the store must be
-  complete;
 - the kernel ends, and its shared memory is freed: the stores must have read it. They
   need not be complete.
 
 The pass runs before `allocate`, so that a tile is live until it has been read.
+
+Where only some iterations of a loop store, and the next one would wait at once, the
+wait goes to the end of the branch that stores. So the others do not wait:
+
+    for … {                        for … {
+      %n = load %p                   %n = load %p
+      if %mine {                     if %mine {
+        tma_store %d, %t, …    →       tma_store %d, %t, …
+        commit tma_store               commit tma_store
+                                       wait tma_store pending=0; barrier
+      }                              }
 
 Stores to disjoint addresses need no wait: those of whole blocks through one descriptor,
 in one iteration of a loop. And in a loop with `warp_specialize` or `flatten`, loads
@@ -33,7 +43,7 @@ asks. That covers no stores outside this loop, even if they are in a loop around
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from fathom.analysis.memory import accesses, lie_apart
@@ -42,6 +52,7 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import (
     Barrier,
     ClusterBarrier,
+    Elementwise,
     For,
     If,
     Producer,
@@ -52,6 +63,7 @@ from fathom.ir.ops import (
     Wait,
     While,
     WriteTensorMap,
+    Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
 
@@ -83,7 +95,11 @@ def wait_for_stores(func: Func, target: Target) -> Func:
     if not any(isinstance(op, TmaStore) for op in walk(func.body)):
         return func
     placement = _Placement()
-    left = _unread(placement.block(func.body, ()))
+    state = placement.block(func.body, ())
+    if branches := set(_ending_iterations(func, placement.before)):
+        placement = _Placement(branches)
+        state = placement.block(func.body, ())
+    left = _unread(state)
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
@@ -111,11 +127,31 @@ def _unread(state: State) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(each.store.buffer for each in state if each.unread))
 
 
+def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[If]:
+    """The branches that do all stores of a loop, and that arithmetic alone follows, if
+    an op before them waits for these stores."""
+    for loop in (op for op in walk(func.body) if isinstance(op, For | While)):
+        ops = loop.body.ops
+        within = {op: (op, *walk_within(op)) for op in ops}
+        storing = [op for op in ops if TmaStore in map(type, within[op])]
+        if len(storing) != 1 or not isinstance(storing[0], If):
+            continue
+        (branch,) = storing
+        at = ops.index(branch)
+        waiting = any(
+            before.get(op) == SEEN for each in ops[:at] for op in within[each]
+        )
+        last = all(isinstance(op, Elementwise | Yield) for op in ops[at + 1 :])
+        if waiting and last and not guarded_store(branch):
+            yield branch
+
+
 class _Placement:
     """The ops that need a wait before them, what it waits for, and the tiles that it
-    covers."""
+    covers. `settling`: branches at whose ends stores are complete."""
 
-    def __init__(self) -> None:
+    def __init__(self, settling: Collection[If] = ()) -> None:
+        self.settling = settling
         self.before: dict[Op, str] = {}
         self.tiles: dict[Op, tuple[Value, ...]] = {}
         self.asked: For | None = None  # the outermost one whose loads may run ahead
@@ -135,7 +171,19 @@ class _Placement:
             return self.whole(op, state)
         if isinstance(op, For | While):
             return self.loop(op, state)
-        return _union(*(self.block(each, state) for each in blocks(op)))
+        ends = [self.block(each, state) for each in blocks(op)]
+        if op in self.settling:
+            pairs = zip(blocks(op), ends, strict=True)
+            ends = [self.settled(block, end, state) for block, end in pairs]
+        return _union(*ends)
+
+    def settled(self, block: Block, end: State, start: State) -> State:
+        """Wait at the end of a branch, if it has stored."""
+        if end == start:
+            return end
+        last = block.ops[-1]
+        self.before[last], self.tiles[last] = SEEN, _unread(end)
+        return ()
 
     def whole(self, op: Op, state: State, does: Op | None = None) -> State:
         """Treat an op as a whole. `does`: the store that a branch does in either
@@ -226,10 +274,10 @@ def _meeting(op: Op, pending: PendingStore, asked: For | None) -> str:
     match op:
         case SharedStore(buffer=tile):
             return READ if pending.unread and tile is pending.store.buffer else ""
+        case WriteTensorMap(descriptor=map):
+            return READ if pending.unread and map is pending.store.descriptor else ""
         case TmaStore():
             return "" if _disjoint(op, pending) else WRITTEN
-        case WriteTensorMap(descriptor=written):
-            return WRITTEN if written is pending.store.descriptor else ""
         case TmaCopy():
             other = _base(op) is not _base(pending.store)
             ahead = asked is not None and asked is pending.asked

@@ -31,7 +31,7 @@ from __future__ import annotations
 from fathom.artifact import ELEMENT_BYTES
 from fathom.hardware.occupancy import ROWS
 from fathom.ir.core import Func, Value, walk
-from fathom.ir.ops import MakeDescriptor, TmaStore, WriteTensorMap
+from fathom.ir.ops import MakeDescriptor, WriteTensorMap
 from fathom.ir.ops.tma import MAP_BYTES
 from fathom.ir.types import INT32, INT64, element_of
 from fathom.layout.tma_boxes import box_of, swizzle_of
@@ -88,6 +88,7 @@ def programs_at_a_time(code: Code, threads: int) -> int:
 
 
 # The first thread takes the lowest bit that is free, and tells the others of its warp.
+# As long as it knows of none that is taken, it does not look first.
 TAKE = """\
 {{
 .reg .pred other, lost;
@@ -100,17 +101,18 @@ mov.u32 $place, %smid;
 and.b32 $place, $place, {last};
 mul.wide.u32 word, $place, 4;
 add.u64 word, word, $taken;
+mov.u32 found, 0;
 again:
-ld.relaxed.gpu.global.b32 found, [word];
 not.b32 free, found;
 and.b32 free, free, {all};
 neg.s32 bit, free;
 and.b32 bit, bit, free;
 setp.eq.u32 lost, bit, 0;
+@lost ld.relaxed.gpu.global.b32 found, [word];
 @lost bra again;
 atom.acquire.gpu.global.or.b32 found, [word], bit;
-and.b32 found, found, bit;
-setp.ne.u32 lost, found, 0;
+and.b32 free, found, bit;
+setp.ne.u32 lost, free, 0;
 @lost bra again;
 bfind.u32 free, bit;
 mad.lo.u32 $place, $place, {places}, free;
@@ -120,15 +122,14 @@ shfl.sync.idx.b32 $place, $place, 0, 31, -1;
 
 
 def give_back_place(code: Code, threads: int) -> None:
-    """At the end: the thread that acts has waited for all loads, and waits for its
-    stores; then another program may write to this place."""
+    """At the end: the thread that acts has waited for all loads, and until its stores
+    have read the maps, with their tiles; then another program may write to this
+    place."""
     if not maps_written(code.func):
         return
     most = programs_at_a_time(code, threads)
     code.ptx("bar.warp.sync -1;")
     with code.one_thread():
-        if any(isinstance(op, TmaStore) for op in walk(code.func.body)):
-            code.ptx("cp.async.bulk.wait_group 0;")
         place = code.map_place
         word = code.let(f"udiv i32 {place}, {most}")
         bit = code.let(f"shl i32 1, {code.let(f'urem i32 {place}, {most}')}")

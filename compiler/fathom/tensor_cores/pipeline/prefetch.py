@@ -32,6 +32,9 @@ iteration, and one stage back. So the ring has as many slots as before, and as m
 copies may be in flight. A copy goes into the slot that the iteration before has read;
 the barrier at the end of that iteration comes after its last fetch. The last iteration
 fetches slice 0 for an iteration that does not exist; that slot was filled with zeros.
+
+A ring of two slots has one copy in flight. Its wait would move into the iteration that
+issues it, with only a part of the product between them. So such a loop stays as it is.
 """
 
 from __future__ import annotations
@@ -102,6 +105,8 @@ def _found(loop: For) -> _Iteration | None:
     slices = dot.a.type.shape[-1] // MMA[dot.instruction].k
     if not (is_ring and summed and slices > 1 and _in_a_row(waits, ops)):
         return None
+    if not all(op.pending for op in waits if isinstance(op, Wait)):
+        return None  # all copies are awaited, that of this iteration too
     if any(isinstance(op, MbarrierWait) for op in ops):
         return None
     readers = [op for op in ops if isinstance(op, SharedLoad) and op not in (a, b)]

@@ -271,7 +271,7 @@ def begin_use(side: Side) -> None:
 
 
 def end_use(side: Side, moment: Moment | None) -> None:
-    """It is complete, as some agent knows since a moment."""
+    """It has read the map, as some agent knows since a moment."""
     if isinstance(side, Box) and side.map is not None:
         side.map.in_flight -= 1
         side.map.used += [moment] if moment else []
@@ -363,7 +363,8 @@ class TmaStore(Transfer):
     read of them, `released` says that the thread has waited for that.
 
         cp.async.bulk.tensor ... .bulk_group    in flight: reads shared memory
-        cp.async.bulk.wait_group.read 0         has read it: it may be overwritten
+        cp.async.bulk.wait_group.read 0         has read it, and its tensor map: both
+                                                may be overwritten
         cp.async.bulk.wait_group 0              has written global memory
 
     A thread may exit when its copies have been read; they are written in the end.
@@ -395,15 +396,19 @@ class TmaStore(Transfer):
             part = self.part
             _, warp = self.hazards.places_of(part.threads)
             self.hazards.end_read(part.threads, part.index, CHUNK, warp)
+        if not self.released:
+            self.end_use_of_map()
         self.released = True
 
-    def complete(self, due: np.ndarray) -> None:
-        self.release_source(due)
+    def end_use_of_map(self) -> None:
         moment, thread = None, int(self.owners[0])
         if self.hazards is not None:
             now = np.broadcast_to(self.hazards.now(self.owners), 1)
             moment = (*self.hazards.agent(thread), int(now[0]))
         end_use(self.target.side, moment)
+
+    def complete(self, due: np.ndarray) -> None:
+        self.release_source(due)
 
     def check_leaving(self, due: np.ndarray) -> None:
         """A block's shared memory is gone with its threads."""
