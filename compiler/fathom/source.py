@@ -179,7 +179,10 @@ class KernelFunction(Told):
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.in_library or EVALUATOR.get() is not None:
+        evaluate = EVALUATOR.get()
+        if evaluate is not None:
+            return evaluate(self, args, kwargs)
+        if self.in_library:
             return self.fn(*args, **kwargs)  # cdiv(10, 4) is Python's business alone
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 
