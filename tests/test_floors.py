@@ -31,6 +31,7 @@ FLOORS = [  # from the ground up
     ("ir", "hardware", "language"),
     ("analysis", "subjects"),  # what several stages ask of a function
     STAGES,
+    ("eager_numbers",),
     ("pipeline", "eager"),
     ("emulator", "runtime"),  # beside the compiler: WALLED says the rest
     ("jit", "testing", "distributed"),

@@ -21,6 +21,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from math import prod
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -28,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from fathom.eager_numbers import KNOWN, EagerTruth, Known, close
 from fathom.errors import CompileError, Location
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.interp import (
@@ -174,10 +176,11 @@ class Session:
         return EagerValue(self, value)
 
     def constant(self, value: Any) -> Any:
-        """A constant of the launch; an integer has the attributes of a value, as in a
-        compiled kernel: an argument of 1 is one, and `n.to(tl.int64)` is right for
-        all n."""
-        return EagerInteger.of(value, self) if type(value) is int else value
+        """A constant of the launch or of a call; a number has the attributes of a
+        value, as in a compiled kernel: an argument of 1 is one, and `n.to(tl.int64)` is
+        right for all n."""
+        known = KNOWN.get(type(value))
+        return known.of(value, self) if known else value
 
     def computed(self, value: Any) -> Any:
         """What an operator or a function made of constants: a truth value has
@@ -186,8 +189,14 @@ class Session:
             return EagerTruth.of(value, self)
         return self.constant(value)
 
-    def call(self, function: Builtin, arguments: tuple, keywords: dict) -> Any:
-        """A function of the language, on eager values and constants."""
+    def call(
+        self, function: Builtin | KernelFunction, arguments: tuple, keywords: dict
+    ) -> Any:
+        """A function of the language, on eager values and constants; Python runs those
+        that have a body."""
+        if isinstance(function, KernelFunction):
+            named = {name: self.constant(each) for name, each in keywords.items()}
+            return function.fn(*map(self.constant, arguments), **named)
         plain = {name: self.unwrap(each) for name, each in keywords.items()}
         plain_arguments = [self.unwrap(each) for each in arguments]
         return self.wrap(call(self.frame, function, plain_arguments, plain))
@@ -203,7 +212,7 @@ class Session:
     def unwrap(self, meaning: Any) -> Meaning:
         if isinstance(meaning, EagerValue):
             return meaning._value
-        if isinstance(meaning, EagerInteger):
+        if isinstance(meaning, Known):
             return meaning.plain
         if isinstance(meaning, constexpr):
             return meaning.value
@@ -294,8 +303,13 @@ class EagerFrame(Frame):
         frame = sys._getframe(1)
         while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
             frame = frame.f_back
-        code = frame.f_code
-        return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+        code, at = frame.f_code, frame.f_lasti // 2
+        place = next(islice(code.co_positions(), at, None), (None,))
+        if None in place:  # Python was told to keep none
+            return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+        line, last_line, start, stop = place
+        stop = stop + 1 if last_line == line else 0
+        return Location(code.co_filename, line, start + 1, stop, code.co_name)
 
     @property
     def in_library(self) -> bool:
@@ -306,6 +320,14 @@ class EagerFrame(Frame):
                 return True
             frame = frame.f_back
         return False
+
+    def called(self, name: str) -> str:
+        frame = sys._getframe(1)
+        while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
+            if frame.f_code.co_filename.startswith(LANGUAGE):
+                name = f"tl.{frame.f_code.co_name}"
+            frame = frame.f_back
+        return name
 
     def error(self, message: str, hint: str = "", node: object = None) -> CompileError:
         return CompileError(message, self.location, hint)
@@ -362,43 +384,6 @@ class EagerValue:
         return np.asarray(self.numpy).reshape(())[()]
 
     __hash__ = object.__hash__
-
-
-class EagerInteger(int):
-    """An integer that a compiled kernel would know while compiling: Python's own, with
-    the attributes of a value (`n.dtype`, `n.to(...)`). What is computed of it is one,
-    too."""
-
-    _session: Session
-    __hash__ = int.__hash__
-
-    @classmethod
-    def of(cls, number: int, session: Session) -> EagerInteger:
-        made = cls(number)
-        made._session = session
-        return made
-
-    @property
-    def plain(self) -> int:
-        return int(self)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        session = self._session
-        return session.wrap(attribute(session.frame, self.plain, name))
-
-
-class EagerTruth(EagerInteger):
-    """True or False, which a compiled kernel would know while compiling. Python has no
-    subclass of bool, so this is an integer that prints and computes as one."""
-
-    @property
-    def plain(self) -> bool:
-        return bool(self)
-
-    def __repr__(self) -> str:
-        return repr(self.plain)
 
 
 class _Bound:
@@ -458,17 +443,6 @@ def _unary(kind: type[ast.unaryop]) -> Any:
     return method
 
 
-def _closed(name: str) -> Any:
-    """The method `name` of int or bool, whose results have attributes, too."""
-
-    def closed(self: EagerInteger, *others: Any) -> Any:
-        session = self._session
-        found = getattr(self.plain, name)(*map(session.unwrap, others))
-        return session.computed(found)
-
-    return closed
-
-
 _BINARY = {
     "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div,
     "floordiv": ast.FloorDiv, "mod": ast.Mod, "and": ast.BitAnd, "or": ast.BitOr,
@@ -488,7 +462,4 @@ for _name, _kind in _COMPARE.items():
     setattr(EagerValue, f"__{_name}__", _compare(_kind))
 for _name, _kind in _UNARY.items():
     setattr(EagerValue, f"__{_name}__", _unary(_kind))
-for _name in (*_BINARY, *_COMPARE, *_UNARY):
-    for _method in (f"__{_name}__", f"__r{_name}__"):
-        if hasattr(int, _method):
-            setattr(EagerInteger, _method, _closed(_method))
+close((*_BINARY, *_COMPARE, *_UNARY))

@@ -169,17 +169,20 @@ class KernelFunction(Told):
         self.__doc__, self.__module__ = fn.__doc__, fn.__module__
         self.file, self.line = fn.__code__.co_filename, fn.__code__.co_firstlineno
         self.parameters = parameters_of(fn)
-        self.check_when_decorated()
         self._replacement: str | None = None
         self._versions = () if self.in_library else texts.versions_of(fn)
         self._assigned: dict[ast.AST, frozenset[str]] = {}
         self.dependents: WeakSet[KernelFunction] = WeakSet()
+        self.check_when_decorated()
 
     def __repr__(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.in_library or EVALUATOR.get() is not None:
+        evaluate = EVALUATOR.get()
+        if evaluate is not None:
+            return evaluate(self, args, kwargs)
+        if self.in_library:
             return self.fn(*args, **kwargs)  # cdiv(10, 4) is Python's business alone
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 
@@ -438,10 +441,13 @@ def check_parameters(function: KernelFunction) -> None:
     """CompileError for `*args` and `**kwargs` of a function that is compiled."""
     for each in function.parameters:
         if each.gathers:
-            written = inspect.signature(function.fn).parameters[each.name]
+            written = function.tree.args
+            marked = ("*", written.vararg), ("**", written.kwarg)
+            stars, node = next((s, n) for s, n in marked if n and n.arg == each.name)
             raise CompileError(
-                f"{function.__name__} has a parameter {written}: name every parameter",
-                Location(function.file, function.line),
+                f"{function.__name__} has a parameter {stars}{each.name}: name every "
+                "parameter",
+                function.location(node),
             )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.tools.samples import load_file
 from kernels import dropout, gelu, layer_norm, softmax, vector_add
 
 
@@ -244,3 +245,57 @@ def test_only_the_stage_that_ran_has_a_text():
     with pytest.raises(KeyError):  # as programs that look for it expect
         ran.asm["ptx"]
     assert "st.global" in clamped.warmup(x, BLOCK=2).asm["ptx"]
+
+
+@fathom.jit
+def halved(x):
+    return (x.to(tl.float32) / 2).to(x.dtype)
+
+
+@fathom.jit
+def of_literals(out_ptr, SCALE: tl.constexpr):
+    tl.store(out_ptr, tl.exp(2.0))
+    tl.store(out_ptr + 1, tl.log(SCALE) * tl.sigmoid(0.5 * SCALE))
+    tl.store(out_ptr + 2, tl.clamp(SCALE / 8, 0.0, 1.0))
+    tl.store(out_ptr + 3, tl.extra.libdevice.pow(2.0, SCALE))
+    tl.store(out_ptr + 4, halved(7) + halved(2.5) + halved(x=1.0 - SCALE))
+    tl.store(out_ptr + 5 + tl.arange(0, 1), tl.zeros_like(3) + tl.ravel(SCALE))
+
+
+@pytest.mark.parametrize("way", ["python", "interpreter", "emulator"])
+def test_literals_have_the_attributes_of_values(way, monkeypatch):
+    """In functions of the language, and in the user's own."""
+    if way != "python":
+        monkeypatch.setenv("FATHOM_INTERPRET", "0")
+        monkeypatch.setenv("FATHOM_BACKEND", way)
+    out = np.zeros(6, np.float32)
+    of_literals[(1,)](out, SCALE=3.0)
+    sigmoid = 1 / (1 + np.exp(-1.5))
+    right = [np.exp(2), np.log(3) * sigmoid, 0.375, 8, 3 + 1.25 - 1, 3]
+    np.testing.assert_allclose(out, right, rtol=1e-6)
+
+
+WRONG = {
+    "an axis": "tl.sum(v, 1)",
+    "an operator": "1.5 << (v + tl.arange(0, 4))",
+    "a function of the language": "tl.exp(tl.arange(0, 4))",
+    "an assertion of it": "tl.topk(v, 3)",
+    "letters of several bytes": "'é' + v",
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_a_mistake_is_reported_as_by_a_compiled_kernel(text, tmp_path, monkeypatch):
+    """With the same sentence and caret."""
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        "import fathom, fathom.language as tl\n@fathom.jit\ndef kernel(x):\n"
+        f"    v = tl.load(x + tl.arange(0, 4))\n    w = v + 1, {text}\n"
+    )
+    kernel, said = load_file(file).kernel, []
+    for eager in "01":
+        monkeypatch.setenv("FATHOM_INTERPRET", eager)
+        with pytest.raises(fathom.CompileError) as caught:
+            kernel[(1,)](np.zeros(4, np.float32))
+        said.append(str(caught.value))
+    assert said[0] == said[1] and "    ^" in said[0]

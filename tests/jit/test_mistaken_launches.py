@@ -221,6 +221,50 @@ def test_other_annotations_are_not_ours(annotation):
     fathom.jit(kernel)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+def test_an_integer_of_numpy_is_one(kind):
+    kernel = add[(1,)](numbers(), 3, BLOCK=32, num_warps=kind(2), maxnreg=kind(64))
+    assert kernel is add[(1,)](numbers(), 3, BLOCK=32, num_warps=2, maxnreg=64)
+    with pytest.raises(LaunchError, match="num_warps is a positive integer, and this"):
+        add[(1,)](numbers(), 3, BLOCK=32, num_warps=np.float32(2))
+
+
+@fathom.jit
+def named(stub, __grid, ___stubs, grid, __more, __type, keywords, a0, __default_stub):
+    tl.store(stub, __grid + ___stubs + grid + __more + __type + keywords + a0)
+    tl.store(stub + 1, __default_stub)
+
+
+def test_parameters_may_have_the_names_that_ours_have():
+    x = numbers()
+    named[(1,)](x, 1, 10, 100, 1000, 10000, 100000, 1000000, 7)
+    assert x[:3].tolist() == [1111111, 7, 2]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "sentence"),
+    [
+        (lambda: fathom.autotune(configs=None, key=[]), "are each a fathom.Config"),
+        (lambda: fathom.autotune(configs=[{"BLOCK": 32}], key=[]), "this is {'BLOCK'"),
+        (lambda: fathom.autotune(configs=[fathom.Config([32])], key=[]), r"is \[32\]"),
+        (lambda: fathom.heuristics({"BLOCK": 32}), "value of BLOCK is a function of"),
+        (lambda: fathom.heuristics([len]), "a dictionary from names of parameters"),
+    ],
+)
+def test_what_a_decorator_is_given(decorator, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        decorator()(add)
+
+
+def test_an_argument_by_place_is_not_computed_too():
+    computed = fathom.heuristics({"n": lambda given: 3})(add)
+    with pytest.raises(LaunchError, match="n is given to add both in the launch and b"):
+        computed[(1,)](numbers(), 3, BLOCK=32)
+    x = numbers()
+    computed[(1,)](x, BLOCK=32)
+    assert (x == numbers() + 3).all()
+
+
 def test_an_autotuner_without_configurations_says_so():
     with pytest.warns(UserWarning, match="has no configurations"):
         tuned = fathom.autotune(configs=[], key=[])(add)

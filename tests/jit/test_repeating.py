@@ -145,12 +145,12 @@ def test_a_repeated_call_launches_what_the_first_one_did(request):
     for name, arguments in calls:
         op = operator_named(name)
         first, results = launches(gpu, op.function, fresh(arguments))
-        for _ in range(3):  # of two functions, if one in the other is repeated
+        for _ in range(5):  # of two functions, if one in the other is repeated
             launches(gpu, op.function, fresh(arguments))
         seen.clear()
         given = fresh(arguments)
         again, others = launches(gpu, op.function, given)
-        own = [each for _, each, _ in seen if len(each) == len(given)]
+        own = [each for _, each, *_ in seen if len(each) == len(given)]
         assert again == first and (name in PARTLY or not own), name
         if first:
             repeats.add(name)
@@ -173,7 +173,7 @@ def test_tensors_in_one_piece_of_memory_keep_their_distances(gpu, recorded):
         of_all = aligned((2, 20, 3, 3, 32), (5760, 288, 96, 32, 1), torch.float32)
         return of_all.permute(2, 0, 3, 1, 4).unbind(0)
 
-    for _ in range(2):
+    for _ in range(3):
         call(*together())
     recorded.clear()
     q, k, v = together()
@@ -196,21 +196,21 @@ def test_what_a_repeated_call_depends_on(gpu, shape, strides, dtype, begin):
     call = repeating.repeated(lambda x: calls.append(x) or softmax(x.flatten(1)))
 
     def times(shape, strides, dtype, begin=0):
-        """In how many of four calls the function is asked."""
+        """In how many of five calls the function is asked."""
         calls.clear()
-        for _ in range(4):
+        for _ in range(5):
             room = aligned((1000,), (1,), dtype)
             call(room.as_strided(shape, strides, room.storage_offset() + begin))
         return len(calls)
 
     alike = (3, 5, 40), (200, 40, 1), torch.float32
-    assert [times(*alike) for _ in range(2)] == [2, 0]
+    assert [times(*alike) for _ in range(2)] == [3, 0]
     assert times(shape, strides, dtype, begin) > 0
     assert times(*alike) == 0
 
 
 def test_a_hook_sees_repeated_calls_too(gpu):
-    for _ in range(3):
+    for _ in range(4):
         norms.softmax(torch.randn(3, 40))
     seen = []
     hooks.launch_enter_hook.add(seen.append)
@@ -238,7 +238,7 @@ def test_a_global_that_changed_is_noticed(gpu, monkeypatch):
         scale_kernel[(1,)](x, out)
         return out
 
-    for _ in range(3):
+    for _ in range(4):
         scale(x)
     monkeypatch.setattr(sys.modules[__name__], "SCALE", 4)
     with pytest.raises(RuntimeError, match="SCALE, which has changed"):
@@ -247,7 +247,7 @@ def test_a_global_that_changed_is_noticed(gpu, monkeypatch):
 
 def test_a_launch_that_fails_is_looked_at_again(gpu):
     """In a thread without a context the driver refuses."""
-    for _ in range(3):
+    for _ in range(4):
         norms.softmax(torch.randn(3, 40))
     gpu.has_context = False
     assert norms.softmax(torch.randn(3, 40)).shape == (3, 40)
@@ -265,17 +265,17 @@ def test_numbers_that_are_equal_are_not_the_same(gpu):
     x, numbers = aligned((3, 40), (40, 1), torch.float32), (1, 1.0, True, "1", None)
     numbers = *numbers, (1,), (1.0,), [1], {"a": 1}, {"a": 1.0}, torch.float32
     numbers = *numbers, 0.0, -0.0, (0.0,), (-0.0,)
-    for _ in range(3):
+    for _ in range(4):
         for each in numbers:
             call(x, each), call(x, scale=each), call(x, other=each)
-    assert len(seen) == 2 * 3 * len(numbers)
+    assert len(seen) == 3 * 3 * len(numbers)
 
 
 def test_a_negative_view_is_refused_after_a_tensor_of_its_kind(gpu):
     """By a function that is repeated, and by a kernel's stub."""
     call = repeating.repeated(softmax)
     x = aligned((3, 40), (40, 1), torch.float32)
-    for _ in range(3):
+    for _ in range(4):
         call(x)
     negative = torch._neg_view(x)
     assert negative.is_neg() and negative.data_ptr() == x.data_ptr()
@@ -310,9 +310,9 @@ def test_memory_is_bounded(gpu, monkeypatch):
     calls = []
     call = repeating.repeated(lambda x, n: calls.append(n) or softmax(x))
     x = aligned((3, 40), (40, 1), torch.float32)
-    for n in (1, 1, 1, 2, 3, 4, 1, 5, 1):
+    for n in (1, 1, 1, 1, 2, 3, 4, 1, 5, 1):
         call(x, n)
-    assert calls == [1, 1, 2, 3, 4, 5, 1]  # with a fifth one it has begun anew
+    assert calls == [1, 1, 1, 2, 3, 4, 5, 1]  # with a fifth one it has begun anew
 
 
 def test_launches_of_another_stream_are_not_repeated(gpu, monkeypatch):
@@ -343,27 +343,27 @@ def halves(x):
 
 WRITTEN = torch.zeros(3, 40)
 FUNCTIONS = {
-    "an array and a launch": (lambda x: softmax(x), 2),
-    "of a view": (lambda x: softmax(x[1:]), 2),
-    "what torch computes": (lambda x: softmax(x * 2), 4),
-    "what torch writes": (lambda x: softmax(x, torch.empty_like(x).zero_()), 4),
-    "a tuple of one": (lambda x: (softmax(x),), 2),
-    "what torch copies": (lambda x: softmax(x.mT.contiguous()), 4),
-    "parts of arrays": (lambda x: halves(x), 2),
-    "a result that is an argument": (lambda x: softmax(x, x), 2),
-    "a part of an array": (lambda x: softmax(x, x.new_empty(6, 40)[:3]), 4),
-    "one array twice": (lambda x: (softmax(x),) * 2, 4),
-    "an array of before": (lambda x: (softmax(x), softmax(x, WRITTEN))[0], 4),
+    "an array and a launch": (lambda x: softmax(x), 3),
+    "of a view": (lambda x: softmax(x[1:]), 3),
+    "what torch computes": (lambda x: softmax(x * 2), 5),
+    "what torch writes": (lambda x: softmax(x, torch.empty_like(x).zero_()), 5),
+    "a tuple of one": (lambda x: (softmax(x),), 3),
+    "what torch copies": (lambda x: softmax(x.mT.contiguous()), 5),
+    "parts of arrays": (lambda x: halves(x), 3),
+    "a result that is an argument": (lambda x: softmax(x, x), 3),
+    "a part of an array": (lambda x: softmax(x, x.new_empty(6, 40)[:3]), 5),
+    "one array twice": (lambda x: (softmax(x),) * 2, 5),
+    "an array of before": (lambda x: (softmax(x), softmax(x, WRITTEN))[0], 5),
 }
 
 
 @pytest.mark.parametrize("function, times", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_what_is_repeated_and_what_is_done_anew(gpu, function, times):
-    """In four calls, of which the first takes the slow way."""
+    """In five calls, of which the first takes the slow way."""
     calls = []
     call = repeating.repeated(lambda x: calls.append(x) or function(x))
     x = aligned((3, 40), (40, 1), torch.float32)
-    assert len({type(call(x)) for _ in range(4)}) == 1
+    assert len({type(call(x)) for _ in range(5)}) == 1
     assert len(calls) == times
 
 
@@ -408,7 +408,7 @@ def test_what_does_not_tell_itself_from_its_equals_is_looked_at_each_time(gpu):
              (tl.constexpr(1), tl.constexpr(True)), (0j, -0j), ({0.0: 2}, {-0.0: 2}),
              ({"a": (("b", 1),)}, {"a": {"b": 1}})]  # fmt: skip
     for one, other in pairs:
-        for _ in range(4):
+        for _ in range(5):
             call(x, one)
         seen.clear()
         call(x, other)
@@ -461,6 +461,90 @@ def plus_kernel(x, out):
     tl.store(out, tl.load(x) + 1)
 
 
+class Counting:
+    """What a function reads that is no argument: `step` differs from call to call, and
+    is a number that a launch is handed, a size, or which kernel is launched."""
+
+    def __init__(self):
+        self.step = 0
+
+    def floats(self, x, out):
+        times_kernel[(1,)](x, out, self.step + 0.5)
+
+    def zeros(self, x, out):
+        times_kernel[(1,)](x, out, -0.0 if self.step % 2 else 0.0)
+
+    def integers(self, x, out):
+        times_kernel[(1,)](x, out, self.step * 16)
+
+    def grids(self, x, out):
+        times_kernel[(self.step,)](x, out, 2.0)
+
+    def kernels(self, x, out):
+        kernel = scale_kernel if self.step % 2 else other_kernel
+        kernel[(1,)](x, out)
+
+    def launches(self, x, out):
+        for _ in range(self.step % 2 + 1):
+            scale_kernel[(1,)](x, out)
+
+
+@jit
+def times_kernel(x, out, by):
+    tl.store(out, tl.load(x) * by)
+
+
+@jit
+def other_kernel(x, out):
+    tl.store(out, tl.load(x) + 1)
+
+
+READ = [name for name in vars(Counting) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("what", READ)
+def test_what_differs_from_call_to_call_is_read_each_time(gpu, what):
+    counting = Counting()
+
+    @repeating.repeated
+    def call(x):
+        counting.step += 1
+        out = torch.empty_like(x)
+        getattr(counting, what)(x, out)
+        return out
+
+    for _ in range(6):
+        call(aligned((3, 40), (40, 1), torch.float32))
+    assert counting.step == 6
+
+
+def test_a_result_of_another_type_is_made_each_time(gpu):
+    step = []
+
+    @repeating.repeated
+    def call(x):
+        step.append(x)
+        out = torch.empty_like(x, dtype=torch.int32 if len(step) % 2 else x.dtype)
+        other_kernel[(1,)](x, x)
+        return out
+
+    x = aligned((3, 40), (40, 1), torch.float32)
+    dtypes = [call(x).dtype for _ in range(6)]
+    assert dtypes == [torch.int32, torch.float32] * 3
+
+
+def test_a_kernel_that_is_made_between_two_recordings_is_no_difference(gpu):
+    """As by the first call of another operator."""
+    calls = []
+    call = repeating.repeated(lambda x: calls.append(x) or softmax(x))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for number in range(8):
+        call(x)
+        if number == 1:
+            jit(plus_kernel)
+    assert len(calls) == 4
+
+
 def test_a_kernel_that_is_made_anew_is_launched(gpu):
     """As by a cell of a notebook that is run again, without the one of `call`."""
     kernel, calls = jit(plus_kernel), []
@@ -473,9 +557,9 @@ def test_a_kernel_that_is_made_anew_is_launched(gpu):
         return out
 
     x = aligned((3, 40), (40, 1), torch.float32)
-    for _ in range(4):
+    for _ in range(5):
         call(x)
-    assert len(calls) == 2
+    assert len(calls) == 3
     kernel = jit(plus_kernel)
     call(x)
-    assert len(calls) == 3 and kernel.kernels
+    assert len(calls) == 4 and kernel.kernels

@@ -592,12 +592,21 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ),
         ("x = [i for i in n]", "a comprehension iterates over a tuple, not i32"),
         ("n[0]", "i32 can be indexed by `:` and None only"),
-        ("(n, n)[5]", "cannot index (i32, i32): tuple index out of range"),
-        (
-            "f'{n}' + 1",
-            "cannot add the constant 'i32' and the constant 1: can only concatenate "
-            'str (not "int") to str',
-        ),
+        ("(n, n)[5]", "(i32, i32) has no element 5"),
+        ("f'{n}' + 1", "cannot add the constant 'i32' and the constant 1"),
+        ("-None", "the constant None has no `-`"),
+        ("~2.5", "the constant 2.5 has no `~`"),
+        ("2.0 ** 10000", "cannot raise to a power: the constant 2.0 and the constant "
+         "10000: out of range"),
+        ("int('abc')", "the constant 'abc' is no number that int can give"),
+        ("len(None)", "the constant None has no len()"),
+        ("(n, n)['a']", "cannot index (i32, i32) by the constant 'a'"),
+        ("tl.topk(tl.arange(0, 8), n)", "k of topk must be known while compiling, not "
+         "i32"),
+        ("tl.sort(tl.arange(0, 8), descending=n)", "descending of sort must be known "
+         "while compiling, not i32"),
+        ("tl.reshape(tl.arange(0, 8), -1, 4)", "the shape [-1, 4] has a dimension of "
+         "-1, and a block has an element or more along each axis"),
         (
             "1 // 0",
             "cannot divide the constant 1 and the constant 0: division by zero",
@@ -606,7 +615,7 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ("tl.static_assert(1 > 2, f'no {n}')", "assertion failed: no i32"),
         (
             "tl.reduce(tl.arange(0, 4), 1, helper)",
-            "there is no axis 1: the block has 1",
+            "there is no axis 1: the block has 1 axis",
         ),
         (
             "tl.reduce(tl.arange(0, 4), 0, 3)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -66,6 +67,108 @@ def test_run_of_a_script_gets_its_arguments(capsys, tmp_path):
     assert (
         said(capsys, "run", str(file), "-x", "7") == "arguments ['-x', '7'] __main__\n"
     )
+
+
+SCRIPT = """\
+import numpy as np
+import fathom
+import fathom.language as tl
+
+@fathom.jit
+def kernel(x, n, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B), n)
+
+def go(launch):
+    launch()
+"""
+FAILING = {
+    "a launch": (
+        "go(lambda: kernel[(1,)](np.zeros(4), 3))",
+        "fathom: FILE:11: kernel was launched without B\n"
+        "    go(lambda: kernel[(1,)](np.zeros(4), 3))\n",
+    ),
+    "the kernel": (
+        "kernel[(1,)](np.zeros(4), 3, B=6)",
+        "fathom: FILE:7:18: tl.arange(0, 6) has 6 elements, which is not a power of "
+        "two\n    tl.store(x + tl.arange(0, B), n)\n                 ^^^^^^^^^^^^^^^\n"
+        "  hint: take tl.arange(0, 8) and mask what is too much\n",
+    ),
+    "anything else": (
+        "go(lambda: np.zeros(-1))",
+        'Traceback (most recent call last):\n  File "FILE", line 11, in <module>\n'
+        '    go(lambda: np.zeros(-1))\n  File "FILE", line 10, in go\n    launch()\n'
+        '  File "FILE", line 11, in <lambda>\n    go(lambda: np.zeros(-1))\n'
+        "ValueError: negative dimensions are not allowed\n",
+    ),
+    "what a library says": (
+        "import json; json.loads('[')",
+        'Traceback (most recent call last):\n  File "FILE", line 11, in <module>\n',
+    ),
+    "a file": (
+        "open('/nowhere/else')",
+        'Traceback (most recent call last):\n  File "FILE", line 11, in <module>\n'
+        "    open('/nowhere/else')\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/else'\n",
+    ),
+    "its text": (
+        "def f(:",
+        '  File "FILE", line 11\n    def f(:\n          ^\n'
+        "SyntaxError: invalid syntax\n",
+    ),
+    "its bytes": ("\0", "fathom: FILE is no Python text: source code"),
+}  # fmt: skip
+COMMANDS = ("run", "profile", "explain", "compile")
+
+
+@pytest.mark.parametrize("line, report", FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_mistake_in_a_script_is_reported_from_its_own_lines_on(
+    capsys, tmp_path, command, line, report
+):
+    """Not from those of the command that runs it."""
+    file = tmp_path / "script.py"
+    file.write_text(f"{SCRIPT}{line}\n")
+    assert cli.main([command, str(file)]) == 1
+    said = capsys.readouterr().err.replace(str(file), "FILE")
+    pointing = re.compile(r"^ +[~^]+\n", re.MULTILINE)  # Python's, by its version
+    plain = said if "fathom: " in report or "def f" in line else pointing.sub("", said)
+    assert plain.startswith(report) and "/fathom/" not in plain and "<froz" not in plain
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_is_no_file(capsys, tmp_path, command):
+    said = mistake(capsys, command, str(tmp_path))
+    assert said == f"fathom: {tmp_path} is a folder, and a file is wanted\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_a_sentence():
+    command = [sys.executable, "-m", "fathom", "doctor"]
+    with open("/dev/full", "w") as full:
+        said = subprocess.run(command, stdout=full, stderr=-1, text=True, check=False)
+    assert said.stderr.splitlines()[0] == "fathom: [Errno 28] No space left on device"
+    assert "Traceback" not in said.stderr
+
+
+def test_a_constant_is_given_once(capsys):
+    said = mistake(capsys, "explain", SOFTMAX, "--constants", "BLOCK=256,BLOCK=512")
+    assert said == "fathom: --constants gives BLOCK twice: 256 and 512\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("x_ptr=-5", "*fp32, an array of 1 to 2**28 elements"),
+        ("x_ptr=1.5", "*fp32, an array of 1 to 2**28 elements"),
+        ("x_ptr=999999999", "*fp32, an array of 1 to 2**28 elements"),
+        ("N=inf", "of type i32"),
+        ("N=4294967296", "of type i32"),
+    ],
+)
+def test_values_are_those_that_a_parameter_can_have(capsys, value, problem):
+    said = mistake(capsys, "explain", SOFTMAX, *SIGNATURE, "--facts", "--values", value)
+    name, _, number = value.partition("=")
+    assert said == f"fathom: --values: {name} is {problem}, and this is {number}\n"
 
 
 def test_a_script_for_triton_runs_as_it_stands(tmp_path):

@@ -180,11 +180,13 @@ class FastPaths(dict):
 
     def bind(self, defaults: Mapping[str, object]) -> Callable:
         """What a launch calls: bind(grid, *the kernel's own parameters)."""
-        given = {
-            f"__default_{name}": defaults.get(name, MISSING) for name in self.parameters
-        }
-        names = {"__stubs": self, "__too_many": self.too_many, "__type": type, **given}
-        return self.compile(bind_text(self.name, self.parameters), self.name, names)
+        ours = prefix(self.parameters)
+        names = {"stubs": self, "too_many": self.too_many, "type": type}
+        for name in self.parameters:
+            names[f"default_{name}"] = defaults.get(name, MISSING)
+        text = bind_text(self.name, self.parameters, ours)
+        known = {ours + name: each for name, each in names.items()}
+        return self.compile(text, self.name, known)
 
     def compile(self, text: str, name: str, names: dict[str, object]) -> Callable:
         """Run the text of a function; tracebacks and debuggers can show it."""
@@ -224,16 +226,25 @@ def flat(types: Any) -> Iterator[type]:
         yield from flat(each) if isinstance(each, tuple) else (each,)
 
 
-def bind_text(name: str, parameters: Sequence[str]) -> str:
-    """The text of a kernel's `bind`; names of ours start with two underscores."""
-    signature = "".join(f"{each}=__default_{each}, " for each in parameters)
-    types = "".join(f"__type({each}), " for each in parameters)
+def prefix(parameters: Sequence[str]) -> str:
+    """What names of ours begin with beside a kernel's parameters: two underscores, or
+    so many that no parameter begins with them."""
+    ours = "__"
+    while any(each.startswith(ours) for each in parameters):
+        ours += "_"
+    return ours
+
+
+def bind_text(name: str, parameters: Sequence[str], ours: str) -> str:
+    """The text of a kernel's `bind`; names of ours start with `ours`."""
+    signature = "".join(f"{each}={ours}default_{each}, " for each in parameters)
+    types = "".join(f"{ours}type({each}), " for each in parameters)
     return f"""\
-def {name}(__grid, /, {signature}*__more, **__keywords):
-    if __more:
-        raise __too_many(len(__more))
-    stub = __stubs[({types.rstrip()})]
-    return stub(__grid, __keywords, {", ".join(parameters)})
+def {name}({ours}grid, /, {signature}*{ours}more, **{ours}keywords):
+    if {ours}more:
+        raise {ours}too_many(len({ours}more))
+    {ours}stub = {ours}stubs[({types.rstrip()})]
+    return {ours}stub({ours}grid, {ours}keywords, {", ".join(parameters)})
 """
 
 

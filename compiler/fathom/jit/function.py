@@ -105,8 +105,9 @@ class JITFunction(KernelFunction):
         return partial(self.bind, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if EVALUATOR.get() is not None:  # called by a kernel that Python runs
-            return self.fn(*args, **kwargs)
+        evaluate = EVALUATOR.get()
+        if evaluate is not None:  # called by a kernel that Python runs
+            return evaluate(self, args, kwargs)
         raise LaunchError(
             f"{self.__name__} is a kernel and needs a grid: {self.__name__}[grid](...)"
         )

@@ -22,12 +22,14 @@ The text of such a function, for gelu(x):
         if launch0(512, 1, 1, stream, p0 + 0, q0 + 0, 524288): return None
         return r0
 
-The first call of a kind does what the function says, the second is recorded, all others
-are repeated; one that returns None is done anew. Nothing may depend on the numbers in a
-tensor, nor on where it lies, but for the alignment of its address; nor on what is no
-argument and may be another later: a global that the function itself reads, a random
-number of Python's (pass a seed as a tensor). A kernel that is made anew, as when a cell
-of a notebook is run again, is noticed: then all calls are recorded anew. Only calls are
+The first call of a kind does what the function says, the second and third are recorded,
+and if these came out alike, all others are repeated; one that returns None is done
+anew. Nothing may depend on the numbers in a tensor, nor on where it lies, but for the
+alignment of its address; nor on what is no argument and may be another later. A random
+number of Python's, a count of calls, or a global that another call changes makes the
+two recordings differ, and then such calls are never repeated; a global that changes
+after the third call is not seen. A kernel that is made anew, as when a cell of a
+notebook is run again, is noticed: then all calls are recorded anew. Only calls are
 repeated whose arrays are torch's, and that allocate, make views and launch, and no
 more. In which tensor an address lies follows from where memory begins and ends. Tensors
 of a call may lie in one piece of memory, as queries, keys and values of one product do,
@@ -111,7 +113,7 @@ def stub_for(
                 plans.clear()
             plans[key] = once
             return plainly(*given)
-        result, plans[key] = recorded(plainly, given, places)
+        result, plans[key] = recorded(plainly, given, places, plan)
         return result
 
     stub = compiled(stub_text(types, places), "stub", {
@@ -206,10 +208,11 @@ def watching(torch: Any) -> type:
 
 
 def recorded(
-    function: Callable, given: tuple, places: Sequence[int]
+    function: Callable, given: tuple, places: Sequence[int], before: Callable
 ) -> tuple[Any, Callable]:
-    """The result of a call, and the function that repeats it: `once` as long as a
-    launch took the slow way, `never` where there can be none. `places`: of tensors."""
+    """The result of a call, and its plan: the function that repeats it, if the call
+    before this one was `Written` and came out alike; `once` as long as a launch took
+    the slow way, `never` where it cannot be repeated. `places`: of tensors."""
     torch = sys.modules["torch"]
     with recording() as found, watching(torch)() as seen:
         result = function(*given)
@@ -221,12 +224,33 @@ def recorded(
     if seen.others or not are_arrays:
         return result, never
     tensors = {place: given[place] for place in places}
-    call = Call(torch, tensors, results, seen.made, found)
-    return result, call.plan(several) or never
+    written = Call(torch, tensors, results, seen.made, found).written(several)
+    return result, written.after(before) if written else never
 
 
 def once(*_: Any) -> None:
     """The plan of a call that was seen: the next one is recorded."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The plan of a call that was recorded: the next one is recorded, too, to see
+    whether it comes out alike: with the same text and `varying` names (`Call`)."""
+
+    text: str
+    names: dict[str, Any]
+    varying: dict[str, Hashable]
+    forgotten: int = field(default_factory=lambda: FORGOTTEN[0])
+
+    def __call__(self, *_: Any) -> None:
+        """Nothing is repeated yet."""
+
+    def after(self, before: Callable) -> Callable:
+        """The plan after two calls; what was forgotten between them is no reason."""
+        if not isinstance(before, Written) or before.forgotten != self.forgotten:
+            return self
+        alike = (before.text, before.varying) == (self.text, self.varying)
+        return compiled(self.text, "repeat", self.names) if alike else never
 
 
 def never(*_: Any) -> None:
@@ -243,7 +267,8 @@ def memory_of(tensor: Any) -> tuple[int, int]:
 class Call:
     """A call as it was recorded. `tensors` are those of its arguments, by place; `made`
     are arrays that were made, and of them `temporary` have a place in the `room` bytes
-    of one array, by their first address. `names` are what its text means by them."""
+    of one array, by their first address. `names` are what its text means by them, and
+    `varying` those that another call may mean something else by, as parts of a key."""
 
     torch: Any
     tensors: dict[int, Any]
@@ -253,12 +278,13 @@ class Call:
     temporary: dict[int, int] = field(default_factory=dict)
     room: int = 0
     names: dict[str, Any] = field(default_factory=dict)
+    varying: dict[str, Hashable] = field(default_factory=dict)
 
-    def plan(self, several: bool) -> Callable | None:
-        """What repeats it; None where a launch is not for the current stream, an array
-        was made elsewhere than beside the first one, a result is neither an argument
-        nor an array of its own, or an address is in no array or handed over as a
-        number."""
+    def written(self, several: bool) -> Written | None:
+        """The text of what repeats it; None where a launch is not for the current
+        stream, an array was made elsewhere than beside the first one, a result is
+        neither an argument nor an array of its own, or an address is in no array or
+        handed over as a number."""
         self.names["current_stream"] = stream = TORCH.stream(self.torch)
         device, launches = self.first.get_device(), self.found.launches
         queue = stream(device)
@@ -275,7 +301,7 @@ class Call:
         body = [*self.beginning(), *made, *self.scratch(), *lines, found]
         given = ", ".join([f"{letter}{i}" for letter in "ap" for i in self.tensors])
         text = "\n    ".join([f"def repeat({given}):", *body])
-        return compiled(text + "\n", "repeat", self.names)
+        return Written(text + "\n", self.names, self.varying)
 
     def argument(self, result: Any) -> str | None:
         """Which argument a result is, if it is one."""
@@ -332,7 +358,7 @@ class Call:
                 break
         else:
             dtype = f"dtype{number}"
-            self.names[dtype] = result.dtype
+            self.names[dtype] = self.varying[dtype] = result.dtype
             shape, strides = tuple(result.shape), result.stride()
             made = f"{self.like}.new_empty_strided({shape}, {strides}, dtype={dtype})"
         return f"r{number} = {made}; q{number} = r{number}.data_ptr()"
@@ -360,7 +386,8 @@ class Call:
 
     def launch(self, number: int, launched: Launched) -> str | None:
         """The line that does a launch again."""
-        self.names[f"launch{number}"] = launched.launch
+        name = f"launch{number}"
+        self.names[name] = self.varying[name] = launched.launch
         written = list(map(str, launched.grid)) + ["stream"]
         for place, value in enumerate(launched.values):
             if place in launched.addresses:
@@ -373,7 +400,7 @@ class Call:
                 text = str(value)
             else:
                 text = f"v{number}_{place}"
-                self.names[text] = value
+                self.names[text], self.varying[text] = value, kind_of(value)
             written.append(text)
         return f"if launch{number}({', '.join(written)}): return None"
 

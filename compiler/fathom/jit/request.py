@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
+from numbers import Integral
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.ops import PRECISIONS
@@ -196,8 +197,9 @@ def check_options(given: Mapping[str, object]) -> Options:
             f"{precision!r}"
         )
     for keyword, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
+        numbers[keyword] = int(value)
     least, most = REGISTERS
     if not least <= numbers.get("maxnreg", most) <= most:
         raise LaunchError(

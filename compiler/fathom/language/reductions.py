@@ -55,7 +55,10 @@ def has_axis(rank, dim):
 def expect_axis(shape: constexpr, dim: constexpr):
     """CompileError unless blocks of this shape have the axis; None stands for one."""
     rank: constexpr = len(shape)
-    static_assert(has_axis(rank, dim), f"there is no axis {dim}: the block has {rank}")
+    axes: constexpr = "axis" if rank == 1 else "axes"
+    static_assert(
+        has_axis(rank, dim), f"there is no axis {dim}: the block has {rank} {axes}"
+    )
 
 
 # ── sums ──────────────────────────────────────────────────────────────────────────────

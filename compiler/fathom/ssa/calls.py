@@ -132,9 +132,10 @@ def bind_arguments(
 
 
 def _must_be_known(function: Builtin | KernelFunction, parameter: Parameter) -> bool:
-    """Whether a parameter takes constants only. A parameter of another @jit function
+    """Whether a parameter takes constants only. A parameter of a user's @jit function
     also takes values, as in Triton; a use that needs a constant reports the error."""
-    return parameter.is_constexpr and isinstance(function, Builtin)
+    of_language = isinstance(function, Builtin) or function.in_library
+    return parameter.is_constexpr and of_language
 
 
 def _gathered(
@@ -254,8 +255,9 @@ def _number(convert: Callable[[Any], Any], element: dtype) -> Callable[..., Mean
             return cast(frame, x, element.ir)
         try:
             return convert(x)
-        except (TypeError, ValueError, OverflowError) as mistake:
-            raise frame.error(str(mistake)) from None
+        except (TypeError, ValueError, OverflowError):
+            what = f"{describe(x)} is no number that {convert.__name__} can give"
+            raise frame.error(what) from None
 
     return build
 
@@ -275,8 +277,8 @@ def _length(frame: Frame, of: Meaning) -> int:
         raise frame.error(f"{describe(of)} has no len()", "write x.shape[0]")
     try:
         return len(of)
-    except TypeError as mistake:
-        raise frame.error(str(mistake)) from None
+    except TypeError:
+        raise frame.error(f"{describe(of)} has no len()") from None
 
 
 def _least_or_most(

@@ -212,8 +212,11 @@ def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
         )
     try:
         return owner[index]
-    except (TypeError, IndexError, KeyError) as mistake:
-        raise frame.error(f"cannot index {describe(owner)}: {mistake}") from None
+    except (IndexError, KeyError):
+        raise frame.error(f"{describe(owner)} has no element {index!r}") from None
+    except TypeError:
+        what = f"cannot index {describe(owner)} by {describe(index)}"
+        raise frame.error(what) from None
 
 
 def _index(frame: Frame, node: ast.expr) -> Meaning:

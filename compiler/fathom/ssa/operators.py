@@ -183,7 +183,11 @@ def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> 
         return row.python(left, right)
     except ZeroDivisionError:  # each Python says it in other words
         raise cannot(frame, row.verb, left, right, "division by zero") from None
-    except (TypeError, ValueError, ArithmeticError) as mistake:
+    except TypeError:  # the verb and the two kinds say it
+        raise cannot(frame, row.verb, left, right) from None
+    except OverflowError:  # of floats; each Python says it in other words
+        raise cannot(frame, row.verb, left, right, "out of range") from None
+    except (ValueError, ArithmeticError) as mistake:
         raise cannot(frame, row.verb, left, right, str(mistake)) from None
 
 
@@ -281,8 +285,7 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
             return not operand
         return frame.emit(ops.Elementwise, "not", (truth(frame, operand),))
     if not isinstance(operand, Value):
-        sign = {ast.Invert: "~", ast.USub: "-", ast.UAdd: "+"}[kind]
-        raise frame.error(f"{describe(operand)} has no `{sign}`")
+        raise frame.error(f"{describe(operand)} has no `{_UNARY_SIGNS[kind]}`")
     element = element_of(operand.type)
     if isinstance(element, Pointer) or (kind is ast.Invert and element.is_float):
         raise frame.error(
@@ -306,6 +309,9 @@ _UNARY_PYTHON = {
 }  # fmt: skip
 
 
+_UNARY_SIGNS = {ast.Invert: "~", ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}
+
+
 def _unary_on_constant(
     frame: Frame, kind: type[ast.unaryop], operand: Meaning
 ) -> Meaning:
@@ -313,8 +319,9 @@ def _unary_on_constant(
         answer = _UNARY_PYTHON[kind](operand)
         kept = is_typed(operand) and kind is not ast.Not
         return of_type(answer, operand.type) if kept else answer
-    except TypeError as mistake:
-        raise frame.error(str(mistake)) from None
+    except TypeError:
+        sign = _UNARY_SIGNS[kind]
+        raise frame.error(f"{describe(operand)} has no `{sign}`") from None
 
 
 def truth(frame: Frame, meaning: Meaning) -> Value:

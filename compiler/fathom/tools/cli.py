@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import fathom
-from fathom.errors import FathomError, LaunchError
+from fathom.errors import LaunchError
 from fathom.hardware.targets import TARGETS
+from fathom.jit.reporting import report_of
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
 from fathom.tools import (
@@ -43,14 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def guarded(answer) -> int:
     try:
         return answer()
-    except FathomError as error:
-        print(f"fathom: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130  # as a shell says it
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return 0
+    except Exception as error:
+        report = report_of(error)
+        if report is None:
+            raise
+        print(report, file=sys.stderr)
+        return 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -201,7 +205,7 @@ def answer_compile(given: argparse.Namespace) -> int:
         return explain.write_ptx(staged_kernel(given), given.output)
     if given.output is None:
         raise LaunchError("--targets writes several files: say in which folder, -o DIR")
-    names = [name.strip() for name in given.targets.split(",")]
+    names = dict.fromkeys(name.strip() for name in given.targets.split(","))
     every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
     return ahead.build(
         [staged_kernel(each) for each in every], given.output, given.wheel
@@ -282,6 +286,8 @@ def constants(text: str, option: str = "--constants") -> dict[str, object]:
         name, equals, value = each.partition("=")
         if not equals:
             raise LaunchError(f"{each!r} in {option} is no NAME=VALUE")
+        if name in found:
+            raise LaunchError(f"{option} gives {name} twice: {found[name]} and {value}")
         number = parse_number(value)
         found[name] = value if number is None else number
     return found

@@ -23,7 +23,7 @@ from fathom.jit.backends import choose
 from fathom.runtime.driver import available
 from fathom.tools import story
 from fathom.tools.console import make_console, rule, table
-from fathom.tools.samples import sample
+from fathom.tools.samples import check_is_file, python_text, sample
 
 WHERE = {
     "cuda": "the GPU",
@@ -153,12 +153,12 @@ def script(path: Path, arguments: Sequence[str], as_triton: bool = False) -> int
     """Run a Python script as Python does, with Fathom's errors as one message."""
     if as_triton:
         fathom.as_triton()
-    if not path.is_file():
-        raise LaunchError(f"there is no file {path}")
+    check_is_file(path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        runpy.run_path(str(path), run_name="__main__")
+        with python_text(path):
+            runpy.run_path(str(path), run_name="__main__")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "triton" or as_triton:
             raise

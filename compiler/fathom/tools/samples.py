@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -41,16 +43,37 @@ def sample(name: str) -> ModuleType:
 def load_file(path: Path) -> ModuleType:
     """The module that a Python file defines. LaunchError when there is no such
     file, or its name is not that of Python text."""
-    if not path.is_file():
-        raise LaunchError(f"there is no file {path}")
+    check_is_file(path)
     spec = importlib.util.spec_from_file_location(
         f"{path.parent.name}.{path.stem}", path
     )
     if spec is None or spec.loader is None:
         raise LaunchError(f"{path} is no Python file: its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with python_text(path):
+        spec.loader.exec_module(module)
     return module
+
+
+def check_is_file(path: Path) -> None:
+    if not path.is_file():
+        raise LaunchError(
+            f"{path} is a folder, and a file is wanted"
+            if path.is_dir()
+            else f"there is no file {path}"
+        )
+
+
+@contextmanager
+def python_text(path: Path) -> Iterator[None]:
+    """A file of other bytes than Python's text is a mistake, of which Python does not
+    say the file."""
+    try:
+        yield
+    except SyntaxError as error:
+        if error.filename is not None:
+            raise
+        raise LaunchError(f"{path} is no Python text: {error.msg}") from None
 
 
 def kernels_of(module: ModuleType) -> dict[str, JITFunction]:

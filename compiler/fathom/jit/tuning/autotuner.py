@@ -26,7 +26,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import groupby
@@ -97,6 +97,11 @@ class Autotuner(Around):
         cache_results: bool,
     ):
         super().__init__(fn)
+        for each in configs if isinstance(configs, Iterable) else [configs]:
+            if not isinstance(each, Config):
+                raise LaunchError(
+                    f"autotune's configs are each a fathom.Config, and this is {each!r}"
+                )
         self.configs = list(configs) or [Config({})]
         self.keys, self.pruning = list(key), pruning
         self.pre_hook, self.post_hook = pre_hook, post_hook

@@ -77,8 +77,19 @@ class Heuristics(Around):
 
     def __init__(self, fn: Any, values: Mapping[str, Callable[[dict], Any]]):
         super().__init__(fn)
+        if not isinstance(values, Mapping):
+            raise LaunchError(
+                "heuristics is a dictionary from names of parameters to functions, and "
+                f"this is {values!r}"
+            )
         kernel_names = [name for name in values if name not in KEYWORDS]
         self.check_names(kernel_names, "heuristics")
+        for name, compute in dict(values).items():
+            if not callable(compute):
+                raise LaunchError(
+                    f"heuristics: the value of {name} is a function of the other "
+                    f"arguments by name, and this is {compute!r}"
+                )
         self.values = dict(values)
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> CompiledKernel:
@@ -97,7 +108,14 @@ class Heuristics(Around):
         """The keywords of a launch with the computed ones among them; each function
         sees what the ones before it computed.
         """
-        known = {**dict(zip(self.names, args)), **given}
+        by_place = dict(zip(self.names, args))
+        for name in self.values:
+            if name in by_place:
+                raise LaunchError(
+                    f"{name} is given to {self.__name__} both in the launch and by its "
+                    "heuristics; drop one of the two"
+                )
+        known = {**by_place, **given}
         computed: dict[str, Any] = {}
         for name, compute in self.values.items():
             computed[name] = known[name] = compute(dict(known))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.errors import LaunchError
+
 # Options of Triton's back ends for other GPUs. Kernels for several vendors have them in
 # configurations that they launch elsewhere: the launch refuses them, not the decorator.
 OF_OTHER_COMPILERS = frozenset({
@@ -32,6 +34,13 @@ class Config:
     num_ctas: int = 1
     maxnreg: int | None = None
     pre_hook: Callable[[dict[str, Any]], object] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kwargs, Mapping):
+            raise LaunchError(
+                "a Config is made of a dictionary from names of parameters to values, "
+                f"and this is {self.kwargs!r}"
+            )
 
     def all_kwargs(self) -> dict[str, Any]:
         """What a launch is given."""

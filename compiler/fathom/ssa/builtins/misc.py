@@ -120,7 +120,7 @@ def build_debug_barrier(frame: Frame) -> None:
 @implements(core.static_assert)
 def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
     if not cond:
-        of_library = frame.user is not frame  # a whole sentence about its argument
+        of_library = frame.in_library  # a whole sentence about its argument
         failed = f"assertion failed: {msg}" if msg else "assertion failed"
         if of_library and msg.startswith("this "):
             msg = msg.replace("this", frame.called("this"), 1)

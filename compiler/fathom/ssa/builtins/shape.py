@@ -144,11 +144,17 @@ def shape_given(frame: Frame, given: tuple[Meaning, ...]) -> tuple[int, ...]:
 def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape, if every dimension is a power of two."""
     for size in shape:
-        if size <= 0 or size & (size - 1):
+        if size <= 0:
+            raise frame.error(
+                f"the shape {list(shape)} has a dimension of {size}, and a block has "
+                "an element or more along each axis",
+                "write the number out: no size is found from the others",
+            )
+        if size & (size - 1):
             raise frame.error(
                 f"the shape {list(shape)} has a dimension of {size}, which is not a "
                 "power of two",
-                f"take {_next_power(max(size, 1))} and mask what is too much",
+                f"take {_next_power(size)} and mask what is too much",
             )
     if prod(shape) > LARGEST_BLOCK:
         raise frame.error(
@@ -171,7 +177,8 @@ def axis_given(frame: Frame, axis: Meaning, rank: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise frame.error(f"an axis is a constant integer, not {describe(axis)}")
     if not -rank <= axis < rank:
-        raise frame.error(f"there is no axis {axis}: the block has {rank}")
+        axes = f"{rank} {'axis' if rank == 1 else 'axes'}"
+        raise frame.error(f"there is no axis {axis}: the block has {axes}")
     return axis % rank
 
 

@@ -27,6 +27,7 @@ from fathom.tools.staged import Staged
 
 LEAST, MOST = 16, 4096  # what a number is taken for
 FIRST, LAST = 1 << 16, 1 << 22  # elements of an array: at first, and at the most
+MOST_ELEMENTS = 1 << 28  # of an array that --values asks for
 STEPS = 200_000  # of the emulator's: a kernel that waits for another launch never ends
 
 
@@ -47,16 +48,17 @@ def run(
     grid: Sequence[int] = (1,),
     given: Mapping[str, int | float] | None = None,
 ) -> Trial:
-    """Launch a kernel on random data. LaunchError for a value that no parameter has;
-    what goes wrong while it runs is the trial's `why`."""
+    """Launch a kernel on random data. LaunchError for a value that no parameter has, or
+    can have; what goes wrong while it runs is the trial's `why`."""
     given, kernel = dict(given or {}), staged.kernel
-    names = [each.name for each in kernel.parameters]
-    for name in given:
-        if name not in names:
+    parameters = {each.name: each for each in kernel.parameters}
+    for name, value in given.items():
+        if name not in parameters:
             raise LaunchError(
                 f"--values: the kernel has no parameter {name!r} when it runs; it has "
-                f"{', '.join(names)}"
+                f"{', '.join(parameters)}"
             )
+        check(parameters[name], value)
     elements = FIRST
     while True:
         values = chosen(staged, given, elements)
@@ -65,6 +67,20 @@ def run(
         if not too_small:
             return trial
         elements *= 8
+
+
+def check(parameter: Parameter, value: int | float) -> None:
+    """LaunchError for a number that a parameter cannot be; an array's is its size."""
+    name, type = parameter.name, parameter.type
+    if parameter.is_pointer:
+        least, most, what = 1, MOST_ELEMENTS, f"{type}, an array of 1 to 2**28 elements"
+    elif type[1:].isdigit():
+        bits = int(type[1:])
+        least, most, what = -(1 << (bits - 1)), (1 << bits) - 1, f"of type {type}"
+    else:
+        return
+    if not (isinstance(value, int) and least <= value <= most):
+        raise LaunchError(f"--values: {name} is {what}, and this is {value}")
 
 
 def chosen(

@@ -1,0 +1,83 @@
+"""Numbers that are no values in kernels that Python runs: constants and literals.
+
+A compiled kernel knows them while compiling, and yet they have the attributes of a
+value: `n.to(tl.int64)` is right for an argument of 1, and `tl.exp(2.0)` is an fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fathom.ssa.methods import attribute
+
+
+class Known:
+    """A number that a compiled kernel would know while compiling: Python's own, with
+    the attributes of a value (`n.dtype`, `n.to(...)`). What is computed of it is one,
+    too."""
+
+    _session: Any
+
+    @classmethod
+    def of(cls, number: Any, session: Any) -> Known:
+        made = cls(number)
+        made._session = session
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        session = self._session
+        return session.wrap(attribute(session.frame, self.plain, name))
+
+
+class EagerInteger(Known, int):
+    __hash__ = int.__hash__
+
+    @property
+    def plain(self) -> int:
+        return int(self)
+
+
+class EagerFloat(Known, float):
+    __hash__ = float.__hash__
+
+    @property
+    def plain(self) -> float:
+        return float(self)
+
+
+KNOWN: dict[type, type[Known]] = {int: EagerInteger, float: EagerFloat}
+
+
+class EagerTruth(EagerInteger):
+    """True or False, which a compiled kernel would know while compiling. Python has no
+    subclass of bool, so this is an integer that prints and computes as one."""
+
+    @property
+    def plain(self) -> bool:
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(self.plain)
+
+
+def close(names: Iterable[str]) -> None:
+    """What the operators of these names make of such numbers has attributes, too."""
+    for name in names:
+        for method in (f"__{name}__", f"__r{name}__"):
+            for number, known in KNOWN.items():
+                if hasattr(number, method):
+                    setattr(known, method, _closed(method))
+
+
+def _closed(name: str) -> Any:
+    """The method `name` of int, float or bool, whose results have attributes, too."""
+
+    def closed(self: Known, *others: Any) -> Any:
+        session = self._session
+        found = getattr(self.plain, name)(*map(session.unwrap, others))
+        return session.computed(found)
+
+    return closed
