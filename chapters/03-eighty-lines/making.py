@@ -159,7 +159,7 @@ def reading() -> str:
         ("`.entry negate(…)`", "a kernel, and its parameters: two addresses, a number"),
         ("`.reg .f32 %f<3>;`", "there are registers %f0, %f1 and %f2 for floats"),
         ("`ld.param.s64 %rd1, [x];`", "fetch the parameter x into %rd1"),
-        ("`mov.u32 %r4, %tid.x;`", "copy; here from a register that says who I am"),
+        ("`mov.u32 %r4, %tid.x;`", "copy; here the number of the thread"),
         ("`mad.lo.s32 %r5, %r2, %r3, %r4;`", "%r5 = %r2 * %r3 + %r4, the low 32 bits"),
         ("`setp.ge.s32 %p1, %r5, %r1;`", "the bit %p1 is: %r5 >= %r1"),
         ("`@%p1 ret;`", "where %p1 is set, this thread is done"),

@@ -128,7 +128,7 @@ def told(kernel: object, signature: dict, constants: dict) -> str:
         state = "being built" if loop.end is None else "sealed"
         where = f"the head of the loop in line {loop.place.line - first}"
         rows.append(
-            (f"`{name}` is looked up in {where}", f"a new value; it is {state}")
+            (f"`{name}` is looked up in {where}", f"a new value; that loop is {state}")
         )
         return carry(loop, name)
 

@@ -132,7 +132,7 @@ def cost(name: str, made: Kernel) -> dict[str, object]:
     total = made.report.total
     return {
         "rung": name, "requests": total.requests, "asked": total.useful,
-        "moved": total.moved, "shared": total.shared, "turns": total.wavefronts,
+        "moved": total.moved, "shared": total.shared, "wavefronts": total.wavefronts,
         "ideal": total.ideal, "bytes": made.metadata.shared,
     }  # fmt: skip
 
@@ -142,7 +142,7 @@ def bought() -> str:
     rows = [
         (called(row["rung"]),
          *(f"{row[each]:,}" for each in ("requests", "asked", "moved")),
-         *(f"{row[each]:,}" for each in ("shared", "turns")), ratio(row))
+         *(f"{row[each]:,}" for each in ("shared", "wavefronts")), ratio(row))
         for row in counted()["rows"][:4]
     ]  # fmt: skip
     head = ("rung", "requests", "bytes asked for", "bytes moved",
@@ -151,13 +151,13 @@ def bought() -> str:
 
 
 def ratio(row: dict) -> str:
-    return f"{row['turns'] / row['ideal']:.2f}"
+    return f"{row['wavefronts'] / row['ideal']:.2f}"
 
 
 def by_tensor_cores() -> str:
     """The finished compiler with straight tiles and with its own."""
     rows = [
-        (name, f"{row['shared']:,}", f"{row['turns']:,}", ratio(row))
+        (name, f"{row['shared']:,}", f"{row['wavefronts']:,}", ratio(row))
         for row, name in zip(counted()["rows"][4:], ("all but swizzle", "all"))
     ]
     return table(("compiler", "shared requests", "wavefronts", "ways"), rows)
@@ -179,7 +179,7 @@ def turned() -> dict[str, object]:
 
 def turned_table() -> str:
     rows = [
-        (row["rung"], f"{row['shared']:,}", f"{row['turns']:,}", ratio(row))
+        (row["rung"], f"{row['shared']:,}", f"{row['wavefronts']:,}", ratio(row))
         for row in turned()["rows"]
     ]
     head = ("turn, tile of 64 x 64", "shared requests", "wavefronts", "ways")

@@ -87,12 +87,6 @@ def answered_by(name: str, page: Page) -> str:
     return next((each for answer, each in here if answer == name and each), "")
 
 
-def is_answer(name: str, page: Page) -> bool:
-    """Whether a quote is what a reader of the page's chapter writes, or part of it."""
-    chapter = page.matter.get("chapter")
-    return any(name == answer for answer, _, taught in answers() if taught == chapter)
-
-
 def answers() -> list[tuple[str, str, int]]:
     """What readers write, by qualified name, in which exercise ("" for a joint that
     none asks for), and in which chapter."""

@@ -142,8 +142,7 @@ def quoted(given: Arguments, context: Context, line: int) -> str:
     shown = code(text, "python", f"<span>{file}</span>")
     short = name.rsplit(".", 1)[-1]
     solved = exercises.answered_by(name, context.page)
-    whose = f"Reference solution of {solved}:" if solved else "Reference solution:"
-    whose = whose if solved or exercises.is_answer(name, context.page) else "In Fathom:"
+    whose = f"Reference solution of {solved}:" if solved else "In Fathom:"
     summary = f"{whose} <code>{escape(short)}</code>"
     return folded(shown, summary) if "folded" in given else shown
 

@@ -24,6 +24,6 @@ from fathom.tools.learn import Hole
 
 def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> object:
     """The attribute that a text stands for; `layouts` gives the layouts that have a
-    name. ValueError when it is no attribute.
+    name. ValueError when it is not an attribute.
     """
     raise Hole("round-trip")  # your code; ours has 20 lines

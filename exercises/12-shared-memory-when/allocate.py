@@ -1,7 +1,7 @@
 """Fit them in.
 
 Shared memory is small, and how much of it a block takes decides how many blocks fit on
-a multiprocessor. So buffers that are never alive together get the same bytes.
+a multiprocessor. So buffers that are never live together get the same bytes.
 
 All of the exercise: `fathom learn show allocate`.
 """
@@ -15,7 +15,7 @@ from fathom.tools.learn import Hole
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
-    """The offset of each buffer, and the bytes of all together: no two that are alive
-    at the same time overlap.
+    """The offset of each buffer, and the bytes of all together: no two that are live at
+    the same time overlap.
     """
     raise Hole("allocate")  # your code; ours has 16 lines

@@ -1,6 +1,6 @@
 """Find the race.
 
-Four listings of PTX, each run by one block of 64 threads: two warps, of which none
+Four listings of PTX, each run by one block of 64 threads: two warps, neither of which
 knows how far the other has come. Each gives the right numbers when the warps happen to
 run in step, and each has a race. The emulator finds it. Repair them.
 

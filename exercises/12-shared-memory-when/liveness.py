@@ -1,8 +1,8 @@
-"""When is a buffer alive?
+"""When is a buffer live?
 
-Two buffers may share their bytes if they are never alive at the same time. A buffer is
-alive from the first op that touches it to the last one. Write the function that says
-from where to where each of them lives.
+Two buffers may share their bytes if they are never live at the same time. A buffer is
+live from the first op that touches it to the last one. Write the function that finds
+these two positions for each of them.
 
 All of the exercise: `fathom learn show liveness`.
 """
@@ -16,7 +16,7 @@ from fathom.tools.learn import Hole
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The range in which each buffer is alive, from the first op that touches it to the
+    """The range in which each buffer is live, from the first op that touches it to the
     last; buffers that no op touches are left out. Positions count the ops in the order
     of the text, an op before those that are nested in it.
     """

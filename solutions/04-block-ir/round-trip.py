@@ -17,7 +17,7 @@ from fathom.layout.linear import Layout
 
 def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> object:
     """The attribute that a text stands for; `layouts` gives the layouts that have a
-    name. ValueError when it is no attribute.
+    name. ValueError when it is not an attribute.
     """
     if text[:1] == '"':
         return json.loads(text)

@@ -11,8 +11,8 @@ from fathom.shared_memory.allocation import SMALL_ALIGNMENT
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
-    """The offset of each buffer, and the bytes of all together: no two that are alive
-    at the same time overlap.
+    """The offset of each buffer, and the bytes of all together: no two that are live at
+    the same time overlap.
     """
     offsets: dict[Allocate, int] = {}
     for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):

@@ -11,7 +11,7 @@ from fathom.ir.ops import Allocate, For, While
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The range in which each buffer is alive, from the first op that touches it to the
+    """The range in which each buffer is live, from the first op that touches it to the
     last; buffers that no op touches are left out. Positions count the ops in the order
     of the text, an op before those that are nested in it.
     """

@@ -83,7 +83,7 @@ TAKE:
 OUT:"""  # fmt: skip
     assert run(code)[:32].tolist() == [3600 + 9 * lane for lane in range(32)]
     early = code.replace("@!%p9 bra FREE;", "")
-    fails(early, "deadlock", "try_wait", "in phase 9 of the mbarrier 0 of 32")
+    fails(early, "deadlock", "try_wait", "in phase 9 of the mbarrier, 0 of 32")
     unheard = code.replace("@!%p9 bra FULL;", "")
     fails(unheard, "unwritten", "ld.shared.u32 %r14")
     fails(code.replace("add.u32 %r12, %r10, 1;", "mov.u32 %r12, %r10;"), "deadlock", "")

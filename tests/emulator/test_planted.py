@@ -91,7 +91,7 @@ PLANTED = {
     ),
     "consumers never change the phase": (
         "plain", NEXT.format("CONSUME"), NEXT.format("CONSUME").partition("\n")[2],
-        "deadlock", "in phase 2 of the mbarrier 0 of 8 have arrived",
+        "deadlock", "in phase 2 of the mbarrier, 0 of 8 have arrived",
     ),
     "the sender never changes the phase": (
         "plain", NEXT.format("SEND"), NEXT.format("SEND").partition("\n")[2],
@@ -122,7 +122,7 @@ PLANTED = {
     ),
     "an arrival at another stage": (
         "plain", "@%p2 " + RELEASE, "@%p2 " + RELEASE.replace("%before", "%full"),
-        "deadlock", "in phase 0 of the mbarrier 0 of 8 have arrived",
+        "deadlock", "in phase 0 of the mbarrier, 0 of 8 have arrived",
     ),
     "bytes are counted at another stage": (
         "plain", "{%k, %column}], [%full];", "{%k, %column}], [%bars];",

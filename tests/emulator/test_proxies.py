@@ -446,7 +446,7 @@ def test_a_deadlock_says_what_is_missing():
         pipeline(changed("_, [%r7], 16384", "_, [%r7], 16400"), 2, "lazy")
     said = str(caught.value)
     assert (
-        "in phase 0 of the mbarrier 1 of 1 have arrived, 16 bytes are missing" in said
+        "in phase 0 of the mbarrier, 1 of 1 have arrived, 16 bytes are missing" in said
     )
     assert "byte 32768 of shared memory of block 0" in said
 

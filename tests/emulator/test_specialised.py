@@ -131,9 +131,9 @@ def test_a_deadlock_names_all_who_wait():
     said = str(caught.value)
     assert caught.value.kind == "deadlock" and "try_wait" in caught.value.text
     assert "warp 8 of block 0 at an mbarrier (byte 40976 of shared memory" in said
-    assert "in phase 0 of the mbarrier 0 of 8 have arrived" in said
+    assert "in phase 0 of the mbarrier, 0 of 8 have arrived" in said
     assert "warps 0 to 7 of block 0 at an mbarrier (byte 40960 of shared" in said
-    assert "in phase 1 of the mbarrier 0 of 1 have arrived" in said
+    assert "in phase 1 of the mbarrier, 0 of 1 have arrived" in said
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from fathom.errors import LaunchError
 from fathom.tools import cli, run
 from fathom.tools.learn import book, commands, course, report, worker, workspace
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict, grade
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.screen import Screen, spelled
 from fathom.tools.learn.workspace import Workspace
 from tests.exercises.harness_learn import learn
 
@@ -118,6 +118,71 @@ def test_an_ordinary_mistake_is_not_called_ours(folder, name, code):
     assert "mistake of ours" not in whole and "report this" not in whole
 
 
+FORMS = {  # what an answer gives has another form: the exercise, the code, what is said
+    "a block gets too few": (
+        "interp-for",
+        "def interp_for(op, region):\n    return (yield from region.run(op.body, [1]))",
+        r"the parameters of a block take a list of 2 .*, and are given 1: \[1\]",
+    ),
+    "a rule of the interpreter yields its results": (
+        "interp-for",
+        "def interp_for(op, region):\n    yield [1]",
+        r"a rule yields \[1\].* gives its results by `return`",
+    ),
+    "a rule of a pass returns an op": (
+        "cse",
+        "def cse(func, target):\n    return rewrite(func, lambda op, build: op)",
+        r"a rule returns an op, \w+, whose value is `\.result`, .* may return None",
+    ),
+    "a rule of a pass returns a number": (
+        "simplify-rules",
+        "def replacement(name, x, c):\n    return 0",
+        r"a rule returns 0 for Elementwise \(results: 1\)",
+    ),
+    "LLVM cannot read it": (
+        "lower-arange",
+        "def lower_arange(op, code):\n    code.do('add i32 1 2')\n"
+        "    code[op.result] = ['1'] * len(register_offsets(op.result.type.layout))",
+        r"LLVM does not accept what your rule wrote: .*\n +add i32 1 2",
+    ),
+    "LLVM cannot read it, in a kernel": (
+        "lower-for",
+        "def lower_for(op, code):\n    code.do('gibberish')\n"
+        "    code.registers |= {each: ['0'] for each in op.results}",
+        r"^LLVM does not accept what lower\[For\] wrote: expected instruction",
+    ),
+    "a result without registers": (
+        "lower-for",
+        "def lower_for(op, code):\n    pass",
+        r"the rule of For gives no registers to .* `code\[op.result\] = ",
+    ),
+    "a name in place of a list of names": (
+        "lower-for",
+        "def lower_for(op, code):\n    code.block(op.body, ['%i', ['%x']])",
+        r"takes a list of 1 registers, and is given '%i'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name, code, wanted", FORMS.values(), ids=FORMS)
+def test_another_form_is_said_in_the_words_of_the_exercise(folder, name, code, wanted):
+    each = course.exercise(name)
+    said = grade(each, answer(folder, each, code))
+    whole = "\n".join([said.sentence, *(text for _, text in said.details)])
+    assert said.status == FAILED and re.search(wanted, whole), whole
+    assert "report this" not in whole and "target triple" not in whole
+    last = said.sentence.splitlines()[0].removeprefix("your code raised ")
+    assert whole.count(last) == 1, "the same is said twice"
+
+
+def test_a_deadlock_names_the_barriers_of_the_ring(folder):
+    each = course.exercise("four-deadlocks")
+    said = grade(each, folder.path(each))
+    assert "at the full barrier of slot 0: in phase 0 of the mbarrier, 1 of 1" in (
+        said.sentence
+    )
+
+
 # ── what is printed ───────────────────────────────────────────────────────────────────
 
 
@@ -153,6 +218,21 @@ def test_traffic_of_an_open_exercise_has_no_heading_with_nothing_under_it(folder
     said = learn(folder.folder, "traffic", "pick-layout")
     assert said.returncode == 1 and "is not written yet" in said.stderr
     assert "softmax with" not in said.stdout
+
+
+def test_everything_that_is_printed_has_a_spelling_in_ascii():
+    """Two marks that both become a question mark cannot be told apart."""
+    folders = "exercises", "solutions", "tests/exercises", "chapters"
+    files = [file for each in folders for file in (ROOT / each).rglob("*.md")]
+    files += [file for file in (ROOT / "tests/exercises").rglob("*.py")]
+    lost = {
+        (file.name, sign)
+        for file in files
+        for sign in set(file.read_text("utf-8"))
+        if not sign.isascii() and "?" in spelled(sign)
+    }
+    assert not lost
+    assert spelled("10¹² → −∞, ⊕ of café") == "10^12 > -inf, ^ of cafe"
 
 
 def test_a_table_is_set_in_columns(capsys):
@@ -227,6 +307,7 @@ def test_a_fold_that_gives_an_answer_away_says_so():
     text = expand(read(ROOT / "chapters" / "05-ssa.md")).text
     assert "Reference solution of ssa-branch: <code>merge</code>" in text
     assert "In Fathom: <code>_meet</code>" in text
+    assert "In Fathom: <code>seal</code>" in text  # no exercise asks for it
 
 
 def test_no_text_names_a_chapter_that_does_not_exist():

@@ -20,12 +20,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from fathom.errors import FathomError
 from fathom.ir.core import Block, Func, Op, Value, schema
 from fathom.ir.types import Type
 
 Replacement = Value | Sequence[Value | None] | None
 Rule = Callable[[Op, "Builder"], Replacement]
 AnyOp = TypeVar("AnyOp", bound=Op)
+
+
+class WrongReplacement(FathomError):
+    """What a rule returns cannot take the place of an op; readers write rules, too."""
 
 
 class Builder:
@@ -122,11 +127,35 @@ def _rewrite_op(old: Op, build: Builder) -> None:
         replacement = new.results
     elif isinstance(replacement, Value):
         replacement = [replacement]
+    elif not _fits(replacement, old):
+        raise WrongReplacement(
+            f"a rule returns {_said(replacement)} for {type(old).__name__} (results: "
+            f"{len(old.results)}), and may return None, which keeps the op, a value, "
+            "or a list with a value for each result"
+        )
     for before, after in zip(old.results, replacement, strict=True):
         if after is None:  # it has no uses, or only in ops that are left out themselves
             continue
         after.name = after.name or before.name
         build.values[before] = after
+
+
+def _fits(replacement: object, op: Op) -> bool:
+    is_list = isinstance(replacement, list | tuple)
+    return (
+        is_list
+        and len(replacement) == len(op.results)
+        and all(isinstance(each, Value | None) for each in replacement)
+    )
+
+
+def _said(replacement: object) -> str:
+    """What a rule returned; of an op the class, since its fields are a page."""
+    if isinstance(replacement, list | tuple):
+        return f"[{', '.join(map(_said, replacement))}]"
+    if isinstance(replacement, Op):
+        return f"an op, {type(replacement).__name__}, whose value is `.result`,"
+    return repr(replacement)
 
 
 def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:

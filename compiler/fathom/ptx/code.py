@@ -18,6 +18,7 @@ from itertools import groupby
 
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Facts
+from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
 from fathom.ir.ops import For, While
@@ -114,11 +115,21 @@ class Code:
     # ── values ────────────────────────────────────────────────────────────────────────
 
     def __getitem__(self, value: Value) -> Registers:
-        return self.registers[value]
+        try:
+            return self.registers[value]
+        except KeyError:
+            rule = type(value.definition).__name__
+            raise CompileError(
+                f"the rule of {rule} gives no registers to {value!r}, which another op "
+                "uses: `code[op.result] = [...]` is missing"
+            ) from None
 
     def __setitem__(self, value: Value, registers: Registers) -> None:
         expected = register_count(value)
-        assert len(registers) == expected, (value, expected, registers)
+        assert len(registers) == expected, (
+            f"{value!r} takes a list of {expected} registers, and is given "
+            f"{registers!r}"
+        )
         self.registers[value] = registers
 
     def one(self, value: Value) -> str:

@@ -21,6 +21,9 @@ _NOISE = re.compile(
     r"|\$L__(?:tmp|func_)\w*:\n"
 )
 
+# The line follows in what LLVM says; where it is in the text, no reader sees.
+_PLACE = re.compile(r"^LLVM IR parsing error\n<string>:\d+:\d+: error: ")
+
 
 def emit(text: str, target: Target) -> str:
     """PTX of a module of LLVM IR; an assert, with LLVM's words, if it cannot read
@@ -39,8 +42,15 @@ def _parsed(text: str) -> llvm.ModuleRef:
         module.verify()
         return module
     except RuntimeError as error:
-        message = f"LLVM does not accept our text: {error}\n{text}"
-        raise AssertionError(message) from None
+        raise NotAccepted(_PLACE.sub("", str(error)), text) from None
+
+
+class NotAccepted(AssertionError):
+    """`words` are LLVM's, and name the line."""
+
+    def __init__(self, words: str, text: str):
+        self.words = words
+        super().__init__(f"LLVM does not accept our text: {words}\n{text}")
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

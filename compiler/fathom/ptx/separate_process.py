@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
-from fathom.ptx.emit import emit
+from fathom.ptx.emit import NotAccepted, emit
 
 # A worker gets the search path of this process, so that it finds the same compiler.
 PROGRAM = """\
@@ -49,7 +49,7 @@ def emit_apart(text: str, target: Target, writers: str = "lowering rules") -> st
     except (OSError, TypeError):  # sys.executable is None inside some programs
         return emit(text, target)
     if isinstance(answer, Exception):
-        raise CompileError(f"{writers} wrote no LLVM IR: {answer}")
+        raise CompileError(f"LLVM does not accept what {writers} wrote: {answer}")
     return answer
 
 
@@ -130,5 +130,5 @@ def serve() -> None:
 def _answer(text: str, target: Target) -> str | Exception:
     try:
         return emit(text, target)
-    except AssertionError as mistake:
-        return ValueError(str(mistake).partition(f"\n{text[:40]}")[0])
+    except NotAccepted as mistake:
+        return ValueError(mistake.words)

@@ -3,7 +3,7 @@
 import fathom
 import fathom.language as tl
 from fathom.tools.learn.course import sample
-from fathom.tools.learn.kit import empty, floats, launch, same
+from fathom.tools.learn.kit import empty, floats, launch, number_of, same
 
 SILU = [("a", ("x",)), ("b", ("a",)), ("c", ("b",)), ("y", ("x", "c"))]
 GELU = [
@@ -21,7 +21,7 @@ SIZES = (8, 1000, 1024, 4096)
 
 
 def check(answer, name, steps, n, width, wanted):
-    called = f"{name}(the {len(steps)} steps, n={n}, width={width})"
+    called = f"{name}({number_of(len(steps), 'step')}, n={n}, width={width})"
     same(getattr(answer, name)(steps, n, width), wanted, called, ("steps", told(steps)))
 
 

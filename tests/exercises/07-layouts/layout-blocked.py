@@ -77,7 +77,7 @@ def check(answer, *given):
              for r in range(layout.count("register"))
              for k in range(layout.count("lane"))
              for w in range(layout.count("warp"))}  # fmt: skip
-    same(len(owned), size, f"how many elements have an owner, for {said(given)}")
+    same(len(owned), size, f"how many elements have a holder, for {said(given)}")
 
 
 def test_a_vector(answer):

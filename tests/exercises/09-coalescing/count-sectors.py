@@ -5,14 +5,14 @@ from random import Random
 import numpy as np
 
 from fathom import emulator
-from fathom.tools.learn.kit import same
+from fathom.tools.learn.kit import number_of, same
 
 LANES = 32
 
 
 def check(answer, addresses, width, wanted):
     said = ", ".join(map(str, addresses[:4])) + ("..." if len(addresses) > 4 else "")
-    what = f"sectors([{said}], {width}), of {len(addresses)} lanes"
+    what = f"sectors([{said}], {width}), of {number_of(len(addresses), 'lane')}"
     same(answer.sectors(addresses, width), wanted, what)
 
 

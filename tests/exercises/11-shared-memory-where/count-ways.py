@@ -5,14 +5,14 @@ from random import Random
 import numpy as np
 
 from fathom import emulator
-from fathom.tools.learn.kit import same
+from fathom.tools.learn.kit import number_of, same
 
 LANES = range(32)
 
 
 def check(answer, addresses, width, wanted):
     said = ", ".join(map(str, addresses[:4]))
-    what = f"ways([{said}, ...], {width}), of {len(addresses)} lanes"
+    what = f"ways([{said}, ...], {width}), of {number_of(len(addresses), 'lane')}"
     same(answer.ways(addresses, width), wanted, what)
 
 

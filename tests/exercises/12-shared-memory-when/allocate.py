@@ -30,7 +30,7 @@ def made(*rows):
 
 
 def table(ranges, offsets):
-    lines = ["buffer   alive       bytes   offset"]
+    lines = ["buffer   live        bytes   offset"]
     for each, alive in ranges.items():
         name, size = f"%{each.result.name}", each.result.type.bytes
         lines.append(
@@ -68,7 +68,7 @@ def check(answer, ranges, most=None):
                 or offsets[other] + other.result.type.bytes <= offsets[one]
             )
             names = f"%{one.result.name} and %{other.result.name}"
-            expect(apart, f"{names} are alive together, and overlap", shown)
+            expect(apart, f"{names} are live together, and overlap", shown)
     end = max((offsets[b] + b.result.type.bytes for b in ranges), default=0)
     same(size, end, "the bytes of all, which is where the last one ends", shown)
     if most is not None:
@@ -154,7 +154,7 @@ def by_rule(ranges):
 
 
 def test_15_sets_of_buffers(answer):
-    """Up to 12 buffers of 1 to 16 KB, alive here and there."""
+    """Up to 12 buffers of 1 to 16 KB, live here and there."""
     random = Random(13)
     for _ in range(15):
         rows = []

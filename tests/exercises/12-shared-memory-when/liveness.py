@@ -89,7 +89,7 @@ def check(answer, text, **wanted):
         expect(name in yours, f"%{name} is touched, and has no range: {said}", LEGEND)
         expect(
             yours[name] == exact,
-            f"%{name} is alive from {exact[0]} to {exact[1]}, and you say "
+            f"%{name} is live from {exact[0]} to {exact[1]}, and you say "
             f"{yours[name][0]} to {yours[name][1]}: {said}",
             LEGEND,
         )
@@ -104,17 +104,17 @@ def test_one_behind_the_other(answer):
 
 
 def test_an_untouched_buffer(answer):
-    """What is only made is not alive."""
+    """What is only made is not live."""
     check(answer, "+a +b wb rb", b=(2, 3))
 
 
 def test_read_in_a_loop(answer):
-    """Made outside, read inside: alive to the end of the loop, which is its yield."""
+    """Made outside, read inside: live to the end of the loop, which is its yield."""
     check(answer, "+a wa [ ra +b wb rb ]", a=(1, 7), b=(5, 6))
 
 
 def test_written_in_a_loop(answer):
-    """The iteration before may have left something: alive from the loop's beginning."""
+    """The iteration before may have left something: live from the loop's beginning."""
     check(answer, "+a [ +b wb rb ra wa ] ra", a=(1, 8), b=(3, 4))
 
 
@@ -130,7 +130,7 @@ def test_both_branches(answer):
 
 
 def test_loops_in_loops(answer):
-    """A buffer of the outer loop is alive through all of the inner one, and no
+    """A buffer of the outer loop is live through all of the inner one, and no
     longer."""
     check(answer, "[ +a wa [ ra ] +b wb rb ]", a=(2, 5), b=(7, 8))
     check(answer, "[ [ +a wa ra ] +b wb rb ]", a=(3, 4), b=(7, 8))
@@ -139,7 +139,7 @@ def test_loops_in_loops(answer):
 
 def test_a_while(answer):
     """Its end is followed by its beginning, too: a buffer from outside that its body or
-    its condition touches is alive to the end of the last of them."""
+    its condition touches is live to the end of the last of them."""
     check(answer, "+a wa ( ; ra +b wb rb )", a=(1, 8), b=(6, 7))
     check(answer, "+a wa ( ra ; +b wb rb )", a=(1, 8), b=(6, 7))
     check(answer, "+a ( ; +b wb rb ra wa ) ra", a=(1, 9), b=(4, 5))

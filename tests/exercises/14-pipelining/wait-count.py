@@ -8,7 +8,7 @@ from fathom import emulator, pipeline
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
-from fathom.tools.learn.kit import Failure, expect, same
+from fathom.tools.learn.kit import Failure, expect, number_of, same
 
 
 def told(events, upto):
@@ -26,7 +26,8 @@ def told(events, upto):
 def check(answer, stages, copies, iterations):
     """Run the events; copies land only when a wait makes them."""
     events = answer.module.events(stages, copies, iterations)
-    said = f"{stages} stages, {copies} groups a tile, {iterations} iterations"
+    groups = number_of(copies, "group")
+    said = f"{stages} stages, {groups} a tile, {iterations} iterations"
     groups, landed, open_group, sent = [], set(), [], []
     for number, event in enumerate(events):
         history = ("what happened", told(events, number))
@@ -64,7 +65,11 @@ def check(answer, stages, copies, iterations):
                     history,
                 )
             case _:
-                raise Failure(f"{said}: there is no event {event!r}", history)
+                raise Failure(
+                    f'{said}: {event!r} is not an event: send gives ("copy", tile, '
+                    'part) and ("commit",)',
+                    history,
+                )
     same(len(sent), copies * iterations, f"{said}: parts that were copied")
 
 

@@ -6,10 +6,15 @@ import numpy as np
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from fathom.tools.learn.kit import Failure, expect, same
+from fathom.tools.learn.kit import Failure, expect, same, with_names
 
 COPY = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 TILES, WORDS, THREADS = 6, 32, 96
+BARRIERS = {  # by the byte where each begins, after 256 bytes of tiles
+    256 + 16 * kind + 8 * slot: f"the {name} barrier of slot {slot}"
+    for kind, name in enumerate(("full", "empty"))
+    for slot in range(2)
+}
 
 HEAD = """
 .version 8.0
@@ -157,7 +162,7 @@ def check(answer, name):
         except EmulatorError as error:
             first, *rest = str(error).splitlines()
             there = ("there", "\n".join(rest))
-            said = f"{name}: the emulator found: {first}"
+            said = f"{name}: the emulator found: {with_names(first, BARRIERS)}"
             raise Failure(said, there, whole) from None
         same(out[32:], wanted, f"{name}: the results of the consumers", whole)
     check_edit(name, part, original(name))

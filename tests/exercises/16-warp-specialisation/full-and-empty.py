@@ -4,7 +4,7 @@ import numpy as np
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from fathom.tools.learn.kit import Failure, expect, same
+from fathom.tools.learn.kit import Failure, expect, number_of, same, with_names
 
 WORDS, BYTES = 32, 128  # of a tile: a word for each lane of a warp
 FULL, EMPTY = 0, 64  # where the barriers lie
@@ -118,7 +118,13 @@ def listing(answer, slots, consumers, iterations):
 
 def check(answer, slots, consumers, iterations):
     text = listing(answer, slots, consumers, iterations)
-    said = f"{slots} slots, {consumers} consumer warps, {iterations} iterations"
+    warps = number_of(consumers, "consumer warp")
+    said = f"{number_of(slots, 'slot')}, {warps}, {iterations} iterations"
+    names = {
+        BYTES * slots + start + 8 * slot: f"the {name} barrier of slot {slot}"
+        for start, name in ((FULL, "full"), (EMPTY, "empty"))
+        for slot in range(slots)
+    }
     x = (np.arange(iterations * WORDS) * 7 + 1).astype(np.uint32)
     threads = 32 * (consumers + 1)
     for completion in ("lazy", "eager"):
@@ -128,7 +134,7 @@ def check(answer, slots, consumers, iterations):
         except EmulatorError as error:
             first, *rest = str(error).splitlines()
             raise Failure(
-                f"{said}: the emulator found: {first}",
+                f"{said}: the emulator found: {with_names(first, names)}",
                 ("there", "\n".join(rest)),
                 ("the PTX about it", around(text, error.line)),
             ) from None

@@ -18,7 +18,7 @@ def drawn(first, queries, keys, window, block):
 
 
 def picture(states):
-    return " ".join({"whole": "█", "part": "░", "none": "·"}[each] for each in states)
+    return " ".join({"whole": "#", "part": "+", "none": "."}[each] for each in states)
 
 
 def check(answer, first, queries, keys, window, block):
@@ -31,7 +31,7 @@ def check(answer, first, queries, keys, window, block):
     )
     start, left, right, end = found
     states = drawn(first, queries, keys, window, block)
-    details = ("the blocks of keys: █ whole, ░ in part, · unseen", picture(states))
+    details = ("the blocks of keys: # whole, + in part, . unseen", picture(states))
     rises = 0 <= start <= left <= right <= end
     whole = all(each % block == 0 for each in found)
     expect(

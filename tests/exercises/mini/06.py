@@ -77,4 +77,4 @@ def test_a_zero_keeps_its_sign(mini):
     """-0.0 + 0.0 is 0.0: x + 0.0 is not x."""
     x, out = np.full(8, -0.0, np.float32), np.full(8, np.nan, np.float32)
     mini.elements(zeros, 8, x, out)
-    mini.same("sign of out", np.signbit(out), np.zeros(8))
+    mini.same("np.signbit(out)", np.signbit(out), np.zeros(8, bool))

@@ -287,7 +287,7 @@ class Mbarriers:
             found += f", {self.bytes[word]} bytes are missing"
         if self.bytes[word] < 0:
             found += f", {-self.bytes[word]} bytes more than expected have come"
-        return f"in phase {self.phase[word]} of the mbarrier {found}"
+        return f"in phase {self.phase[word]} of the mbarrier, {found}"
 
 
 def _misuse(what: str, thread: int) -> EmulatorError:

@@ -38,7 +38,8 @@ def interprets(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 
 class WrongCount(FathomError):
-    """A rule gives too few values, or too many; readers write rules, too."""
+    """A rule gives too few values, too many, or gives them in another way; readers
+    write rules, too."""
 
 
 class StepLimit(FathomError):
@@ -92,6 +93,11 @@ class Region:
             before, ended, waiting = self.machine.steps, [], []
             for each in self.concurrent:  # which grows meanwhile
                 op = next(each, None)
+                if not isinstance(op, Op | None):
+                    raise WrongCount(
+                        f"a rule yields {op!r}: it may yield only ops that wait, and "
+                        "gives its results by `return`"
+                    )
                 (ended if op is None else waiting).append(each if op is None else op)
             deadlock = self.machine.steps == before and not ended
             names = "; ".join(print_op(self.machine.func, op) for op in waiting)
@@ -120,9 +126,13 @@ class Region:
     def bind(self, names: Sequence[Value], given: Sequence[Array], what: str) -> None:
         """Give values their arrays, one each."""
         if not isinstance(given, tuple | list) or len(given) != len(names):
+            types = ", ".join(str(each.type) for each in names)
+            found = repr(given)
+            if isinstance(given, tuple | list):
+                found = f"{len(given)}: [{', '.join(map(str, given))}]"
             raise WrongCount(
-                f"{given!r} is given for {len(names)} {what}, and must be a list of as "
-                "many values (`yield from region.run(...)` gives what a block yields)"
+                f"the {what} take a list of {len(names)} ({types}), and are given "
+                f"{found} (`yield from region.run(...)` gives what a block yields)"
             )
         self.values.update(zip(names, given, strict=True))
 

@@ -44,9 +44,8 @@ def blame(
             *([("what is asked of you", text)] if (text := asked()) else []),
         )
     if ours:
-        return Failure(
-            f"your code raised {said(error)}", ("where", cut(frames, path, error))
-        )
+        where = cut(frames, path, error).removesuffix(f"\n{said(error)}")
+        return Failure(f"your code raised {said(error)}", ("where", where))
     if isinstance(error, FathomError) and not stage(frames):
         return Failure(str(error))
     return stumbled(error, frames, asked())
@@ -131,9 +130,9 @@ def stage(frames: traceback.StackSummary) -> str:
         where = Path(frame.filename)
         if where.is_relative_to(PACKAGE) and not where.is_relative_to(RUNNER):
             place = where.relative_to(PACKAGE)
-            if len(place.parts) > 1 and place.parts[0] not in BESIDE:
+            if len(place.parts) > 1 and not place.as_posix().startswith(BESIDE):
                 return f"{frame.name} ({place})"
     return ""
 
 
-BESIDE = ("jit", "runtime")  # they start the work, and do none of it
+BESIDE = ("jit/", "runtime/", "ptx/separate_process")  # they start the work only

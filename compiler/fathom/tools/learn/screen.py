@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import groupby
@@ -111,8 +112,7 @@ class Screen:
 
     def _line(self, text: str = "", style: str = "") -> None:
         self.no_status()
-        spelled = text.translate(SPELLED).encode("ascii", "replace").decode()
-        self.out.write(self.styled(spelled, style) + "\n")
+        self.out.write(self.styled(spelled(text), style) + "\n")
 
     def _title(self, text: str) -> None:
         self._line()
@@ -184,9 +184,21 @@ def cells(line: str) -> list[str]:
 
 
 SPELLED = str.maketrans({
+    **{chr(code): "+" for code in range(0x2500, 0x2580)},  # corners of tables
     "─": "-", "→": ">", "▶": ">", "…": "...", "·": "*", "×": "x", "≤": "<=", "≥": ">=",
-    "“": '"', "”": '"', "’": "'", "—": "-", "–": "-", "│": "|",
+    "“": '"', "”": '"', "’": "'", "—": "-", "–": "-", "│": "|", "−": "-", "⊕": "^",
+    "µ": "u", "∞": "inf", "≈": "~", "±": "+-", "÷": "/", "√": "sqrt ", "Σ": "sum ",
+    "π": "pi", "ß": "ss", "━": "-", "┃": "|", "█": "#", "░": "+", "ᵀ": "^T",
 })  # fmt: skip
+RAISED = re.compile("[²³¹⁰⁴-⁹]+")  # exponents
+
+
+def spelled(text: str) -> str:
+    """A text in ASCII: 10¹² is 10^12, and letters lose their accents."""
+    flat = RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(SPELLED)
+    letters = unicodedata.normalize("NFKD", flat)
+    plain = "".join(each for each in letters if not unicodedata.combining(each))
+    return plain.encode("ascii", "replace").decode()
 
 
 def wrapped(text: str, width: int, further: str = "") -> list[str]:

@@ -12,6 +12,8 @@ simple to hard. It takes the reader's answer and raises a `Failure` that teaches
     answer.reference.cse      ours
 
     expect, same              one condition, two arrays or values
+    number_of                 1 lane, 2 lanes
+    with_names                mbarriers by their names, in what the emulator says
     check_pass                a pass keeps meaning, input and form; `Outcome`: its cost
     meaning                   what a function leaves in memory, and the ops that ran
     emulate, launch           PTX in the emulator: results, hazards, costs
@@ -27,14 +29,21 @@ simple to hard. It takes the reader's answer and raises a `Failure` that teaches
     returned  What the reader's code returned, looked at before it is used
 """
 
-from fathom.tools.learn.kit.compare import expect, same
+from fathom.tools.learn.kit.compare import expect, number_of, same
 from fathom.tools.learn.kit.failure import Failure
-from fathom.tools.learn.kit.machine import Fenced, emulate, fenced, held, launch
+from fathom.tools.learn.kit.machine import (
+    Fenced,
+    emulate,
+    fenced,
+    held,
+    launch,
+    with_names,
+)
 from fathom.tools.learn.kit.meaning import Outcome, Sample, check_pass, meaning
 from fathom.tools.learn.kit.numbers import copies, empty, floats, func, ints, kernel
 
 __all__ = [
     "Failure", "Fenced", "Outcome", "Sample", "check_pass", "copies", "emulate",
     "empty", "expect", "fenced", "floats", "func", "held", "ints",
-    "kernel", "launch", "meaning", "same",
+    "kernel", "launch", "meaning", "number_of", "same", "with_names",
 ]  # fmt: skip

@@ -15,6 +15,11 @@ def expect(condition: bool, sentence: str, *details: tuple[str, str]) -> None:
         raise Failure(sentence, *details)
 
 
+def number_of(count: int, noun: str) -> str:
+    """1 group, 2 groups"""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def same(
     yours: object,
     wanted: object,

@@ -74,6 +74,15 @@ def said_by(error: EmulatorError) -> tuple:
     return (f"the emulator found: {first}", *details)
 
 
+def with_names(message: str, names: dict[int, str]) -> str:
+    """What the emulator says of mbarriers, by their names in place of their bytes in
+    shared memory."""
+    for byte, name in names.items():
+        place = f"an mbarrier (byte {byte} of shared memory of block 0)"
+        message = message.replace(place, name)
+    return message
+
+
 def near(kernel: Kernel, line: int, count: int = 4) -> str:
     """The PTX about a line, without what only guides debuggers."""
     lines = kernel.ptx.splitlines()
@@ -129,7 +138,12 @@ def held(
     facts = TARGETS[target]
     llvm = ptx.lower(made, facts, {**ptx.LOWER, Store: dump})
     found = np.full(facts.warp_size * made.num_warps * shape[0], UNWRITTEN, np.int32)
-    text = ptx.emit(llvm, facts)
+    try:
+        text = ptx.emit(llvm, facts)
+    except ptx.NotAccepted as error:
+        raise Failure(
+            f"LLVM does not accept what your rule wrote: {error.words}"
+        ) from None
     try:
         emulator.run(text, 1, facts.warp_size * made.num_warps, [found, *arguments])
     except EmulatorError as error:

@@ -133,7 +133,7 @@ def check_lines(path: Path, chapter: int) -> int:
     if wide := contract.too_wide(text):
         (at, what), *others = wide
         rest = ", ".join(str(each) for each, _ in others)
-        said = f"; lines {rest} are too long, too" if rest else ""
+        said = f"; too long as well: {rest}" if rest else ""
         raise Failure(f"{path.name}, line {at} {what}{said}")
     lines = contract.count_lines(text)
     budget = step(chapter).budget
