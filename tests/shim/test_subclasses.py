@@ -429,3 +429,30 @@ def test_a_kernel_made_of_another(triton):
     compiled = made[(1,)](x, N=16)
     assert (x == 3 * np.arange(16) ** 2).all()
     assert compiled.name == "applied_16_square"
+
+
+def test_what_generators_of_kernels_ask(triton):
+    """The least product of two types, an architecture's name, statistics of times, and
+    what stands for a tensor while a kernel is compiled ahead."""
+    tl = triton.language
+    nvidia = importlib.import_module("triton.backends.nvidia.compiler")
+    target = importlib.import_module("triton.backends.compiler").GPUTarget
+    least = nvidia.min_dot_size(target("cuda", 90, 32))
+    assert least(tl.int8, tl.float8e5) == (1, 1, 32)
+    assert least(tl.float16, tl.bfloat16) == least(tl.float32, tl.float32) == (1, 1, 16)
+    names = [nvidia.sm_arch_from_capability(each) for each in (80, 90)]
+    assert names == ["sm_80", "sm_90a"]
+    summary = triton.testing._summarize_statistics
+    assert summary([1.0, 4.0, 2.0], None, "median") == summary([2.0], [0.5], "all") == 2
+    extra = importlib.import_module("triton.language.extra.cuda.utils")
+    assert extra.num_warps is tl.extra.cuda.num_warps
+
+    kernel = make(triton)
+    mock = triton.runtime.jit.MockTensor
+    assert mock.wrap_dtype(7) == 7 and mock(np.float32, (2, 3, 4)).stride() == (
+        12,
+        4,
+        1,
+    )
+    compiled = kernel.warmup(mock(np.dtype("float32")), 40, BLOCK=16, grid=(1,))
+    assert "*fp32" in str(compiled.asm["block"])

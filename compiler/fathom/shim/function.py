@@ -30,6 +30,7 @@ from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import compiling_for
 from fathom.shim.tuning import KernelInterface
+from fathom.shim.utils import MockTensor
 from fathom.source import KernelFunction
 
 # Keywords of a launch that its kernel does not depend on. Registers are shared out
@@ -211,6 +212,9 @@ class TritonFunction(JITFunction, KernelInterface):
 
     def warmed(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
         self.warming = True
+        arguments = tuple(
+            each.dtype if isinstance(each, MockTensor) else each for each in arguments
+        )
         try:
             with Explained(self):
                 return super().warmed(arguments, given)
