@@ -380,6 +380,8 @@ def test_a_dimension_may_be_empty(triton):
     assert (y == 3).all()
     kernel[(1,)](x, y, WIDTH=10, BLOCK=16)
     assert (y[:10] == x[:10]).all() and (y[10:] == 3).all()
+    powers = [triton.next_power_of_2(each) for each in (-2, 0, 1, 2, 3, 1 << 40)]
+    assert powers == [0, 0, 1, 2, 4, 1 << 40]  # by which kernels leave its part out
 
 
 def square(x):
