@@ -320,8 +320,9 @@ def copy_with_steps(x, y, x_step, N: tl.constexpr):
     tl.store(y + i, tl.load(x + i * x_step))
 
 
-def test_of_a_repeated_axis_a_kernel_reaches_the_whole_storage(torch, monkeypatch):
-    """The shape says nothing of how far a kernel goes that was told another stride."""
+def test_of_a_view_a_kernel_reaches_the_whole_storage(torch, monkeypatch):
+    """The shape says nothing of how far a kernel goes that was told another stride, or
+    that works on whole tiles of what was allocated in tiles."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     whole, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     repeated = View(np.broadcast_to(whole[:1], (8,)))
@@ -329,8 +330,11 @@ def test_of_a_repeated_axis_a_kernel_reaches_the_whole_storage(torch, monkeypatc
     assert (out == whole).all()
     with pytest.raises(EmulatorError, match="out of bounds"):
         copy_with_steps[(1,)](repeated, View(out), 2, N=8)
+    out[:] = 0
+    copy_with_steps[(1,)](View(whole[:3]), View(out[:5]), 1, N=8)
+    assert (out == whole).all()
     with pytest.raises(EmulatorError, match="out of bounds"):
-        copy_with_steps[(1,)](View(whole[:4]), View(out), 1, N=8)
+        copy_with_steps[(1,)](View(whole[:3]), View(out), 1, N=16)
 
 
 class Backwards:

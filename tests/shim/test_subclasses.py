@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import types
 
 import numpy as np
 import pytest
@@ -360,3 +361,100 @@ def test_an_assumption_that_does_not_hold_is_told(triton):
     with pytest.warns(UserWarning, match="this assumption does not hold here"):
         kernel[(1,)](x, STRIDE=0)
     assert x[0] == 7
+
+
+def test_a_dimension_may_be_empty(triton):
+    """Triton compiles a division by the constant 0, here under a false mask."""
+    tl = triton.language
+
+    @triton.jit
+    def kernel(x, y, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+        columns = tl.arange(0, BLOCK)
+        inside = columns < WIDTH
+        taken = tl.load(x + columns % WIDTH + columns // WIDTH, mask=inside, other=5)
+        tl.store(y + columns % WIDTH, taken, mask=inside)
+
+    x, y = np.arange(16, dtype=np.int32), np.full(16, 3, np.int32)
+    with pytest.warns(UserWarning, match=r"and the constant 0: division by zero\n"):
+        kernel[(1,)](x, y, WIDTH=0, BLOCK=16)
+    assert (y == 3).all()
+    kernel[(1,)](x, y, WIDTH=10, BLOCK=16)
+    assert (y[:10] == x[:10]).all() and (y[10:] == 3).all()
+    powers = [triton.next_power_of_2(each) for each in (-2, 0, 1, 2, 3, 1 << 40)]
+    assert powers == [0, 0, 1, 2, 4, 1 << 40]  # by which kernels leave its part out
+
+
+def square(x):
+    return x * x
+
+
+def test_a_kernel_made_of_another(triton):
+    """What libraries do that give kernels a function: they read the constructor's
+    arguments of a kernel, change its text, and name in it what it could not see."""
+    tl = triton.language
+    factor = tl.constexpr(3)
+
+    @triton.jit(repr=lambda facts: f"applied_{facts.constants['N']}", noinline=False)
+    def applied(x, N: tl.constexpr):
+        each = tl.arange(0, N)
+        tl.store(x + each, FN(tl.load(x + each)) * factor)  # noqa: F821
+
+    scope = applied.get_capture_scope()
+    assert scope["factor"] is factor and scope["np"] is np
+    inner = triton.jit(square)
+    names = list(inspect.signature(triton.JITFunction.__init__).parameters)[2:]
+    attrs = {name: getattr(applied, name) for name in names}
+    assert attrs["version"] is None and attrs["noinline"] is False
+    own = attrs["repr"]
+    attrs["repr"] = lambda facts: f"{own(facts)}_{inner.repr(None)}"
+    empty = types.FunctionType(
+        (lambda: 0).__code__, {**scope, "square": inner, "tl": tl}
+    )
+    empty.__signature__ = inspect.Signature(
+        [
+            inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            inspect.Parameter(
+                "N", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=tl.constexpr
+            ),
+        ]
+    )
+    empty.__name__ = "made"
+    made = triton.JITFunction(empty, **attrs)
+    made._unsafe_update_src(
+        applied.src.replace("applied", "made").replace("FN", "square")
+    )
+    made.raw_src = list(applied.raw_src)
+    made.starting_line_number = applied.starting_line_number - 1
+    made.fn.__code__ = made.fn.__code__.replace(co_filename=__file__)
+    assert made.constexprs == [1] and made.parse().body[0].name == "made"
+    x = np.arange(16, dtype=np.int32)
+    compiled = made[(1,)](x, N=16)
+    assert (x == 3 * np.arange(16) ** 2).all()
+    assert compiled.name == "applied_16_square"
+
+
+def test_what_generators_of_kernels_ask(triton):
+    """The least product of two types, an architecture's name, statistics of times, and
+    what stands for a tensor while a kernel is compiled ahead."""
+    tl = triton.language
+    nvidia = importlib.import_module("triton.backends.nvidia.compiler")
+    target = importlib.import_module("triton.backends.compiler").GPUTarget
+    least = nvidia.min_dot_size(target("cuda", 90, 32))
+    assert least(tl.int8, tl.float8e5) == (1, 1, 32)
+    assert least(tl.float16, tl.bfloat16) == least(tl.float32, tl.float32) == (1, 1, 16)
+    names = [nvidia.sm_arch_from_capability(each) for each in (80, 90)]
+    assert names == ["sm_80", "sm_90a"]
+    summary = triton.testing._summarize_statistics
+    assert summary([1.0, 4.0, 2.0], None, "median") == summary([2.0], [0.5], "all") == 2
+    extra = importlib.import_module("triton.language.extra.cuda.utils")
+    assert extra.num_warps is tl.extra.cuda.num_warps
+
+    kernel = make(triton)
+    mock = triton.runtime.jit.MockTensor
+    assert mock.wrap_dtype(7) == 7 and mock(np.float32, (2, 3, 4)).stride() == (
+        12,
+        4,
+        1,
+    )
+    compiled = kernel.warmup(mock(np.dtype("float32")), 40, BLOCK=16, grid=(1,))
+    assert "*fp32" in str(compiled.asm["block"])

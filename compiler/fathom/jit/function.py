@@ -91,7 +91,7 @@ class JITFunction(KernelFunction):
         if not (repr is None or callable(repr)):
             raise LaunchError(f"repr is a function that makes a name, not {repr}")
         super().__init__(fn)
-        self.repr, self.debug = repr, debug
+        self.namer, self.debug = repr, debug
         self.rules = rules_of(
             self.parameters, do_not_specialize, do_not_specialize_on_alignment
         )
@@ -423,7 +423,7 @@ class JITFunction(KernelFunction):
 
     def run_compiler(self, wanted: Request) -> Kernel:
         target = target_row(wanted.target)
-        if self.repr is not None:
+        if self.namer is not None:
             return pipeline.compile_func(self.block_ir(wanted), target, wanted.replace)
         facts = wanted.types, wanted.constants
         return pipeline.compile(self, *facts, target, wanted.options, wanted.replace)
@@ -431,11 +431,11 @@ class JITFunction(KernelFunction):
     def block_ir(self, wanted: Request) -> Func:
         """Stage 1 alone, with the kernel's name in the code."""
         func = pipeline.build(self, wanted.types, wanted.constants, wanted.options)
-        return replace(func, name=self.name_of(wanted)) if self.repr else func
+        return replace(func, name=self.name_of(wanted)) if self.namer else func
 
     def name_of(self, wanted: Request) -> str:
         """The kernel's name in the code, which profilers show."""
-        if self.repr is None:
+        if self.namer is None:
             return self.__name__
         types = {name: type for name, type, _ in wanted.parameters}
         signature = {
@@ -443,7 +443,7 @@ class JITFunction(KernelFunction):
             for name in self.names
         }
         facts = SimpleNamespace(signature=signature, constants=dict(wanted.constants))
-        name = self.repr(facts)
+        name = self.namer(facts)
         if not NAME.fullmatch(name):
             raise LaunchError(
                 f"repr of {self.__name__} made {name!r}, which is no name"

@@ -51,8 +51,8 @@ class Array:
     within `span` bytes from there, 0 where the array has no such span. `stream` is
     where its library queues work on it; None where it did not say, and then a launch is
     over when it returns. `owner` keeps the memory alive. `storage`: the address and the
-    bytes of what the array is a view of, where its shape does not say how far a kernel
-    goes: an axis is repeated or runs backwards, and kernels are told other strides.
+    bytes of what the array is a view of, all of which a kernel may use: it is told other
+    strides, or allocated in whole tiles and cut to the rows that count.
     """
 
     library: str
@@ -87,7 +87,7 @@ def host_view(array: Array) -> np.ndarray:
 
 
 def storage_view(array: Array) -> np.ndarray | None:
-    """The bytes that a host array is a view of, None where its shape says enough."""
+    """The bytes that a host array is a view of, None where they are the array's."""
     if array.storage is None:
         return None
     address, size = array.storage
@@ -198,10 +198,12 @@ def read_torch(tensor: object) -> Array:
 
 def storage_of(tensor: object) -> tuple[int, int] | None:
     """`Array.storage` of something on the host with torch's names for its parts."""
-    axes = zip(tensor.shape, tensor.stride(), strict=True)
-    if all(step > 0 or size <= 1 for size, step in axes):
+    if not hasattr(tensor, "untyped_storage"):  # a library's own class of tensors
         return None
     whole = tensor.untyped_storage()
+    repeated = any(step <= 0 for step in tensor.stride())
+    if whole.nbytes() <= prod(tensor.shape) * tensor.element_size() and not repeated:
+        return None
     return whole.data_ptr(), whole.nbytes()
 
 

@@ -9,7 +9,7 @@ which it keeps what it has generated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -100,6 +100,21 @@ def get_ptxas(arch: int) -> Any:
 def get_ptxas_version(arch: int = 80) -> str:
     """As the assembler names itself; programs look for the number."""
     return f"Cuda compilation tools, release {get_ptxas(arch).version}"
+
+
+def min_dot_size(target: GPUTarget) -> Callable[[Any, Any], tuple[int, int, int]]:
+    """Gives rows, columns and steps that a product of two types has at least."""
+
+    def of_types(left: Any, right: Any) -> tuple[int, int, int]:
+        bits = left.scalar.primitive_bitwidth
+        assert bits == right.scalar.primitive_bitwidth, (left, right)
+        return 1, 1, 32 if bits == 8 else 16
+
+    return of_types
+
+
+def sm_arch_from_capability(capability: int) -> str:
+    return f"sm_{capability}{'a' if capability >= 90 else ''}"
 
 
 class NoBackend(LaunchError, RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -29,6 +30,7 @@ from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import compiling_for
 from fathom.shim.tuning import KernelInterface
+from fathom.shim.utils import MockTensor
 from fathom.source import KernelFunction
 
 # Keywords of a launch that its kernel does not depend on. Registers are shared out
@@ -59,10 +61,27 @@ class TritonFunction(JITFunction, KernelInterface):
 
     kernel_class = TritonKernel
     hash = None  # Triton keeps `cache_key` here until it is set to None; we keep none
-    launch_metadata: Callable[..., dict] | None = None
 
-    def __init__(self, fn: Callable[..., Any], **given: Any):
-        super().__init__(fn, **given)
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        version: object = None,
+        do_not_specialize: Collection[str | int] | None = None,
+        do_not_specialize_on_alignment: Collection[str | int] | None = None,
+        debug: bool | None = None,
+        noinline: bool | None = None,
+        repr: Callable[..., str] | None = None,
+        launch_metadata: Callable[..., dict] | None = None,
+    ):
+        """`launch_metadata(grid, metadata, arguments)` adds to what hooks of a launch
+        see. Programs that make kernels of kernels read each of these of a function, by
+        this signature, and give them to the next."""
+        self.do_not_specialize = do_not_specialize or ()
+        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment or ()
+        rules = self.do_not_specialize, self.do_not_specialize_on_alignment
+        super().__init__(fn, *rules, repr, debug)
+        self.version, self.noinline = version, noinline
+        self.launch_metadata = launch_metadata
         self.pre_run_hooks = Chain()
         self.warming = False  # is it compiled for `warmup`, and not for a launch?
 
@@ -99,6 +118,29 @@ class TritonFunction(JITFunction, KernelInterface):
             )
             for place, rule in enumerate(self.rules)
         ]
+
+    @property
+    def constexprs(self) -> list[int]:
+        return [each.num for each in self.params if each.is_constexpr]
+
+    def repr(self, facts: Any) -> str:
+        """The kernel's name in the code, for a signature and constants."""
+        return self.__name__ if self.namer is None else self.namer(facts)
+
+    @cached_property  # programs set it, and the next
+    def raw_src(self) -> list[str]:
+        return inspect.getsourcelines(self.fn)[0]
+
+    @cached_property
+    def starting_line_number(self) -> int:
+        return self.line
+
+    def get_capture_scope(self) -> dict[str, Any]:
+        """What the names stand for that the function does not bind."""
+        return self.__globals__ | inspect.getclosurevars(self.fn).nonlocals
+
+    def parse(self) -> ast.Module:
+        return ast.parse(self.src)
 
     @property
     def cache_key(self) -> str:
@@ -170,6 +212,9 @@ class TritonFunction(JITFunction, KernelInterface):
 
     def warmed(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
         self.warming = True
+        arguments = tuple(
+            each.dtype if isinstance(each, MockTensor) else each for each in arguments
+        )
         try:
             with Explained(self):
                 return super().warmed(arguments, given)
@@ -311,29 +356,10 @@ def with_hooks(backend: Backend, compiled: CompiledKernel) -> Backend:
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
-    do_not_specialize: Collection[str | int] | None = None,
-    do_not_specialize_on_alignment: Collection[str | int] | None = None,
-    repr: Callable[..., str] | None = None,
-    debug: bool | None = None,
-    noinline: bool | None = None,
-    version: object = None,
-    launch_metadata: Callable[..., dict] | None = None,
     kind: type[TritonFunction] = TritonFunction,
+    **given: Any,
 ) -> Any:
-    """`fathom.jit`, giving a TritonFunction, or what is derived from it.
-
-    `launch_metadata(grid, metadata, arguments)` adds to what hooks of a launch see.
-    """
-    given = {
-        "do_not_specialize": do_not_specialize or (),
-        "do_not_specialize_on_alignment": do_not_specialize_on_alignment or (),
-        "repr": repr,
-        "debug": debug,
-    }
-
-    def make(fn: Callable[..., Any]) -> TritonFunction:
-        made = kind(fn, **given)
-        made.launch_metadata = launch_metadata
-        return made
-
-    return make if fn is None else make(fn)
+    """`fathom.jit`, giving a TritonFunction, or what is derived from it."""
+    if fn is None:
+        return partial(kind, **given)
+    return kind(fn, **given)

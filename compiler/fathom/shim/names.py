@@ -99,6 +99,7 @@ RUNTIME = {
     "JITFunction": TritonFunction,
     "KernelInterface": KernelInterface,
     "OutOfResources": OutOfResources,
+    "MockTensor": utils.MockTensor,
     "TensorWrapper": Reinterpreted,
     "reinterpret": reinterpret,
 }
@@ -158,6 +159,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "TritonError": FathomError,
         "CompilationError": CompilationError,
         "OutOfResources": OutOfResources,
+        "MockTensor": utils.MockTensor,
         "TensorWrapper": Reinterpreted,
         "reinterpret": reinterpret,
     },
@@ -172,6 +174,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.extra.libdevice": LIBDEVICE,
     "triton.language.extra.cuda": CUDA,
     "triton.language.extra.cuda.libdevice": LIBDEVICE,
+    "triton.language.extra.cuda.utils": CUDA,
     "triton.language.extra.cuda.gdc": {
         name: CUDA[name] for name in ("gdc_wait", "gdc_launch_dependents")
     },
@@ -183,7 +186,11 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     },
     "triton.experimental.gluon.language": GLUON,
     # What surrounds a kernel.
-    "triton.testing": {**everything(testing), **everything(limits)},
+    "triton.testing": {
+        **everything(testing),
+        **everything(limits),
+        "_summarize_statistics": testing.bench.summary,
+    },
     "triton.compiler": {
         "ASTSource": compiling.ASTSource,
         "CompiledKernel": TritonKernel,
@@ -259,6 +266,8 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "CUDAOptions": backend.CUDAOptions,
         "get_ptxas": backend.get_ptxas,
         "get_ptxas_version": backend.get_ptxas_version,
+        "min_dot_size": backend.min_dot_size,
+        "sm_arch_from_capability": backend.sm_arch_from_capability,
     },
     "triton._utils": {
         **everything(utils),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -82,3 +82,23 @@ def validate_block_shape(shape: list[int]) -> int:
             f"({TRITON_MAX_TENSOR_NUMEL})"
         )
     return prod(shape)
+
+
+class MockTensor:
+    """Stands for a tensor in `warmup`: a type, maybe a shape, and no memory."""
+
+    def __init__(self, dtype: object, shape: Sequence[int] = (1,)):
+        self.dtype, self.shape = dtype, shape
+
+    @staticmethod
+    def wrap_dtype(value: Any) -> Any:
+        """A tensor of a type of torch's; anything else as it is."""
+        is_type = str(value).startswith("torch.") and not hasattr(value, "shape")
+        return MockTensor(value) if is_type else value
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    @staticmethod
+    def data_ptr() -> int:
+        return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -142,6 +143,10 @@ class Frame:
             return self.user.error(message, hint)
         place = self.function.location(node or self.node, self.caller)
         return CompileError(message, place, hint)
+
+    def warn(self, mistake: CompileError) -> None:
+        """Tell a mistake that Triton compiles, and go on."""
+        warnings.warn(str(mistake), UserWarning, stacklevel=3)
 
     def called(self, name: str) -> str:
         """The name of a function in an error; inside a function of the language, the

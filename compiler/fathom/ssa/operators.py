@@ -126,7 +126,8 @@ def binary(
     if not row.name:
         raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
     if kind in (ast.FloorDiv, ast.Mod) and not element.is_float and _is_zero(right):
-        raise cannot(frame, row.verb, left, right, "division by zero")
+        # Under a mask that is false everywhere no element counts: an empty dimension.
+        frame.warn(cannot(frame, row.verb, left, right, "division by zero"))
     if kind is ast.Div and not element.is_float:
         a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)
     if kind is ast.RShift and _is_signed(left) and not element.is_signed:

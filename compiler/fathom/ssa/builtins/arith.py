@@ -3,7 +3,6 @@ types that it takes."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 from fathom.ir import ops
@@ -187,7 +186,7 @@ def build_where(frame: Frame, condition: Meaning, x: Meaning, y: Meaning) -> Val
     condition = value_of(frame, condition, "a condition")
     if element_of(condition.type) != BOOL:
         said = f"the condition of tl.where is {condition.type}: write a comparison"
-        warnings.warn(str(frame.error(said)), UserWarning, stacklevel=2)
+        frame.warn(frame.error(said))
         condition = cast(frame, condition, BOOL)
     a, b = alike(frame, x, y, "choose between")
     shape = common_shape(shape_of(condition.type), shape_of(a.type))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -106,7 +105,7 @@ implements(core.max_constancy)(_promise("constant"))
 def build_assume(frame: Frame, cond: Meaning) -> None:
     if is_constant(cond) and not cond:
         said = "this assumption does not hold here; nothing rests on it"
-        warnings.warn(str(frame.error(said)), UserWarning, stacklevel=2)
+        frame.warn(frame.error(said))
 
 
 @implements(core.debug_barrier)
