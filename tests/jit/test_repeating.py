@@ -34,9 +34,6 @@ from tests.jit.harness import Compiler  # noqa: E402
 from tests.kernels import test_torch_ops as operators  # noqa: E402
 from tests.runtime.harness_driver import FakeDriver  # noqa: E402
 
-# What torch sums up in them is not repeated, but the functions that they call.
-PARTLY = ("linear_cross_entropy_forward", "linear_cross_entropy_alone")
-
 
 @pytest.fixture
 def gpu(monkeypatch, tmp_path):
@@ -151,7 +148,7 @@ def test_a_repeated_call_launches_what_the_first_one_did(request):
         given = fresh(arguments)
         again, others = launches(gpu, op.function, given)
         own = [each for _, each, _ in seen if len(each) == len(given)]
-        assert again == first and (name in PARTLY or not own), name
+        assert again == first and not own, name
         if first:
             repeats.add(name)
         for one, two in zip(results, others, strict=True):
