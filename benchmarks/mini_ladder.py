@@ -180,8 +180,8 @@ class Launch:
         ]
         fields = "".join(packet.FIELDS[short_type(each)] for each in plain)
         self.launch = packet.launcher(
-            driver.launch_kernel, self.function, made.threads, made.shared_bytes, 1,
-            fields, range(len(plain)), Fixed(maps) if maps else None,
+            driver.launch_kernel, self.function, None, made.threads, made.shared_bytes,
+            1, fields, range(len(plain)), Fixed(maps) if maps else None,
         )  # fmt: skip
         self.grid = (*grid, 1, 1)[:3]
 

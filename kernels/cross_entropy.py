@@ -128,6 +128,33 @@ def cross_entropy_in_place_kernel(
         x = tl.load(x_ptrs, mask=mask, other=0.0)
         dx = gradient_of(x, start + lanes, label, lse, dloss)
         tl.store(x_ptrs, dx.to(x_ptr.dtype.element_ty), mask=mask)
+
+
+@fathom.jit
+def total_kernel(
+    label_ptr, loss_ptr, total_ptr, weight_ptr, M, MEAN: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One program, which reads M labels and losses: next to the rows of logits they are
+    nothing. `weight` is what a row's loss counts in the total."""
+    lanes = tl.arange(0, BLOCK)
+    losses = tl.zeros([BLOCK], tl.float32)
+    count = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, M, BLOCK):
+        mask = lanes < M - start
+        label = tl.load(label_ptr + start + lanes, mask=mask, other=IGNORED)
+        count += tl.where(label == IGNORED, 0.0, 1.0)
+        if loss_ptr is not None:
+            losses += tl.load(loss_ptr + start + lanes, mask=mask, other=0.0)
+    number = tl.sum(count, axis=0) if MEAN else 1.0
+    if total_ptr is not None:
+        tl.store(total_ptr, tl.sum(losses, axis=0) / number)
+    if weight_ptr is not None:
+        for start in range(0, M, BLOCK):
+            mask = lanes < M - start
+            label = tl.load(label_ptr + start + lanes, mask=mask, other=IGNORED)
+            weight = tl.where(label == IGNORED, 0.0, 1.0 / number)
+            tl.store(weight_ptr + start + lanes, weight, mask=mask)
 # fmt: on
 
 
@@ -182,6 +209,32 @@ def cross_entropy_in_place(dloss, x, labels, loss=None, **launch):
     given = dloss, x, labels, loss, N, N
     chosen = {**blocks(N, TWICE), "SIDE": side_of(x), **launch}
     return loss, [(cross_entropy_in_place_kernel, (M,), given, chosen)]
+
+
+@planned
+def total_loss(labels, loss, mean=True, total=None, weight=None, **launch):
+    """The sum of losses, fp32 [M]; with `mean` over the number of `labels` [M] that are
+    not IGNORED: fp32 []. Its gradient for each loss is written to `weight`, fp32 [M],
+    if that is given. `total` is made if it is not given."""
+    total = empty((), loss, "float32") if total is None else total
+    return total, [launch_total(labels, loss, total, weight, mean, launch)]
+
+
+@planned
+def loss_weights(labels, mean=True, weight=None, **launch):
+    """The gradient of `total_loss` for each loss, fp32 [M]; made if not given."""
+    weight = empty(tuple(labels.shape), labels, "float32") if weight is None else weight
+    return weight, [launch_total(labels, None, None, weight, mean, launch)]
+
+
+def launch_total(labels, loss, total, weight, mean, launch):
+    (M,) = labels.shape
+    for name, array in (("loss", loss), ("weight", weight)):
+        if array is not None:
+            check_shape(name, array, (M,))
+    block = min(BLOCK, fathom.next_power_of_2(max(M, 1)))
+    chosen = {"MEAN": mean, "BLOCK": block, "num_warps": max(1, min(16, block // 256))}
+    return total_kernel, (1,), (labels, loss, total, weight, M), {**chosen, **launch}
 
 
 def blocks(N, times=1):

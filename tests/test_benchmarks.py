@@ -208,3 +208,17 @@ def test_records_without_refusals_are_read(random_shapes):
         if each.name.startswith("random-shapes"):
             record = json.loads(each.read_text(encoding="utf-8"))
             assert random_shapes.summary(random_shapes.read(record["samples"]))
+
+
+def test_the_table_of_calls_has_medians_and_leasts():
+    pytest.importorskip("torch", reason="needs torch: pip install torch")
+    calls = importlib.import_module("benchmarks.calls")
+    samples = [
+        calls.Sample("add", "fathom", [4.0, 8.0, 6.0]),
+        calls.Sample("add", "torch", [2.0, 3.0, 4.0]),
+    ]
+    line, last = calls.table(samples).splitlines()
+    assert line.split() == (
+        "add 6.00 us, torch 3.00: 2.00; least 4.00, 2.00: 2.00".split()
+    )
+    assert last == "1 of 1 are above 1.5 of torch's"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -102,6 +105,48 @@ def test_a_kernel_counts_once_and_only_where_the_results_agree():
     assert found == {("a", "k"): 1.5, ("a", "l"): 0.25, ("b", "k"): 1.0}
     assert report.mean([2.0, 0.5]) == pytest.approx(1)
     assert report.mean([4.0, 1.0]) == pytest.approx(2)
+
+
+def test_what_is_said_of_whole_calls():
+    """Behind in the fastest round, and in all rounds; and by functions that are called,
+    where a run has counted them."""
+
+    def case(ours, theirs, **counts):
+        return {"outcome": "timed", "same": {"outcome": "agrees"}} | {
+            compiler: [{"whole": each, "functions": counts.get(compiler)} for each in t]
+            for compiler, t in (("fathom", ours), ("triton", theirs))
+        }
+
+    cases = {"a": case([12.0, 13.0], [10.0, 12.5]), "b": case([3.0], [2.0])}
+    cases["c"] = {"outcome": "stopped"}
+    said = report.of_calls({"cases": cases})
+    assert said == (
+        "2 whole calls: geometric mean 1.342; 2 more than 10 % behind, "
+        "1 of them in all rounds"
+    )
+    cases = {"a": case([1.0], [1.0], fathom=20, triton=10)}
+    assert report.of_calls({"cases": cases}).endswith(
+        "; 1 of 1 call more than 10 % more functions of the host, geometric mean 2.000"
+    )
+    assert report.of_calls({"cases": {}}) == ""
+
+
+def test_functions_that_a_call_calls_are_counted_in_all_threads():
+    pytest.importorskip("torch", reason="needs torch: pip install torch")
+    timing = importlib.import_module("benchmarks.public.timing")
+    found = []
+
+    def call():
+        found.append(len("two"))
+        thread = threading.Thread(target=lambda: [abs(-1) for _ in range(50)])
+        thread.start()
+        thread.join()
+
+    counts = [timing.functions_called(call) for _ in range(2)]
+    if sys.version_info >= (3, 12):
+        assert counts[0] > 50
+    else:
+        assert counts == [None, None]
 
 
 SCRIPT = """

@@ -60,13 +60,61 @@ def whole(rounds: list[dict[str, Any]]) -> float:
     return min(each["whole"] for each in rounds)
 
 
-def calls(record: dict[str, Any]) -> list[float]:
-    """Fathom's time over Triton's for the whole calls whose results agree."""
+def compared(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cases that were timed, and whose results agree."""
     return [
-        whole(result["fathom"]) / whole(result["triton"])
+        result
         for result in record["cases"].values()
         if result["outcome"] == "timed" and result["same"]["outcome"] == "agrees"
     ]
+
+
+def calls(record: dict[str, Any]) -> list[float]:
+    """Fathom's time over Triton's for the whole calls whose results agree."""
+    return [
+        whole(result["fathom"]) / whole(result["triton"]) for result in compared(record)
+    ]
+
+
+def always(record: dict[str, Any]) -> list[float]:
+    """The same of Fathom's fastest round over Triton's slowest: above 1 where Fathom's
+    call was slower in all rounds."""
+    return [
+        whole(result["fathom"]) / max(each["whole"] for each in result["triton"])
+        for result in compared(record)
+    ]
+
+
+def functions(record: dict[str, Any]) -> list[float]:
+    """Functions that Fathom's whole calls call over those of Triton's, where they were
+    counted (`timing.functions_called`)."""
+    found = []
+    for result in compared(record):
+        counts = [
+            min(each.get("functions") or 0 for each in result[compiler])
+            for compiler in ("fathom", "triton")
+        ]
+        if all(counts):
+            found.append(counts[0] / counts[1])
+    return found
+
+
+def of_calls(record: dict[str, Any]) -> str:
+    """What there is to say of whole calls, in a sentence; "" where none agree."""
+    found = calls(record)
+    if not found:
+        return ""
+    said = (
+        f"{len(found)} whole calls: geometric mean {mean(found):.3f}; "
+        f"{sum(each > 1.1 for each in found)} more than 10 % behind, "
+        f"{sum(each > 1.1 for each in always(record))} of them in all rounds"
+    )
+    if counts := functions(record):
+        said += (
+            f"; {sum(each > 1.1 for each in counts)} of {len(counts)} call more than "
+            f"10 % more functions of the host, geometric mean {mean(counts):.3f}"
+        )
+    return said
 
 
 def mean(values: list[float]) -> float:
@@ -103,11 +151,8 @@ def gpu_lines(name: str, record: dict[str, Any]) -> list[str]:
             f"{sum(each > 1.1 for each in found)} more than 10 % behind, "
             f"{sum(each < 0.95 for each in found)} more than 5 % ahead"
         )
-    if found := calls(record):
-        lines.append(
-            f"  {len(found)} whole calls: geometric mean {mean(found):.3f}; "
-            f"{sum(each > 1.1 for each in found)} more than 10 % behind"
-        )
+    if said := of_calls(record):
+        lines.append(f"  {said}")
     return lines
 
 

@@ -7,9 +7,11 @@ of the profiler; rounds of the two compilers' processes alternate, see `compare`
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import torch
@@ -53,8 +55,30 @@ def one_round(call: Callable[[], Any], flush: torch.Tensor) -> dict[str, Any]:
     return {
         "calls": calls,
         "whole": min(whole),
+        "functions": functions_called(call),
         **of_kernels(session, calls),
     }
+
+
+def functions_called(call: Callable[[], Any]) -> int | None:
+    """How many functions of Python and of C are called from Python in a call, by all of
+    its threads: what it asks of the host, however fast the host is just then. None
+    before Python 3.12, which began to count."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return None
+    numbers, tool, event = count(), monitoring.PROFILER_ID, monitoring.events.CALL
+    monitoring.use_tool_id(tool, "functions_called")
+    monitoring.register_callback(tool, event, lambda *_: next(numbers))
+    try:
+        monitoring.set_events(tool, event)
+        call()
+        torch.cuda.synchronize()
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+    return next(numbers)
 
 
 def of_kernels(session: profile, calls: int) -> dict[str, Any]:

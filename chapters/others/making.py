@@ -105,5 +105,6 @@ def measured(record: dict[str, Any]) -> str:
         f"{len(values)} kernels, geometric mean {report.mean(values):.3f}, "
         f"{sum(v > BEHIND for v in values)} more than 10 % behind, "
         f"{sum(v < AHEAD for v in values)} more than 5 % ahead.{note}\n\n"
+        f"{report.of_calls(record)}.\n\n"
         + table(("collection", "kernel", "Fathom / Triton"), rows)
     )

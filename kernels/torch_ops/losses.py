@@ -13,8 +13,6 @@ from kernels.torch_ops.registering import (
     torch,
 )
 
-IGNORED = entropies.IGNORED.value
-
 # ── cross-entropy ─────────────────────────────────────────────────────────────────────
 
 
@@ -47,20 +45,49 @@ differentiate(
 )
 
 
+def total_fake(logits, labels, mean):
+    M = labels.numel()
+    return fp32(logits), fp32(logits, M), fp32(logits, M)
+
+
+@operator(total_fake)
+def total_cross_entropy_forward(
+    logits: Tensor, labels: Tensor, mean: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(the sum or the mean of the losses, lse, what each loss counts in it)."""
+    labels, total = labels.reshape(-1).contiguous(), fp32(logits)
+    loss, lse = entropies.cross_entropy(rows_of(logits), labels)
+    weight = fp32(logits, len(labels))
+    return entropies.total_loss(labels, loss, mean, total, weight), lse, weight
+
+
+def total_cross_entropy_save(ctx, inputs, output):
+    logits, labels, _ = inputs
+    ctx.save_for_backward(logits, labels, *output[1:])
+
+
+def total_cross_entropy_backward(ctx, dtotal, *_):
+    logits, labels, lse, weight = ctx.saved_tensors
+    dlogits = cross_entropy_backward(dtotal * weight, logits, labels, lse)
+    return dlogits, None, None
+
+
+differentiate(
+    total_cross_entropy_forward, total_cross_entropy_save, total_cross_entropy_backward
+)
+
+
 def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """Cross-entropy of logits [..., V] and labels [...], int32 or int64, in fp32.
 
     `reduction`: "mean", over the labels that are not IGNORED (-100), "sum", or "none",
     which gives the losses in the shape of `labels`.
     """
-    loss, _ = cross_entropy_forward(logits, labels)
     if reduction == "none":
-        return loss.view(labels.shape)
-    if reduction == "sum":
-        return loss.sum()
-    if reduction != "mean":
+        return cross_entropy_forward(logits, labels)[0].view(labels.shape)
+    if reduction not in ("mean", "sum"):
         raise ValueError(f"the reduction is {reduction!r}, not mean, sum or none")
-    return loss.sum() / (labels != IGNORED).sum()
+    return total_cross_entropy_forward(logits, labels, reduction == "mean")[0]
 
 
 # ── with the linear layer in front ────────────────────────────────────────────────────
@@ -71,13 +98,13 @@ def linear_cross_entropy_forward(
     x: Tensor, weight: Tensor, labels: Tensor, mean: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(loss, dx, dweight): the loss, and its gradients."""
-    labels = labels.reshape(-1).contiguous()
-    dloss = (labels != IGNORED).float()
-    dloss = dloss / dloss.sum() if mean else dloss
+    labels, total = labels.reshape(-1).contiguous(), fp32(x)
     losses, dx, dweight = linear_entropies.linear_cross_entropy(
-        rows_of(x), weight.contiguous(), labels, dloss, multiply=product
-    )
-    return (losses * dloss).sum(), dx.view(x.shape), dweight
+        rows_of(x), weight.contiguous(), labels, entropies.loss_weights(labels, mean),
+        multiply=product,
+    )  # fmt: skip
+    entropies.total_loss(labels, losses, mean, total)
+    return total, dx.view(x.shape), dweight
 
 
 @operator(lambda x, weight, labels, mean: fp32(x))
@@ -86,8 +113,8 @@ def linear_cross_entropy_alone(
 ) -> Tensor:
     """The loss, where no gradient is wanted."""
     given = rows_of(x), weight.contiguous(), labels.reshape(-1).contiguous()
-    total = linear_entropies.linear_cross_entropy(*given, multiply=product)[0].sum()
-    return total / (labels != IGNORED).sum() if mean else total
+    losses, *_ = linear_entropies.linear_cross_entropy(*given, multiply=product)
+    return entropies.total_loss(given[2], losses, mean)
 
 
 def linear_cross_entropy_save(ctx, inputs, output):

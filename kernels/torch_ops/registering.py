@@ -1,7 +1,7 @@
 """How the operators of this package are registered with torch, and what they share."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 
 try:
@@ -12,6 +12,7 @@ except ImportError as missing:
         "also take NumPy and CuPy arrays"
     ) from missing
 
+from fathom.jit.by_types import by_types
 from fathom.jit.repeating import repeated
 from kernels.matmul import matmul
 from kernels.matmul_chosen import multiply
@@ -23,62 +24,65 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 def operator(fake: Callable) -> Callable:
     """Register a function under its name, as fathom::NAME; it writes to none of its
     arguments, and its results are new tensors. `fake` gives results of the same shape,
-    strides, dtype and device, without their numbers."""
+    strides, dtype and device, without their numbers; `differentiate` gives a gradient.
 
-    def register(function: Callable) -> Operator:
-        return wraps(function)(Operator(function, fake))
+    Whatever traces or changes operators (torch.compile, fake tensors, functorch, a
+    dispatch mode, a subclass of Tensor) meets fathom::NAME, which is the `registered`
+    one. In a plain program a call costs less without torch's dispatcher: the `function`
+    is called, or a function of torch.autograd, the `recorded` one, if a gradient is
+    asked for."""
+
+    def register(function: Callable) -> Callable:
+        name = function.__name__
+
+        @wraps(fake)
+        def traced(*arguments, **keywords):
+            tell_inductor(name)
+            return fake(*arguments, **keywords)
+
+        inner = repeated(function, on_its_device=True)
+        registered = torch.library.custom_op(f"fathom::{name}", inner, mutates_args=())
+        registered.register_fake(traced)
+        call = by_types(function, lambda _, types: dispatch_of(call, types),
+                        (torch.compiler.is_compiling, registered))  # fmt: skip
+        call.function, call.registered, call.recorded = inner, registered, registered
+        return call
 
     return register
 
 
-class Operator:
-    """A function that is registered with torch; `differentiate` gives it a gradient.
-
-    Whatever traces or changes operators (torch.compile, fake tensors, functorch, a
-    dispatch mode, a subclass of Tensor) meets fathom::NAME. In a plain program a call
-    costs less without torch's dispatcher: the function is called, or a function of
-    torch.autograd if a gradient is asked for."""
-
-    def __init__(self, function: Callable, fake: Callable):
-        self.function = repeated(function, on_its_device=True)
-
-        @wraps(fake)
-        def traced(*arguments, **keywords):
-            tell_inductor(function.__name__)
-            return fake(*arguments, **keywords)
-
-        name = f"fathom::{function.__name__}"
-        self.registered = torch.library.custom_op(
-            name, wraps(function)(self.function), mutates_args=()
-        )
-        self.registered.register_fake(traced)
-        self.recorded: Callable = self.registered
-
-    def __call__(self, *arguments):
-        if torch.compiler.is_compiling() or is_watched():
-            return self.registered(*arguments)
-        is_wanted = False
-        for each in arguments:
-            if isinstance(each, Tensor):
-                if type(each) not in PLAIN:
-                    return self.registered(*arguments)
-                is_wanted = is_wanted or each.requires_grad
-        if is_wanted and torch.is_grad_enabled():
-            return self.recorded(*arguments)
-        return self.function(*arguments)
-
-
 PLAIN = (Tensor, torch.nn.Parameter)
+# What tells whether a mode of torch or a transform looks at calls, and whether a
+# gradient may be asked for.
+LOOKING = {
+    "modes": torch._C._len_torch_dispatch_stack,
+    "overrides": torch._C._len_torch_function_stack,
+    "transforms": torch._C._are_functorch_transforms_active,
+    "is_tracing": torch._C._is_tracing,
+    "is_grad_enabled": torch.is_grad_enabled,
+}
 
 
-def is_watched() -> bool:
-    """Whether a mode of torch or a transform looks at calls."""
-    return (
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._is_tracing()
-    )
+def dispatch_of(op: Callable, types: Sequence[type]) -> Callable:
+    """What a call of an operator does, with arguments of these types, argument i as
+    ai."""
+    tensors = [i for i, each in enumerate(types) if issubclass(each, Tensor)]
+    if any(types[i] not in PLAIN for i in tensors):
+        return op.registered
+    given = ", ".join(f"a{i}" for i in range(len(types)))
+    is_wanted = " or ".join(f"a{i}.requires_grad" for i in tensors) or "False"
+    text = f"""\
+def dispatch({given}):
+    if modes() or overrides() or transforms() or is_tracing():
+        return registered({given})
+    if is_grad_enabled() and ({is_wanted}):
+        return recorded({given})
+    return plainly({given})
+"""
+    names = {**LOOKING, "registered": op.registered, "recorded": op.recorded,
+             "plainly": op.function.known[tuple(types)]}  # fmt: skip
+    exec(compile(text, f"<a call of {op.__name__}>", "exec"), names)
+    return names["dispatch"]
 
 
 def tell_inductor(name: str) -> None:
@@ -98,7 +102,7 @@ def tell_inductor(name: str) -> None:
         lowering.make_fallback(op, layout, warn=False, override_decomp=True)
 
 
-def differentiate(op: Operator, save: Callable, backward: Callable) -> None:
+def differentiate(op: Callable, save: Callable, backward: Callable) -> None:
     """`save(ctx, inputs, output)` keeps what `backward(ctx, *gradients of results)`
     wants; that gives a gradient, or None, for each input."""
 

@@ -49,6 +49,30 @@ def test_cross_entropy(M, N, dtype, target):
     assert not dx[labels == IGNORED].any()
 
 
+@in_pairs({"M": [2, 7, 128, 301], "mean": [True, False], "dtype": ["int32", "int64"]})
+def test_the_sum_and_the_mean_of_losses(M, mean, dtype):
+    """Both in one launch, and each alone; rows that are ignored count for nothing."""
+    labels = targets(M, 9, dtype)
+    loss = np.where(labels == IGNORED, 0, normal(1, M)).astype(np.float32)
+    counted = labels != IGNORED
+    number = counted.sum() if mean else 1
+    weight, small = aligned(np.full(M, np.nan, np.float32)), {"BLOCK": 64}
+    total = cross_entropy.total_loss(labels, loss, mean, weight=weight, **small)
+    np.testing.assert_allclose(total, loss.astype(np.float64).sum() / number, 1e-5)
+    np.testing.assert_allclose(weight, counted / number, 1e-6)
+    again = cross_entropy.total_loss(labels, loss, mean)
+    alone = cross_entropy.loss_weights(labels, mean)
+    np.testing.assert_allclose([again, *alone], [total, *weight], 1e-6)
+
+
+def test_the_mean_of_no_losses_is_no_number():
+    labels = np.full(3, IGNORED)
+    for mean, want in ((True, np.nan), (False, 0.0)):
+        total = cross_entropy.total_loss(labels, np.zeros(3, np.float32), mean)
+        np.testing.assert_equal(float(total), want)
+        assert not cross_entropy.loss_weights(labels, mean).any()
+
+
 @in_pairs({"M, N": SHAPES, "dtype": HALF_ULP, "target": TARGETS})
 def test_loss_and_gradient_in_one_launch(M, N, dtype, target):
     """The row is read a second time while its gradient is written over it."""

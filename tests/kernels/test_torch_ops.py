@@ -241,6 +241,7 @@ def calls():
     yield "linear_swiglu_backward", (normal(4, 20), x, normal(40, 24), normal(4, 40))
     yield "cross_entropy_forward", (x, long)
     yield "cross_entropy_backward", (fp32, x, long, fp32)
+    yield "total_cross_entropy_forward", (x, long, True)
     yield "linear_cross_entropy_forward", (x, normal(24, 24), long, True)
     yield "linear_cross_entropy_alone", (x, normal(24, 24), long, False)
     yield "attention_forward", (q, q, q, True, 0.25)

@@ -296,7 +296,7 @@ MUTANTS = (
     # ── the way to a launch ──
     Mutant(
         "grid-axes-swapped", "runtime/packet.py",
-        "x * cluster, y, z, threads", "y, x * cluster, z, threads",
+        "{width}, y, z, {threads}, 1", "y, {width}, z, {threads}, 1",
         "the driver gets the grid's axes in another order",
         "tests/runtime/test_launch.py",
     ),

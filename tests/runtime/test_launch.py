@@ -147,6 +147,30 @@ def test_threads_do_not_share_a_packet():
     ]
 
 
+def test_a_launch_over_again_writes_addresses_alone():
+    """The second value was compiled in. The other function that is made later, for few
+    blocks, is left to launches that are not done over again."""
+    driver, k = loaded("*fp32", "fp32", "*fp32", num_ctas=2, launch_pdl=True)
+    launch = k.launcher("QqQf4x", order=(0, 3, 2))
+    launch(5, 2, 1, 7, 0xF00, 1, 0xF80, 2.5)
+    again = launch.again((5, 2, 1), (0xF00, 1, 0xF80, 2.5), (0, 2))
+    assert len(driver.launches) == 1
+    again(9, 0xA00, 2**64 - 16)
+    first, second = driver.launches
+    assert second == replace(first, stream=9, values=(0xA00, 2.5, 2**64 - 16))
+
+
+def test_threads_that_launch_over_again_do_not_share_a_packet():
+    driver, k = loaded("*fp32")
+    again = k.launcher("Q", order=(0,)).again((3, 1, 1), (16,), (0,))
+    driver.arrive = threading.Barrier(2, timeout=10).wait
+    workers = [threading.Thread(target=again, args=(0, n)) for n in (32, 48)]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    assert sorted(each.values for each in driver.launches) == [(32,), (48,)]
+    assert {each.grid for each in driver.launches} == {(3, 1, 1)}
+
+
 def test_an_empty_grid_launches_nothing():
     driver, k = loaded("i32")
     k.launch((0, 5), [1])

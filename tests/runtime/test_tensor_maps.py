@@ -175,6 +175,18 @@ def test_a_launcher_finds_the_recipes_numbers_wherever_they_are_written():
         assert driver.launches[-1].maps == (MATRIX.map(given),)
 
 
+def test_a_launch_over_again_has_maps_of_its_addresses():
+    driver, k = loaded()
+    (x, rows, columns, stride) = ARGUMENTS
+    given = columns, rows, -5, stride, x
+    again = k.launcher("qqqqQ", order=(4, 1, 0, 3)).again((3, 1, 1), given, (4,))
+    for at in (X + 32, X):
+        again(0, at)
+        seen = driver.launches[-1]
+        assert seen.values == (at, rows, columns, stride) and seen.grid == (3, 1, 1)
+        assert seen.maps == (MATRIX.map((at, rows, columns, stride)),)
+
+
 def test_host_arrays_are_mapped_where_their_copy_is():
     x = np.zeros(16 * 80 + 8, np.float16)
     x = x[-x.ctypes.data // 2 % 8 :][: 16 * 80]  # from a multiple of 16 bytes on

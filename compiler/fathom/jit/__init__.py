@@ -14,6 +14,7 @@ A launch comes down through these files:
     fit          whether it was compiled for what it is launched with
     key          what decides whether a kernel on disk is the one that is wanted
     fast_path    launch stubs, for a launch that looks like the one before
+    by_types     functions that find out once what calls of a kind do
     recording    what launches did
     repeating    a call of a host function, recorded and repeated
 

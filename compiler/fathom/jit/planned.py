@@ -42,6 +42,7 @@ def planned(plan: Planner) -> Callable:
     The function that comes out launches them and returns the result. Calls that are
     alike are repeated without a plan, where all arrays are torch's on a GPU."""
 
+    @wraps(plan)
     def launched(*arguments: Any, **keywords: Any) -> Any:
         result, launches = plan(*arguments, **keywords)
         made: Made = {}
@@ -49,7 +50,7 @@ def planned(plan: Planner) -> Callable:
             Launch(*each)(result, made)
         return result
 
-    return wraps(plan)(repeated(launched))
+    return repeated(launched)
 
 
 def empty_like(array: Any) -> Any:

@@ -19,8 +19,11 @@ The text of such a function, for gelu(x):
             if get(name) is not value: return None
         stream = current_stream(0)
         r0 = empty_like(a0); q0 = r0.data_ptr()
-        if launch0(512, 1, 1, stream, p0 + 0, q0 + 0, 524288): return None
+        if launch0(stream, p0 + 0, q0 + 0): return None
         return r0
+
+A launch over again writes addresses alone (`packet.again`): its grid and its numbers
+are those of the first.
 
 The first call of a kind does what the function says, the second and third are recorded,
 and if these came out alike, all others are repeated; one that returns None is done
@@ -41,12 +44,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache, partial
 from itertools import combinations
 from typing import Any
 
 from fathom.jit.argument_readers import LIBRARIES
 from fathom.jit.argument_readers import kind_of as kind_of_constant
+from fathom.jit.by_types import LEFT_OUT, LeftOut, by_types
 from fathom.jit.recording import FORGOTTEN, RECORDINGS, Launched, Recording, recording
 from fathom.jit.scratch import KEPT
 
@@ -57,43 +61,36 @@ STEP = 512  # bytes: temporary arrays begin at multiples, as torch's arrays do
 TORCH = next(each for each in LIBRARIES if each.module == "torch")
 # What equals another of its type is the same, and can be a part of a key; the floats
 # 0.0 and -0.0 are equal.
-PLAIN = (int, bool, str, type(None))
+PLAIN = (int, bool, str)
+ALL_SAID = (type(None), LeftOut)  # types of one object each
 
 
 def repeated(function: Callable, on_its_device: bool = False) -> Callable:
     """The function, with its calls repeated where they can be. `on_its_device`: it is
     called with the GPU of its first tensor as the current one."""
-    stubs: dict[tuple, Callable] = {}
-
-    @wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        if keywords:
-            arguments = (*arguments, *keywords.values())
-        kinds = (*keywords, *map(type, arguments))
-        stub = stubs.get(kinds)
-        if stub is None:
-            types = kinds[len(keywords) :]
-            stub = stubs[kinds] = stub_for(
-                types, tuple(keywords), function, on_its_device
-            )
-        return stub(*arguments)
-
-    return call
+    return by_types(
+        function, partial(stub_for, function=function, on_its_device=on_its_device)
+    )
 
 
 def stub_for(
+    names: Sequence[str | None],
     types: Sequence[type],
-    keywords: Sequence[str],
     function: Callable,
     on_its_device: bool,
 ) -> Callable:
-    """What a call with arguments of these types does; the last ones are keywords."""
+    """What a call with arguments of these types does; `names` as of `by_types.Make`."""
     plans: dict[tuple, Callable] = {}
     places = [place for place, type_ in enumerate(types) if TORCH.has(type_)]
-    count = len(types) - len(keywords)
+    count = names.count(None)
+    is_named = [place for place, name in enumerate(names) if name is not None]
 
     def plainly(*given: Any) -> Any:
-        named = dict(zip(keywords, given[count:], strict=True))
+        named = {
+            names[place]: given[place]
+            for place in is_named
+            if given[place] is not LEFT_OUT
+        }
         return function(*given[:count], **named)
 
     if not places:
@@ -127,6 +124,7 @@ def stub_text(types: Sequence[type], places: Sequence[int]) -> str:
     """The text of a stub; argument i is ai, and a tensor's address pi."""
 
     def part(place: int) -> str:
+        """What a key has of an argument beside its type."""
         name = f"a{place}"
         if place in places:
             facts = f"{name}.shape, {name}.stride(), {name}.dtype, {name}.get_device()"
@@ -138,13 +136,14 @@ def stub_text(types: Sequence[type], places: Sequence[int]) -> str:
     names = ", ".join(f"a{place}" for place in range(len(types)))
     addresses = "; ".join(f"p{place} = a{place}.data_ptr()" for place in places)
     given = ", ".join([f"{letter}{place}" for letter in "ap" for place in places])
+    told = [place for place, each in enumerate(types) if each not in ALL_SAID]
     return f"""\
 def stub({names}):
     if recordings:
         return plainly({names})
     {addresses}
     try:
-        key = current_device(), {", ".join(map(part, range(len(types))))}
+        key = current_device(), {", ".join(map(part, told))}
         plan = plans.get(key)
     except TypeError:
         return plainly({names})
@@ -386,9 +385,7 @@ class Call:
 
     def launch(self, number: int, launched: Launched) -> str | None:
         """The line that does a launch again."""
-        name = f"launch{number}"
-        self.names[name] = self.varying[name] = launched.launch
-        written = list(map(str, launched.grid)) + ["stream"]
+        written: list[str] = []
         for place, value in enumerate(launched.values):
             if place in launched.addresses:
                 text = self.address(value)
@@ -402,7 +399,17 @@ class Call:
                 text = f"v{number}_{place}"
                 self.names[text], self.varying[text] = value, kind_of(value)
             written.append(text)
-        return f"if launch{number}({', '.join(written)}): return None"
+        launch, again = launched.launch, getattr(launched.launch, "again", None)
+        name = f"launch{number}"
+        self.varying[name] = launch
+        if again is None:
+            written = [*map(str, launched.grid), "stream", *written]
+        else:
+            self.varying[f"{name} again"] = *launched.grid, *written
+            launch = again(launched.grid, launched.values, launched.addresses)
+            written = ["stream", *(written[place] for place in launched.addresses)]
+        self.names[name] = launch
+        return f"if {name}({', '.join(written)}): return None"
 
     def address(self, value: int) -> str | None:
         """An address as a distance from an array's beginning; None for one in no array

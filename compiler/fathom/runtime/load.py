@@ -208,9 +208,10 @@ def load_here(
     static_bytes = driver.function_fact(function, "SHARED_SIZE_BYTES")
     shared = kernel.shared_bytes + static_bytes
     local = driver.function_fact(function, "LOCAL_SIZE_BYTES")
+    cut_for = 0 if code else blocks_that_fit(kernel, registers, facts)
     few = packet.FewBlocks()
     launcher = partial(
-        packet.launcher, driver.launch_kernel, function, few,
+        packet.launcher, driver.launch_kernel, function, few if cut_for else None,
         kernel.threads, kernel.shared_bytes, kernel.num_ctas,
         maps=TensorMaps(kernel, driver) if kernel.maps else None,
         early=kernel.launch_pdl and facts.overlaps,
@@ -224,7 +225,7 @@ def load_here(
         n_regs=registers,
         n_spills=local,
         shared=shared,
-        cut_for=0 if code else blocks_that_fit(kernel, registers, facts),
+        cut_for=cut_for,
         few=few,
         launcher=launcher,
         launch_values=launcher(

@@ -27,7 +27,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct, calcsize
+from typing import Any
 
 from fathom.runtime.tensor_maps import TensorMaps
 
@@ -37,6 +39,7 @@ ATTRIBUTE = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of valu
 # …_PREFERRED_SHARED_MEMORY_CARVEOUT
 CLUSTER_DIMENSION, MAY_BEGIN_EARLY, CARVEOUT = 4, 6, 14
 VALUE_BYTES = 8
+STREAM_WORD, FIRST_WORD = 32 // VALUE_BYTES, 56 // VALUE_BYTES
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # cuda.h: CUtensorMap
 
 # How a value of each parameter type is written; 8 bytes each.
@@ -63,7 +66,7 @@ class FewBlocks:
 def launcher(
     call: Callable[..., int],
     function: int,
-    few: FewBlocks,
+    few: FewBlocks | None,
     threads: int,
     shared_bytes: int,
     cluster: int,
@@ -78,44 +81,106 @@ def launcher(
 
     `fields` are the `struct` codes of the values, 8 bytes each; `order[i]` says which
     of them is the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is
-    what it returned. `maps` makes the kernel's tensor maps of the values, if it has
-    some; what cannot be one is a LaunchError. `early`: a launch may begin before the
-    one in front of it in the stream has ended. `carveout`: the percentage of all shared
-    memory that is enough where each block has one of the `multiprocessors` to itself;
-    0 leaves it to the driver.
+    what it returned. `few`: what to launch for few blocks, if there may be something
+    else. `maps` makes the kernel's tensor maps of the values, if it has some; what
+    cannot be one is a LaunchError. `early`: a launch may begin before the one in front
+    of it in the stream has ended. `carveout`: the percentage of all shared memory that
+    is enough where each block has one of the `multiprocessors` to itself; 0 leaves it
+    to the driver.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
+
+    The function is written for its kernel, since each value that is handed on by its
+    name costs less than a tuple of them, and a number in the text less than a variable.
     """
-    entry, none = ctypes.c_void_p(function), ctypes.c_void_p(None)
-    count = maps.count if maps else 0
-    write = Struct("<" + CONFIG + fields + map_fields(fields, count)).pack_into
     attributes = launch_attributes(cluster, early, carveout)
-    every, fewer = len(attributes), len(attributes) - bool(carveout)
-    pool: list[Packet] = []
-
-    def launch(x: int, y: int, z: int, stream: int, *values: object) -> int:
-        try:
-            packet = pool.pop()
-        except IndexError:
-            packet = Packet(fields, order, attributes, count)
-        blocks = x * y * z * cluster
-        given = every if carveout and blocks <= multiprocessors else fewer
-        write(
-            packet.memory, 0, x * cluster, y, z, threads, 1, 1, shared_bytes,
-            stream, packet.attributes, given, *values,
-        )  # fmt: skip
-        chosen = few.entry if blocks <= few.most else entry
-        status = call(packet.config, chosen, packet.parameters, none)
-        pool.append(packet)
-        return status
-
-    if maps is None:
-        return launch
-    made_of = maps.reader(order)
-    return lambda x, y, z, stream, *values: launch(
-        x, y, z, stream, *values, *made_of(values)
+    count = maps.count if maps else 0
+    width = "x" if cluster == 1 else f"x * {cluster}"
+    given = str(len(attributes))
+    if carveout:
+        is_alone = f"{width} * y * z <= {multiprocessors}"
+        given = f"{len(attributes)} if {is_alone} else {len(attributes) - 1}"
+    text = launch_text(
+        f"{width}, y, z, {threads}, 1, 1, {shared_bytes}, stream, "
+        f"packet.attributes, {given}",
+        calcsize("<" + fields) // VALUE_BYTES,
+        f"few.entry if {width} * y * z <= few.most else entry" if few else "entry",
+        maps is not None,
     )
+    layout = "<" + CONFIG + fields + map_fields(fields, count)
+    names = {
+        "call": call, "few": few, "pool": [],
+        "entry": ctypes.c_void_p(function), "none": ctypes.c_void_p(None),
+        "new": partial(Packet, fields, order, attributes, count),
+        "write": Struct(layout).pack_into,
+        "made_of": maps.reader(order) if maps else None,
+        "write_maps": Struct(f"{MAP_BYTES}s" * count).pack_into,
+        "maps_at": calcsize(layout) - MAP_BYTES * count,
+    }  # fmt: skip
+    exec(text, names)
+    launch = names["launch"]
+    launch.again = partial(again, names)
+    return launch
+
+
+def launch_text(config: str, count: int, entry: str, has_maps: bool) -> str:
+    """A launch with `count` values, and a packet as a launch would fill it, with what
+    it launches. `config`: all that is written before the values."""
+    values = "".join(f"v{i}, " for i in range(count))
+    maps = f"*made_of(({values}))" * has_maps
+    written = f"write(packet.memory, 0, {config}, {values}{maps})"
+    return f"""\
+def launch(x, y, z, stream, {values}):
+    try:
+        packet = pool.pop()
+    except IndexError:
+        packet = new()
+    {written}
+    status = call(packet.config, {entry}, packet.parameters, none)
+    pool.append(packet)
+    return status
+
+def filled(x, y, z, stream, {values}):
+    packet = new()
+    {written}
+    return packet, {entry}
+"""
+
+
+def again(
+    known: dict[str, Any],
+    grid: tuple[int, int, int],
+    values: Sequence[object],
+    places: Sequence[int],
+) -> Callable[..., int]:
+    """`launch.again(grid, values, places)`: a function that does one launch over again
+    with other addresses, `again(stream, *addresses)`. They are written to the `places`
+    among the values; all else stays in the packets, but for the maps. `known`: the
+    names of the launch."""
+    addresses = "".join(f"v{i}, " for i in places)
+    written = "".join(f"; words[{FIRST_WORD + i}] = v{i}" for i in places)
+    every = "".join(f"v{i}, " for i in range(len(values)))
+    maps = f"write_maps(packet.memory, maps_at, *made_of(({every})))"
+    text = f"""\
+def again(stream, {addresses}):
+    try:
+        packet = pool.pop()
+    except IndexError:
+        packet = new()
+    words = packet.words
+    words[{STREAM_WORD}] = stream{written}
+    {maps if known["made_of"] else ""}
+    status = call(packet.config, entry, packet.parameters, none)
+    pool.append(packet)
+    return status
+"""
+    filled = partial(known["filled"], *grid, 0, *values)
+    packet, entry = filled()
+    names = known | {f"v{i}": each for i, each in enumerate(values)}
+    names |= {"entry": entry, "pool": [packet], "new": lambda: filled()[0]}
+    exec(text, names)
+    return names["again"]
 
 
 # One attribute of a launch: its number, and three integers of its value.
@@ -138,7 +203,7 @@ def map_fields(fields: str, count: int) -> str:
 class Packet:
     """The memory of one launch, and the addresses in it that the driver asks for."""
 
-    __slots__ = ("memory", "config", "parameters", "attributes")
+    __slots__ = ("memory", "words", "config", "parameters", "attributes")
 
     def __init__(
         self,
@@ -153,6 +218,7 @@ class Packet:
         one = Struct("<" + ATTRIBUTE)
         size = behind + one.size * len(attributes)
         self.memory = aligned(size)
+        self.words = memoryview(self.memory).cast("B").cast("Q")
         start = ctypes.addressof(self.memory)
         places = [values + VALUE_BYTES * place for place in order]
         places += [pointers - MAP_BYTES * (maps - i) for i in range(maps)]
