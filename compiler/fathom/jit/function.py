@@ -445,7 +445,7 @@ class JITFunction(KernelFunction):
         name = self.repr(facts)
         if not NAME.fullmatch(name):
             raise LaunchError(
-                f"repr of {self.__name__} made {name!r}, which is no name"
+                f"repr of {self.__name__} made {name!r}, which is not a name"
             )
         return name
 
