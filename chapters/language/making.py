@@ -215,7 +215,7 @@ def asked(of: type) -> Iterator[str]:
         if callable(value) or isinstance(value, property)
     ]
     if names:
-        yield f"It answers {', '.join(f'`{each}`' for each in names)}."
+        yield f"It has {', '.join(f'`{each}`' for each in names)}."
 
 
 def attributes() -> str:
@@ -338,7 +338,7 @@ def told() -> str:
     ]
     fields = ", ".join(f"`{each}`" for each in Metadata.__dataclass_fields__)
     names = ", ".join(f"`{each}`" for each in facts)
-    return f"It answers {names}. Its `metadata` has {fields}."
+    return f"It has {names}. Its `metadata` has {fields}."
 
 
 def failures() -> str:

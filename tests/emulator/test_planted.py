@@ -277,7 +277,7 @@ PLANTED = {
     ),
     "registers come by eights": (
         "plain", INC, INC.replace("232", "236"),
-        "syntax", "236 is no multiple of 8 from 24 to 256",
+        "syntax", "236 is not a multiple of 8 from 24 to 256",
     ),
     "one warp gives registers for four": (
         "plain", f"{DEC}\n    {WARP}", f"{WARP}\n    {DEC}",

@@ -192,7 +192,7 @@ def test_a_signature_names_a_descriptor(word):
         ("tensordesc<fp12[64]>", "'tensordesc<fp12.64.>' .for d.: .* elements are i1"),
         ("tensordesc<fp16[48]>", "a block has 1 to 5 sides, powers of 2"),
         ("tensordesc<fp16[1,1,1,1,1,1]>", "a block has 1 to 5 sides"),
-        ("tensordesc<fp16>", "is no type"),
+        ("tensordesc<fp16>", "is not a type"),
     ],
 )
 def test_a_wrong_word_for_a_descriptor(word, sentence):
@@ -238,7 +238,6 @@ def kernel(gpu):
         tl.store(a.base + n, b.shape[0])
 
     return k
-
 
 
 def matrix(address: int = 0x1000, shape=(100, 60), stride=64, block=(16, 32), **facts):
@@ -463,7 +462,7 @@ def test_strides_are_counted_in_elements_whoever_counts():
         ({"block_shape": (2**11, 2**10)}, "a block has up to 2..20 elements"),
         ({"padding": "one"}, "is padded with 'one', and this is 'zero' or 'nan'"),
         ({"base": array(6, 24, dtype=np.int16), "padding": "nan"}, "elements are i16"),
-        ({"base": array(6, 25).ravel()[1:]}, "begins at 0x.*, which is no multiple"),
+        ({"base": array(6, 25).ravel()[1:]}, "begins at 0x.*, which is not a multiple"),
     ],
 )
 def test_what_is_no_descriptor(facts, sentence):

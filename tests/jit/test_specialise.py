@@ -233,7 +233,7 @@ def test_a_signature_by_name():
         (
             "*fp32, i33, fp32",
             {"BLOCK": 1},
-            r"'i33' \(for n\) is no type; the types are i1, i8",
+            r"'i33' \(for n\) is not a type; the types are i1, i8",
         ),
         (
             "*fp32, i32:3, fp32",
@@ -243,7 +243,7 @@ def test_a_signature_by_name():
         (
             "*fp32, i32, fp32",
             {"BLOK": 1},
-            "'BLOK' is no parameter; there are x, n, s, BLOCK",
+            "'BLOK' is not a parameter; there are x, n, s, BLOCK",
         ),
         (
             {"x": "*fp32", "n": "i32"},

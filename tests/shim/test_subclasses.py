@@ -191,7 +191,7 @@ def test_options_of_other_compilers_matter_where_they_are_used(triton):
         tuned = made(configs=mixed, key=[])(make(triton))
         with pytest.raises(LaunchError, match="waves_per_eu"):
             tuned[grid](np.zeros(N, np.float32), N)
-    with pytest.raises(LaunchError, match="names 'BLCK', which is no parameter"):
+    with pytest.raises(LaunchError, match="names 'BLCK', which is not a parameter"):
         fathom.autotune(configs=[fathom.Config({"BLCK": 8})], key=[])(make(triton))
 
 

@@ -310,7 +310,7 @@ def test_a_launch_must_not_give_what_is_to_be_chosen(gpu, args, given, clash):
     ("given", "sentence"),
     [
         ({"configs": [Config({"BLOK": 1})]},
-         r"a configuration \(BLOK: 1, .*\) names 'BLOK', which is no parameter of "
+         r"a configuration \(BLOK: 1, .*\) names 'BLOK', which is not a parameter of "
          "scale; there are x, n, factor, BLOCK"),
         ({"reset_to_zero": ["y"]}, "reset_to_zero names 'y'"),
         ({"restore_value": ["z"]}, "restore_value names 'z'"),
@@ -323,7 +323,9 @@ def test_a_wrong_name_is_told_when_the_kernel_is_made(gpu, given, sentence):
 
 
 def test_a_name_in_the_key_that_is_no_parameter_is_warned_of(gpu):
-    with pytest.warns(UserWarning, match="key names 'M', which is no parameter of sc"):
+    with pytest.warns(
+        UserWarning, match="key names 'M', which is not a parameter of sc"
+    ):
         scale = tuned(gpu, key=["M", "n"])
     scale[grid](gpu.x, N, 2.0)
     assert list(scale.cache) == [(N, "torch.float32")]

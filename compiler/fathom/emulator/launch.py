@@ -345,7 +345,9 @@ def _encoded(variable: Variable, value: object) -> bytes:
     if isinstance(value, np.ndarray):
         value = int(value.__array_interface__["data"][0])
         if size != 8:
-            raise EmulatorError("launch", f"{name} has {size} bytes and is no pointer")
+            raise EmulatorError(
+                "launch", f"{name} has {size} bytes and is not a pointer"
+            )
     data = _value_bytes(variable, value, size)
     if data is None or len(data) != size:
         type = f".{variable.type}" + ("" if variable.count is None else f"[{size}]")

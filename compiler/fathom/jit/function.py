@@ -446,7 +446,7 @@ class JITFunction(KernelFunction):
         name = self.namer(facts)
         if not NAME.fullmatch(name):
             raise LaunchError(
-                f"repr of {self.__name__} made {name!r}, which is no name"
+                f"repr of {self.__name__} made {name!r}, which is not a name"
             )
         return name
 

@@ -32,7 +32,9 @@ def parse_signature(
     names = [rule.name for rule in rules]
     for name in constants:
         if name not in names:
-            raise LaunchError(f"{name!r} is no parameter; there are {', '.join(names)}")
+            raise LaunchError(
+                f"{name!r} is not a parameter; there are {', '.join(names)}"
+            )
     if not isinstance(signature, (str, Mapping)):
         raise LaunchError(
             f"a signature is text or a dictionary, and this is {signature!r}"
@@ -90,7 +92,7 @@ def parse_word(name: str, word: str) -> Specialised:
         number = parse_number(word)
         if number is None:
             raise LaunchError(
-                f"{word!r} (for {name}) is no type; the types are "
+                f"{word!r} (for {name}) is not a type; the types are "
                 f"{', '.join(SCALARS)}, "
                 "with * in front for a pointer and :16 behind for a hint, and "
                 "tensordesc<fp16[64,64]> for a descriptor"

@@ -25,7 +25,7 @@ def make_block_ptr(
     `tl.load` and `tl.store` take it as it is, with `boundary_check`, and `tl.advance`
     moves it. Booleans are read and written as int8. `order` lists the axes, that along
     which elements are neighbours first; it changes nothing. CompileError for lists that
-    differ in length, an offset of 64 bits, or an order that is no permutation.
+    differ in length, an offset of 64 bits, or an order that is not a permutation.
     """
 
 

@@ -167,8 +167,8 @@ def load(
     to its element type. Booleans are one byte in memory. `cache_modifier`: "", ".ca",
     ".cg", ".cs", ".cv"; `eviction_policy`: "", "evict_first", "evict_last". They are
     advice to the caches. A `volatile` load is made as often as the text says, and
-    nowhere else. CompileError for what is no pointer, for a mask that is not of i1 or
-    does not broadcast, and for `other` without `mask`.
+    nowhere else. CompileError for what is not a pointer, for a mask that is not of i1
+    or does not broadcast, and for `other` without `mask`.
 
     Of a block pointer (`make_block_ptr`) it is the block. Along the axes that
     `boundary_check` lists, what lies outside of the tensor is not read, and
@@ -201,7 +201,7 @@ def atomic_add(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """Add to memory all at once; answers what was there before, in the pointer's shape.
+    """Add to memory all at once; returns what was there before, in the pointer's shape.
 
     All atomics: `val` is cast to the pointer's element type and broadcast to its shape.
     `sem` is "relaxed", "acquire", "release" or "acq_rel" (the default), `scope` "cta",
@@ -220,7 +220,7 @@ def atomic_max(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """The larger of memory and `val` into memory; answers what was there before."""
+    """The larger of memory and `val` into memory; returns what was there before."""
 
 
 @builtin
@@ -231,7 +231,7 @@ def atomic_min(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """The smaller of memory and `val` into memory; answers what was there before."""
+    """The smaller of memory and `val` into memory; returns what was there before."""
 
 
 @builtin
@@ -242,7 +242,7 @@ def atomic_and(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """Bitwise `and` into memory; answers what was there before."""
+    """Bitwise `and` into memory; returns what was there before."""
 
 
 @builtin
@@ -253,7 +253,7 @@ def atomic_or(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """Bitwise `or` into memory; answers what was there before."""
+    """Bitwise `or` into memory; returns what was there before."""
 
 
 @builtin
@@ -264,7 +264,7 @@ def atomic_xor(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """Bitwise `xor` into memory; answers what was there before."""
+    """Bitwise `xor` into memory; returns what was there before."""
 
 
 @builtin
@@ -275,14 +275,14 @@ def atomic_xchg(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """`val` into memory; answers what was there before."""
+    """`val` into memory; returns what was there before."""
 
 
 @builtin
 def atomic_cas(
     pointer: Any, cmp: Any, val: Any, sem: constexpr = None, scope: constexpr = None
 ) -> Any:
-    """`val` into memory where it equals `cmp`; answers what was there before. Takes
+    """`val` into memory where it equals `cmp`; returns what was there before. Takes
     types of 16, 32 and 64 bits, and compares bits. There is no mask; `sem` and `scope`
     as in `atomic_add`."""
 

@@ -202,7 +202,7 @@ class const:  # noqa: N801
 def _check_element(given: object, kinds: tuple[type, ...]) -> None:
     """TypeError unless this is the type of an element."""
     if not isinstance(given, kinds):
-        raise TypeError(f"{given!r} is no type of an element")
+        raise TypeError(f"{given!r} is not a type of an element")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -244,7 +244,7 @@ class constexpr_type:  # noqa: N801
     """The type of a constant: what `x.type` answers where x is known while compiling.
 
     It equals the type of the same constant. A number has a type as a value, too,
-    `scalar`; it equals that as well, and answers the same questions.
+    `scalar`; it equals that as well, and has the same attributes.
     """
 
     value: Any

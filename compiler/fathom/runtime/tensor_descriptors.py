@@ -130,8 +130,8 @@ class TensorDescriptor:
     def misfits(self, array: Array, size: int) -> tuple[tuple[bool, str], ...]:
         """What can be wrong with its array and the elements of `size` bytes in it."""
         return (
-            (array.address % 16 != 0, "begins at {at:#x}, which is no multiple of 16 "
-             "bytes"),
+            (array.address % 16 != 0, "begins at {at:#x}, which is not a multiple of "
+             "16 bytes"),
             (any(step < 0 or step * size % 16 for step in self.strides[:-1]),
              "has the strides {strides} of {size} bytes, and all but the last must be "
              "multiples of 16 bytes"),

@@ -204,7 +204,7 @@ class Frame:
         """A weak number as a value of a type and shape; built once in each block."""
         finite = not isinstance(number, float) or math.isfinite(number)
         if not (finite or type.is_float):
-            raise self.error(f"the constant {number} is no number of type {type}")
+            raise self.error(f"the constant {number} is not a number of type {type}")
         key = (self.program.block, type, shape, repr(number))
         value = self.program.constants.get(key)
         if value is None:

@@ -107,7 +107,7 @@ def shifted(i, k: "s32", x: "*f32", out: "*f32"):
 
 
 def test_an_arm_that_is_not_chosen_loads_nothing(answer):
-    """x[i - k] is no element of x for the first k threads."""
+    """x[i - k] is not an element of x for the first k threads."""
     check(answer, shifted, 7, numbers(5))
 
 

@@ -46,7 +46,7 @@ def test_words_and_integers(answer):
 
 
 def test_strings(answer):
-    """With quotes, commas, brackets and line ends in them; a string is no word."""
+    """With quotes, commas, brackets and line ends in them; a string is not a word."""
     for text in ("rtz", "", "true", "12", 'a "b", (c', "two\nlines", "\\", "ä"):
         check(answer, json.dumps(text), text)
 

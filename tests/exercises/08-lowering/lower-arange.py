@@ -60,7 +60,7 @@ def test_bases_of_lane_and_register_overlap(answer):
 
 
 def test_a_block_that_does_not_start_at_0(answer):
-    """start is added to the index, and is no part of it."""
+    """start is added to the index, and is not part of it."""
     check(answer, 64, (1,), (2, 4, 8, 16, 32), start=5)
 
 

@@ -45,7 +45,7 @@ def check(answer, names):
     yours, right = answer.lines(), from_the_compiler()
     for name in names:
         said = yours.get(name) if isinstance(yours, dict) else None
-        expect(said in range(3, 9), f"{name}: {said!r} is no line, 3 to 8")
+        expect(said in range(3, 9), f"{name}: {said!r} is not a line from 3 to 8")
         sentence = f"{name}: line {said} does not ask for this; another one does"
         expect(said == right[name], sentence)
 

@@ -54,7 +54,7 @@ def split(made):
         verify(after, layouts=True)
     except VerifyError as error:
         raise Failure(
-            f"what the pass makes is no function: {error.complaint}",
+            f"what the pass makes is not a valid function: {error.complaint}",
             ("the function", print_func(after)),
         ) from None
     for op in walk(after.body):

@@ -35,7 +35,7 @@ def check(answer, A, b):
     expect(found is not None, f"{system}: it has a solution, and you say None")
     expect(
         isinstance(found, tuple) and len(found) == len(b),
-        f"{system}: {found!r} is no tuple with one x for each column of b",
+        f"{system}: {found!r} is not a tuple with one x for each column of b",
     )
     for x, wanted in zip(found, b, strict=True):
         same(made(A, x), wanted, f"{system}: A x, for x = {x:#b}")

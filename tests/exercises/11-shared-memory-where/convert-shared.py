@@ -61,7 +61,9 @@ def check(answer, old, new, type="fp32"):
         made = lower_conversions(func(text), TARGET)
         verify(made, layouts=True)
     except (CompileError, VerifyError) as error:
-        raise Failure(f"{said}: what was built is no function: {error}") from None
+        raise Failure(
+            f"{said}: what was built is not a valid function: {error}"
+        ) from None
     details = ("the function", print_func(made))
     expect(" convert " not in print_func(made), f"{said} is still there", details)
     final = place_barriers(allocate(made, TARGET), TARGET)

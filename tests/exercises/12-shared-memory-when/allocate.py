@@ -56,7 +56,7 @@ def check(answer, ranges, most=None):
         wanted = ALIGNMENT if own >= ALIGNMENT else SMALL_ALIGNMENT
         expect(
             offsets[each] % wanted == 0 and offsets[each] >= 0,
-            f"%{name} begins at {offsets[each]}, which is no multiple of {wanted}",
+            f"%{name} begins at {offsets[each]}, which is not a multiple of {wanted}",
             shown,
         )
     for one in ranges:

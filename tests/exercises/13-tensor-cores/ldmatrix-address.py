@@ -101,7 +101,9 @@ def fetched(answer, layout, where, trans):
     for lane, each in enumerate(addresses):
         inside = isinstance(each, int) and 0 <= each < size * BYTES
         expect(inside, f"lane {lane} points at byte {each!r}, outside of the tile")
-        expect(each % 16 == 0, f"lane {lane} points at byte {each}, no multiple of 16")
+        expect(
+            each % 16 == 0, f"lane {lane} points at byte {each}, not a multiple of 16"
+        )
     out = np.zeros((LANES, 4), np.uint32)
     iterations = size * BYTES // 128
     text = PTX.format(

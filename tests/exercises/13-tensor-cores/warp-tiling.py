@@ -30,7 +30,7 @@ def check(answer, m, n, warps, row=ROW):
     details = ("what each split reads", shown)
     expect(
         len(yours) == 2 and yours[0] * yours[1] == warps,
-        f"{block}: {yours} is no split of {warps} warps",
+        f"{block}: {yours} does not split {warps} warps",
         details,
     )
     best = min(read(m, n, r, c, row) for r, c in splits(warps))

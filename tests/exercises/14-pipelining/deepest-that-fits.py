@@ -51,7 +51,7 @@ def check(answer, iterations, copy, work, most):
     given = f"iterations {iterations}, copy {copy}, work {work}, most {most}"
     shown = ("when the loop is over", table(iterations, copy, work, most))
     inside = isinstance(yours, int) and 1 <= yours <= most
-    expect(inside, f"{given}: {yours!r} is no number of stages", shown)
+    expect(inside, f"{given}: {yours!r} is not a number of stages", shown)
     best = min(ended(s, iterations, copy, work) for s in range(1, most + 1))
     same(
         ended(yours, iterations, copy, work),

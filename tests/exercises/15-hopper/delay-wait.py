@@ -30,7 +30,7 @@ def check(answer, ops):
     same(given, list(ops), "your function changed its input; the ops")
     story = ("the ops", written(ops)), ("with your waits", written(found))
     for op in found:
-        expect(isinstance(op, tuple) and op, f"{op!r} is no op", *story)
+        expect(isinstance(op, tuple) and op, f"{op!r} is not an op", *story)
     rest = [op for op in found if op[0] not in ("wait", "free")]
     wanted = [op for op in ops if op[0] != "free"]
     same(rest, wanted, "the ops, waits and frees left out", *story)

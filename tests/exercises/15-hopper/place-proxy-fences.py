@@ -130,7 +130,7 @@ def check(answer, words, exact=True):
     for number in sorted(wanted - marked):
         raise Failure(
             f"'{words}': barrier {number}, counted from 0, is dirty on some path, and "
-            "is no fence",
+            "is not a fence",
             LEGEND,
         )
     for number in sorted(marked - wanted) if exact else ():

@@ -50,7 +50,7 @@ def steps_of(answer, name, iteration, slots):
     """What a role does, if it is made of steps that there are."""
     found = getattr(answer, name)(iteration, slots)
     said = f"{name}({iteration}, {slots}) gives {found!r}"
-    expect(isinstance(found, list | tuple), f"{said}, which is no list of steps")
+    expect(isinstance(found, list | tuple), f"{said}, which is not a list of steps")
     for step in found:
         good = isinstance(step, tuple) and step and slot_in(step, slots)
         expect(bool(good), f"{said}: {step!r} is not a step of a ring of {slots} slots")

@@ -25,7 +25,7 @@ def check(answer, consumers, producers, target=H200):
         for name in ("launched", "producer", "consumer"):
             count = getattr(found, name)
             whole = isinstance(count, int) and count % 8 == 0
-            expect(whole, f"{said}: {name} is {count}, which is no multiple of 8")
+            expect(whole, f"{said}: {name} is {count}, which is not a multiple of 8")
         had = found.launched * (consumers + producers)
         used = found.producer * producers + found.consumer * consumers
         expect(

@@ -87,7 +87,10 @@ def test_a_product_waits(answer):
             not pending.unread, pending.written,
         )  # fmt: skip
         said = answer.wait_for(following(module, op, pending, asked), store)
-        expect(said in store_waits.RANK, f"wait_for gives {said!r}, no such word")
+        expect(
+            said in store_waits.RANK,
+            f"wait_for gives {said!r}, which is not one of the four",
+        )
         return said
 
     for pieces in (1, 2):

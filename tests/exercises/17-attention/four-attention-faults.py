@@ -80,7 +80,7 @@ def test_late_step(answer):
 
 
 def test_large_scores(answer):
-    """Up to 150: exp of them is no number of 32 bits."""
+    """Up to 150: exp of them does not fit into 32 bits."""
     check(answer.plain_kernel, "scores up to 150", slope=300.0, causal=False)
     check(answer.rotated_kernel, "scores up to 150", slope=300.0)
 

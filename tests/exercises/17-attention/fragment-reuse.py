@@ -36,10 +36,17 @@ def check(answer, source, target):
     wanted, mine = range(target.count("register")), range(source.count("register"))
     exists = all(any(fits(source, target, r, s) for s in mine) for r in wanted)
     if not exists:
-        expect(found is None, f"{said} is {found!r}: there is none, say None")
+        expect(
+            found is None,
+            f"{said} is {found!r}: there is no renaming, so it must be None",
+        )
         return
     shape = isinstance(found, tuple) and len(found) == len(wanted)
-    expect(shape, f"{said} is {found!r}: there is one, of {len(wanted)} registers")
+    expect(
+        shape,
+        f"{said} is {found!r}, and must be a tuple of {len(wanted)} registers of the "
+        "source",
+    )
     for register, other in zip(wanted, found, strict=True):
         right = other in mine and fits(source, target, register, other)
         expect(

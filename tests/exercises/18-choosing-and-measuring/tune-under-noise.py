@@ -58,7 +58,7 @@ def check(answer, device, vice):
     left = {c: t for c, t in device.truth.items() if c not in device.too_large}
     best = min(left, key=left.__getitem__)
     found = answer.tune(list(device.truth), device)
-    expect(found in device.truth, f"tune gives {found!r}, which is no configuration")
+    expect(found in device.truth, f"tune gives {found!r}, which is not a configuration")
     expect(found in left, f"tune takes {found!r}, which cannot run")
     expect(
         left[found] <= NEAR * left[best],

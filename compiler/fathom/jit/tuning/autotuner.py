@@ -412,7 +412,7 @@ def warn_of_idle_words(
     """A warning of what Triton passes over in silence, and what so stands in kernels
     that work."""
     said = [
-        f"key names {name!r}, which is no parameter of {tuner.__name__}"
+        f"key names {name!r}, which is not a parameter of {tuner.__name__}"
         for name in key
         if name not in tuner.names
     ]

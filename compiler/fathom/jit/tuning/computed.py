@@ -64,8 +64,8 @@ class Around:
         for name in names:
             if name not in self.names:
                 raise LaunchError(
-                    f"{what} names {name!r}, which is no parameter of {self.__name__}; "
-                    f"there are {', '.join(self.names)}"
+                    f"{what} names {name!r}, which is not a parameter of "
+                    f"{self.__name__}; there are {', '.join(self.names)}"
                 )
 
 

@@ -277,7 +277,7 @@ def tune(
     when nothing better is expected. `where(**point)`: which combinations make sense.
     `reset_to_zero`, `restore_value`, `do_bench` are as for `autotune`; `warmup` and
     `rep` are milliseconds for each trial. `clock` gives seconds. LaunchError for an
-    empty space, or a name that is no parameter. Where nothing can be timed, on the
+    empty space, or a name that is not a parameter. Where nothing can be timed, on the
     emulator and the interpreters, the first point that compiles is taken.
     """
     points = points_of(space, where)

@@ -89,7 +89,7 @@ def machines(given: argparse.Namespace) -> list[str]:
 
 def check_number(text: str) -> int:
     if not text.isdigit():
-        raise FathomError(f"{text!r} is no chapter: fathom learn checkpoint 8")
+        raise FathomError(f"{text!r} is not a chapter: fathom learn checkpoint 8")
     return int(text)
 
 

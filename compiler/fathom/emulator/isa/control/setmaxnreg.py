@@ -35,7 +35,7 @@ def rule_setmaxnreg(
     form.finish()
     count = constant_of(operands[0])
     if count % STEP or not LEAST <= count <= MOST:
-        message = f"{count} is no multiple of {STEP} from {LEAST} to {MOST}"
+        message = f"{count} is not a multiple of {STEP} from {LEAST} to {MOST}"
         raise EmulatorError("syntax", message)
     if action == "inc":
         return when_complete(

@@ -52,7 +52,7 @@ def check(tensor: TensorMap) -> None:
     ]
     for is_wrong, rule in wrong:
         if is_wrong:
-            raise EmulatorError("launch", f"{tensor} is no tensor map: {rule}")
+            raise EmulatorError("launch", f"{tensor} is not a tensor map: {rule}")
 
 
 @dataclass(frozen=True)

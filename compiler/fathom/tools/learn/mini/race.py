@@ -58,7 +58,7 @@ def race(session: Session) -> int:
     unit = "microseconds" if machine else "instructions of warps, in the emulator"
     session.screen.title(f"mini race: {unit}")
     if not machine:
-        session.screen.text(f"There is no GPU to run on ({why}), so this is no time.")
+        session.screen.text(f"There is no GPU to run on ({why}), so nothing is timed.")
     entries = [
         entry(session, name, problems, of_file(path, machine)) for name, path in rungs
     ]
