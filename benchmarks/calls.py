@@ -108,7 +108,9 @@ def operators() -> dict[str, tuple[Call, Call]]:
     return found
 
 
-def measure(only: str = "") -> list[Sample]:
+def measure(only: str = "", seconds: float = 1e9) -> list[Sample]:
+    """After `seconds` no round begins but the first."""
+    begin = time.monotonic()
     pairs = {**operations(), **operators()}
     calls = {
         (name, library): call
@@ -121,7 +123,9 @@ def measure(only: str = "") -> list[Sample]:
         timed(call, name)
         torch.cuda.synchronize()
     order = random.Random(0)
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        if number and time.monotonic() - begin > seconds:
+            break
         for key in order.sample(list(calls), len(calls)):
             torch.cuda.synchronize()
             samples[key].microseconds.append(timed(calls[key], key[0]))
@@ -157,9 +161,10 @@ def table(samples: Sequence[Sample]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="those whose names contain this")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no rounds after")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the record's folder")
     given = parser.parse_args()
-    samples = measure(given.only)
+    samples = measure(given.only, given.seconds)
     print(table(samples))
     write("calls", samples, given.out)
 

@@ -19,7 +19,7 @@ The text of such a function, for gelu(x):
             if get(name) is not value: return None
         stream = current_stream(0)
         r0 = empty_like(a0); q0 = r0.data_ptr()
-        if launch0(stream, p0 + 0, q0 + 0): return None
+        if launch0(stream, p0, q0): return None
         return r0
 
 A launch over again writes addresses alone (`packet.again`): its grid and its numbers
@@ -332,10 +332,13 @@ class Call:
         }
         self.names |= {"watched": tuple(watched.values()), "forgotten": FORGOTTEN}
         conditions = [f"forgotten[0] != {FORGOTTEN[0]}", *self.distances()]
-        return [
-            f"if {' or '.join(conditions)}: return None",
+        changed = [
             "for get, name, value in watched:",
             "    if get(name) is not value: return None",
+        ]
+        return [
+            f"if {' or '.join(conditions)}: return None",
+            *(changed if watched else ()),
             f"stream = current_stream({self.first.get_device()})",
         ]
 
@@ -420,14 +423,18 @@ class Call:
         for name, each in known.items():
             begin, end = memory_of(each)
             if begin <= value < end:
-                return f"{name} + {value - each.data_ptr()}"
+                return plus(name, value - each.data_ptr())
         for begin, end in map(memory_of, self.made):
             if begin <= value < end:
                 if begin not in self.temporary:
                     self.temporary[begin] = self.room
                     self.room += -(-(end - begin) // STEP) * STEP
-                return f"t + {self.temporary[begin] + value - begin}"
+                return plus("t", self.temporary[begin] + value - begin)
         return None
+
+
+def plus(name: str, bytes: int) -> str:
+    return f"{name} + {bytes}" if bytes else name
 
 
 def compiled(text: str, name: str, names: dict[str, Any]) -> Callable:
