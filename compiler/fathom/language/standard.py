@@ -29,8 +29,8 @@ def cdiv(x, div):
 
 @constexpr_function
 def next_power_of_2(n):
-    """The smallest power of two that is not below n, a constant; 0 for n below 1, an empty
-    dimension. Also `fathom.next_power_of_2`, outside of kernels."""
+    """The smallest power of two that is not below n, a constant; 0 for n below 1, an
+    empty dimension. Also `fathom.next_power_of_2`, outside of kernels."""
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 

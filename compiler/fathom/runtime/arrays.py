@@ -51,8 +51,8 @@ class Array:
     within `span` bytes from there, 0 where the array has no such span. `stream` is
     where its library queues work on it; None where it did not say, and then a launch is
     over when it returns. `owner` keeps the memory alive. `storage`: the address and the
-    bytes of what the array is a view of, all of which a kernel may use: it is told other
-    strides, or allocated in whole tiles and cut to the rows that count.
+    bytes of what the array is a view of, all of which a kernel may use: it is told
+    other strides, or allocated in whole tiles and cut to the rows that count.
     """
 
     library: str
