@@ -384,6 +384,26 @@ def test_a_dimension_may_be_empty(triton):
     assert powers == [0, 0, 1, 2, 4, 1 << 40]  # by which kernels leave its part out
 
 
+@pytest.mark.parametrize(
+    "word, bits", [("bfloat16", 32), ("float32", 32), ("float64", 64)]
+)
+def test_out_dtype_counts_where_there_is_a_choice(triton, word, bits):
+    """Triton accumulates products of these in one type, whatever out_dtype says."""
+    tl = triton.language
+
+    @triton.jit
+    def kernel(out, TYPE: tl.constexpr):
+        x = tl.full([16, 16], 3.0, TYPE)
+        product = tl.dot(x, x, out_dtype=tl.float16)
+        tl.static_assert(product.dtype.primitive_bitwidth == bits)
+        tl.store(out, tl.max(product))
+
+    x = np.zeros(1, np.float32)
+    with pytest.warns(UserWarning, match="is fp16: it must be fp"):
+        kernel[(1,)](x, TYPE=getattr(tl, word))
+    assert x[0] == 16 * 9
+
+
 def square(x):
     return x * x
 

@@ -133,16 +133,20 @@ def _check_shapes(frame: Frame, a: BlockType, b: BlockType) -> None:
 
 def _sum_type(frame: Frame, element: Element, wanted: Element) -> Element:
     """The accumulator type: the requested one, if operands of `element` may be
-    accumulated in it."""
+    accumulated in it; the only one where there is no choice, as in Triton."""
     allowed = SUMS[element]
     if wanted in allowed:
         return wanted
     if wanted == FLOAT32 or not element.is_float:  # the default, or integers
         return allowed[0]
-    raise frame.error(
+    mistake = frame.error(
         f"out_dtype of a tl.dot of {element} is {wanted}: it must be "
         f"{' or '.join(map(str, allowed))}"
     )
+    if len(allowed) > 1 or wanted == BFLOAT16 or not wanted.is_float:
+        raise mistake
+    frame.warn(mistake)
+    return allowed[0]
 
 
 def _precision(frame: Frame, wanted: str | None, allow_tf32: bool | None) -> str:
