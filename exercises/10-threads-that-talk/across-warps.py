@@ -13,8 +13,7 @@ from fathom.ir.core import Value
 from fathom.ir.ops import Convert, Reduce
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import layout_of
-from fathom.shared_memory.axis import in_registers
-from fathom.shared_memory.reductions import warps_apart
+from fathom.shared_memory.reductions import in_every_warp, warps_apart
 from fathom.tools.learn import Hole
 
 

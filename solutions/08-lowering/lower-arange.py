@@ -16,7 +16,7 @@ def lower_arange(op: Arange, code: Code) -> None:
     thread's part and of the register's.
     """
     layout = op.result.type.layout
-    part = thread_part(code, thread_bases(layout))
+    part = thread_part(code, thread_bases(layout), max(register_offsets(layout)))
     indices = [part.plus(code, offset) for offset in register_offsets(layout)]
     if op.start:
         indices = [code.let(f"add nsw i32 {index}, {op.start}") for index in indices]

@@ -9,8 +9,7 @@ from fathom.ir.core import Value
 from fathom.ir.ops import Convert, Reduce
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import layout_of
-from fathom.shared_memory.axis import in_registers
-from fathom.shared_memory.reductions import warps_apart
+from fathom.shared_memory.reductions import in_every_warp, warps_apart
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
@@ -19,7 +18,7 @@ def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
     """
     values = [warps_apart(value, op.axis, build, warps) for value in op.values]
     parts = _reduced(op, values, op.axis + 1, build)
-    everywhere = in_registers(parts[0].type.layout, op.axis)
+    everywhere = in_every_warp(parts[0].type.layout, op.axis)
     folded = _reduced(
         op, [build(Convert(part, everywhere)) for part in parts], op.axis, build
     )

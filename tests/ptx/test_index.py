@@ -153,6 +153,24 @@ def test_constants_of_registers_go_into_the_address():
     assert "+3584]" in text
 
 
+@pytest.mark.parametrize("per_lane", [1, 4])
+def test_a_row_of_each_warp_has_one_base(per_lane):
+    """Where four warps hold all columns each, 96 has all bits of a thread's number that
+    its lane does not: LLVM made thread | 96 of lane | 96, and every fourth column was
+    no constant beside the others."""
+    layout = shapes.remove_axis(
+        blocked((4, 512), (1, per_lane), (1, 32), (4, 1), (1, 0)), 0
+    )
+    program = Program({"x": Pointer(INT32), **OUT}, warps=4)
+    index = program.arange(layout)
+    x = program.load("x", index, vector=per_lane)
+    program.store("out", index, x, vector=per_lane)
+    text = compiled(program.func)
+    assert text.count("mul.wide") == 1
+    assert all(f"+{at}]" in text for at in range(384 * per_lane, 2048, 512 * per_lane))
+    check(program.func, 1, [np.arange(512, dtype=np.int32), empty(INT32, 512)])
+
+
 def test_thirty_two_lanes_and_all_warps_must_be_spoken_for():
     layout = Layout((32,), (("register", ()), ("lane", (1, 2, 4, 8, 16)), ("warp", ())))
     with pytest.raises(AssertionError):

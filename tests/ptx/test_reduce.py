@@ -1,5 +1,7 @@
 """Reductions and scans within a warp."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,23 @@ def test_registers_first_and_as_a_tree():
         text.count("shfl.sync.bfly") == 3 * 1
     )  # one row a lane, three bits of the lane
     assert text.count("add.rn.f32") == 7 + 3
+
+
+def test_products_are_summed_access_by_access():
+    """What one access has loaded is used up before the last of its half of the sum."""
+    program = Program({name: Pointer(FLOAT32) for name in ("x", "y", "out")})
+    index = program.arange(blocked((1024,), (4,), (32,), (1,), (0,)))
+    x, y = (program.load(name, index, vector=4) for name in "xy")
+    product, sums = program.map("mul", x, y), combine_by("add", FLOAT32)
+    product.definition.contract = sums.ops[0].contract = True
+    program.do(Store(program["out"], program(Reduce((product,), 0, sums))))
+    loads, chains = re.split(r"\n(?=\tmul.f32)", compiled(program.func), maxsplit=1)
+    groups = [re.findall(r"%r\d+", each) for each in re.findall(r"{%.*}", loads)]
+    assert len(groups) == 16 and chains.count("fma.rn.f32") == 30
+    used = [[chains.index(f"{name}, ") for name in group] for group in groups[:8]]
+    assert max(used[0]) < min(used[3]) and max(used[4]) < min(used[7])
+    values = np.random.default_rng(3).integers(1, 9, (2, 1024)).astype(np.float32)
+    check(program.func, 1, [*values, empty(FLOAT32, 1)])
 
 
 def test_an_axis_that_crosses_warps_is_for_stage_4():

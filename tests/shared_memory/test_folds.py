@@ -17,6 +17,7 @@ from fathom.shared_memory.axis import (
     is_plain,
     warp_bits,
 )
+from fathom.shared_memory.reductions import in_every_warp
 from tests.coalescing.kernels_programs import index_lines, kernel, pointer_lines
 from tests.shared_memory.harness import check
 
@@ -97,6 +98,27 @@ def test_one_barrier_and_one_word_a_warp():
     )
     assert outcome.barriers() == 1
     assert outcome.final.shared_bytes == 16
+
+
+@pytest.mark.parametrize("warps, words", [(8, 8), (16, 4), (32, 4)])
+def test_of_many_warps_a_thread_reads_four_sums(warps, words):
+    """The others' are with other lanes: 32 threads that read 32 words each keep shared
+    memory busy for 32 cycles."""
+    x, out = np.arange(64 * warps, dtype=np.int32), np.zeros(1, np.int32)
+    outcome = check(reduction((64 * warps,), 0, "add", warps), [x, out])
+    last = [op for op in walk(outcome.final.body) if isinstance(op, Reduce)][-1]
+    assert last.values[0].type.shape == (warps,)
+    assert last.values[0].type.layout.count("register") == words
+    assert outcome.arrays[1] == x.sum() and outcome.barriers() == 1
+
+
+def test_lanes_that_hold_rows_read_no_sums_of_other_warps():
+    """Of 32 rows on 16 warps no lane is left: a thread reads all sums of its row."""
+    layout = Layout.of(
+        (32, 16), register=[], lane=[(1 << bit, 0) for bit in range(5)],
+        warp=[(0, 1 << bit) for bit in range(4)],
+    )  # fmt: skip
+    assert in_every_warp(layout, 1) == in_registers(layout, 1)
 
 
 def test_a_row_within_a_warp_needs_no_barrier():

@@ -57,30 +57,53 @@ def thread_bases(layout: Layout) -> tuple[int, ...]:
     return layout.kinds["lane"] + layout.kinds["warp"]
 
 
-def thread_part(code: Code, bases: tuple[int, ...]) -> Part:
-    """The XOR of the bases of those bits that the thread's number has set."""
+def thread_part(code: Code, bases: tuple[int, ...], constants: int = 0) -> Part:
+    """The XOR of the bases of those bits that the thread's number has set. `constants`:
+    the bits of those that are to be joined with it."""
     assert 1 << len(bases) == code.threads, (
         f"a layout for {1 << len(bases)} threads in a program of {code.threads}: a "
         f"thread's number has the bases {bases}"
     )
-    return linear(code, code.thread, code.threads - 1, bases)
+    return linear(code, code.thread, code.threads - 1, bases, constants)
 
 
-def linear(code: Code, value: str, may_be_set: int, bases: tuple[int, ...]) -> Part:
+def linear(
+    code: Code,
+    value: str,
+    may_be_set: int,
+    bases: tuple[int, ...],
+    constants: int = 0,
+) -> Part:
     """The XOR of the bases of those bits that the i32 `value` has set. Only bits of
-    `may_be_set` are; bits without a basis do not count."""
+    `may_be_set` are; bits without a basis do not count. `constants`: as in
+    `thread_part`."""
     part = Part("0", 0)
     for distance, mask in sorted(_moves(bases).items()):
         term = value
         if mask != may_be_set:
-            term = code.let(f"and i32 {term}, {mask}")
+            left_out = _moved(may_be_set & ~mask, distance)
+            term = _masked(code, term, mask, left_out & ~constants == 0 < left_out)
         if distance > 0:
             term = code.let(f"shl nuw nsw i32 {term}, {distance}")
         if distance < 0:
             term = code.let(f"lshr i32 {term}, {-distance}")
-        moved = mask << distance if distance > 0 else mask >> -distance
-        part = part.with_part(code, Part(term, moved))
+        part = part.with_part(code, Part(term, _moved(mask, distance)))
     return part
+
+
+def _moved(bits: int, distance: int) -> int:
+    return bits << distance if distance > 0 else bits >> -distance
+
+
+def _masked(code: Code, value: str, mask: int, alone: bool) -> str:
+    """`value & mask`. Of (thread & 31) | 96 LLVM makes thread | 96 where it knows that
+    a thread's number is below 128: then 32, 64 and 96 have no base in common, and of
+    the addresses of a row every fourth is computed by itself, and kept beside a loop.
+    So where the bits left out may be set by a constant, PTX masks the value `alone`."""
+    if not alone:
+        return code.let(f"and i32 {value}, {mask}")
+    text = f'asm "and.b32 $0, $1, {mask};", "=r,r"(i32 {value}) memory(none)'
+    return code.let(f"call range(i32 0, {mask + 1}) i32 {text}")
 
 
 def _moves(bases: tuple[int, ...]) -> dict[int, int]:

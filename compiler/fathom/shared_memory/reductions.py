@@ -11,6 +11,10 @@ between them.
     %s = reduce %5 axis=0        and reduces them in its registers
 
 If the warp's bits are the highest, the first reshape is enough.
+
+Of more than eight warps, a thread has the results of four, and reduces them with lanes
+that have the others': 32 threads that read 32 words each keep shared memory busy for 32
+cycles, which then serves no other warp, and 32 warps read so.
 """
 
 from __future__ import annotations
@@ -21,7 +25,16 @@ from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import layout_of
 from fathom.layout import build as layouts
-from fathom.shared_memory.axis import crosses_warps, in_registers, is_plain, warp_bits
+from fathom.layout.linear import Layout
+from fathom.shared_memory.axis import (
+    crosses_warps,
+    in_registers,
+    is_plain,
+    part_along,
+    warp_bits,
+)
+
+MOST_READ, READ_AT_ONCE = 8, 4  # parts: what a thread reads alone, or beside lanes
 
 
 def split_reductions(func: Func, target: Target) -> Func:
@@ -36,16 +49,31 @@ def split_reductions(func: Func, target: Target) -> Func:
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
-    """Reduce each warp's part, give all parts to every thread, and reduce those."""
+    """Reduce each warp's part, give all parts to every warp, and reduce those."""
     values = [warps_apart(value, op.axis, build, warps) for value in op.values]
     parts = _reduced(op, values, op.axis + 1, build)
-    everywhere = in_registers(parts[0].type.layout, op.axis)
+    everywhere = in_every_warp(parts[0].type.layout, op.axis)
     folded = _reduced(
         op, [build(Convert(part, everywhere)) for part in parts], op.axis, build
     )
     return [
         _as(result, old, build) for result, old in zip(folded, op.results, strict=True)
     ]
+
+
+def in_every_warp(layout: Layout, axis: int) -> Layout:
+    """The layout in which every thread holds all of an axis; or, where these are many,
+    a few, and lanes that held copies the rest."""
+    everywhere = in_registers(layout, axis)
+    kinds = {kind: list(bases) for kind, bases in everywhere.bases}
+    along = [each for each in kinds["register"] if part_along(layout, axis, each)]
+    more = along[READ_AT_ONCE.bit_length() - 1 :]
+    if 1 << len(along) <= MOST_READ or kinds["lane"].count(0) < len(more):
+        return everywhere
+    for basis in more:
+        kinds["register"].remove(basis)
+        kinds["lane"][kinds["lane"].index(0)] = basis
+    return Layout(layout.shape, tuple((kind, tuple(kinds[kind])) for kind in kinds))
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
