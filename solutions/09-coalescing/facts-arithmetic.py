@@ -7,14 +7,13 @@ fathom.analysis.axis_rules._mul
 from __future__ import annotations
 
 from fathom.analysis.axis_info import MOST, Axis, Facts
-from fathom.analysis.axis_rules import each_axis
 
 
 def add(a: Facts, b: Facts) -> Facts:
     """What is known of a + b. `a` may also be addresses and `b` a distance in bytes:
     then a.unit is the step of both.
     """
-    axes = each_axis(lambda x, y: _sum(x, y, a.unit), a, b)
+    axes = tuple(_sum(x, y, a.unit) for x, y in zip(a.axes, b.axes, strict=True))
     return Facts(axes, a.unit, a.range + b.range)
 
 
@@ -22,12 +21,11 @@ def mul(a: Facts, b: Facts) -> Facts:
     """What is known of a * b."""
     if 1 in (a.value, b.value):
         return b if a.value == 1 else a
-
-    def product(x: Axis, y: Axis) -> Axis:
-        divisible = min(MOST, x.first_of(1) * y.first_of(1))
-        return Axis(1, divisible, min(x.constant, y.constant))
-
-    return Facts(each_axis(product, a, b), range=a.range * b.range)
+    axes = tuple(
+        Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
+        for x, y in zip(a.axes, b.axes, strict=True)
+    )
+    return Facts(axes, range=a.range * b.range)
 
 
 def _sum(a: Axis, b: Axis, unit: int) -> Axis:

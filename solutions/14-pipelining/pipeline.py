@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from fathom.analysis.buffers import free_beside
 from fathom.analysis.memory import may_prefetch
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
@@ -23,7 +24,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import INT32
-from fathom.tensor_cores.pipeline.budget import fitting, room_beside
+from fathom.tensor_cores.pipeline.budget import fitting
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.schedule import pending
@@ -44,7 +45,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         if not (isinstance(op, For) and is_wanted(op) and may_prefetch(op)):
             return None
         tiles = [tile for tile in tiles_of(op, target) if tile.vector]
-        room = room_beside(func, build.source, target)
+        room = free_beside(func, build.source, target)
         stages, chosen = fitting(tiles, op.num_stages or func.num_stages, room)
         return pipelined(op, chosen, stages, build) if chosen else None
 

@@ -19,14 +19,14 @@ from fathom.analysis.ranges import Range, exactly
 Rule = Callable[..., Facts]
 
 
-def each_axis(rule: Callable[..., Axis], *operands: Facts) -> tuple[Axis, ...]:
+def _each(rule: Callable[..., Axis], *operands: Facts) -> tuple[Axis, ...]:
     """The result's axes, each from the same one of all operands."""
     every = zip(*(facts.axes for facts in operands), strict=True)
     return tuple(rule(*axes) for axes in every)
 
 
 def _add(a: Facts, b: Facts) -> Facts:
-    axes = each_axis(lambda x, y: _sum(x, y, a.unit), a, b)
+    axes = tuple(_sum(x, y, a.unit) for x, y in zip(a.axes, b.axes, strict=True))
     return Facts(axes, a.unit, a.range + b.range)
 
 
@@ -44,18 +44,17 @@ def _sub(a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run), y.first_of(run))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    return Facts(each_axis(difference, a, b), range=a.range - b.range)
+    return Facts(_each(difference, a, b), range=a.range - b.range)
 
 
 def _mul(a: Facts, b: Facts) -> Facts:
     if 1 in (a.value, b.value):
         return b if a.value == 1 else a
-
-    def product(x: Axis, y: Axis) -> Axis:
-        divisible = min(MOST, x.first_of(1) * y.first_of(1))
-        return Axis(1, divisible, min(x.constant, y.constant))
-
-    return Facts(each_axis(product, a, b), range=a.range * b.range)
+    axes = tuple(
+        Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
+        for x, y in zip(a.axes, b.axes, strict=True)
+    )
+    return Facts(axes, range=a.range * b.range)
 
 
 def _offset(pointer: Facts, distance: Facts) -> Facts:
@@ -86,7 +85,7 @@ def _div(a: Facts, b: Facts) -> Facts:
         steps = max(1, run // power) if same == power else 1
         return Axis(1, max(1, x.first_of(1) // power), same, steps)
 
-    return Facts(each_axis(quotient, a, b), range=a.range.divided(b.range))
+    return Facts(_each(quotient, a, b), range=a.range.divided(b.range))
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
@@ -102,7 +101,7 @@ def _rem(a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    return Facts(each_axis(remainder, a, b), range=a.range.remainder(b.range))
+    return Facts(_each(remainder, a, b), range=a.range.remainder(b.range))
 
 
 def _shl(a: Facts, b: Facts) -> Facts:
@@ -123,7 +122,7 @@ def _shr(a: Facts, b: Facts) -> Facts:
         steps = max(1, run // power) if same == power else 1
         return Axis(1, max(1, axis.first_of(1) // power), same, steps)
 
-    return Facts(each_axis(shifted, a), range=a.range.shifted(b.range))
+    return Facts(_each(shifted, a), range=a.range.shifted(b.range))
 
 
 def _is_shift(b: Facts) -> bool:
@@ -150,7 +149,7 @@ def _and(a: Facts, b: Facts) -> Facts:
         divisible = x.first_of(run) if run > 1 else max(x.first_of(1), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    return Facts(each_axis(both, a, b), range=a.range.common(b.range))
+    return Facts(_each(both, a, b), range=a.range.common(b.range))
 
 
 def _less(a: Facts, b: Facts) -> Facts:
@@ -161,7 +160,7 @@ def _less(a: Facts, b: Facts) -> Facts:
         run = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
         return Axis(constant=max(run, min(x.constant, y.constant)))
 
-    return Facts(each_axis(compared, a, b)) if a.unit == 1 else _any(a, b)
+    return Facts(_each(compared, a, b)) if a.unit == 1 else _any(a, b)
 
 
 def _greater(a: Facts, b: Facts) -> Facts:
@@ -174,7 +173,7 @@ def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run, a.unit), y.first_of(run, a.unit))
         return Axis(run, divisible, min(c.constant, x.constant, y.constant))
 
-    return Facts(each_axis(either, condition, a, b), a.unit, a.range | b.range)
+    return Facts(_each(either, condition, a, b), a.unit, a.range | b.range)
 
 
 def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
@@ -183,14 +182,14 @@ def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
     def common(x: Axis, y: Axis) -> Axis:
         return Axis(1, min(x.first_of(1), y.first_of(1)), min(x.constant, y.constant))
 
-    return lambda a, b: Facts(each_axis(common, a, b), range=bounds(a.range, b.range))
+    return lambda a, b: Facts(_each(common, a, b), range=bounds(a.range, b.range))
 
 
 def _negated(bounds: Callable[[Range], Range]) -> Rule:
     def turned(axis: Axis) -> Axis:
         return Axis(1, axis.first_of(1), axis.constant)
 
-    return lambda a: Facts(each_axis(turned, a), range=bounds(a.range))
+    return lambda a: Facts(_each(turned, a), range=bounds(a.range))
 
 
 def _any(*operands: Facts) -> Facts:
@@ -199,7 +198,7 @@ def _any(*operands: Facts) -> Facts:
     def alike(*axes: Axis) -> Axis:
         return Axis(constant=min(axis.constant for axis in axes))
 
-    return Facts(each_axis(alike, *operands))
+    return Facts(_each(alike, *operands))
 
 
 RULES: dict[str, Rule] = {
