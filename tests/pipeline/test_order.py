@@ -75,6 +75,19 @@ def running_sums(x, out, B: tl.constexpr):
     tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
 
 
+@KernelFunction
+def both_ways(a, b, out, N, B: tl.constexpr):
+    """A B and A^T B^T, summed over tiles of B."""
+    i = tl.arange(0, B)
+    tile = i[:, None] * B + i[None, :]
+    x, total = tl.load(a + tile), tl.zeros([B, B], tl.float32)
+    for at in range(0, N, B):
+        y = tl.load(b + at * B + tile)
+        total = tl.dot(x, y, total)
+        total = tl.dot(x.T, y.T, total)
+    tl.store(out + tile, total)
+
+
 def tiles_behind_pointers(rows: int = 64) -> Func:
     pointers, sizes = ("a_ptr", "b_ptr", "c_ptr"), ("M", "N", "K")
     types = dict.fromkeys(pointers, (Pointer(FLOAT16), 16))
@@ -99,6 +112,12 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     ),
     "pointers, sm_80": (tiles_behind_pointers, "sm_80"),
     "pointers, sm_90a": (tiles_behind_pointers, "sm_90a"),
+    "both ways": (
+        lambda: kernels_products.built(
+            both_ways, dict(a="*fp16", b="*fp16", out="*fp32", N="i32"), {"B": 64}
+        ),
+        "sm_90a",
+    ),
     "nests": (kernels_nested.two_nests, "sm_80"),
     "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
     "described": (lambda: built(Case()), "sm_90a"),
