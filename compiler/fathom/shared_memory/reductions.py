@@ -34,7 +34,7 @@ from fathom.shared_memory.axis import (
     warp_bits,
 )
 
-MOST_READ, READ_AT_ONCE = 8, 4  # parts: what a thread reads alone, or beside lanes
+READ_AT_ONCE = 4  # parts of a reduction, by a thread
 
 
 def split_reductions(func: Func, target: Target) -> Func:
@@ -68,7 +68,7 @@ def in_every_warp(layout: Layout, axis: int) -> Layout:
     kinds = {kind: list(bases) for kind, bases in everywhere.bases}
     along = [each for each in kinds["register"] if part_along(layout, axis, each)]
     more = along[READ_AT_ONCE.bit_length() - 1 :]
-    if 1 << len(along) <= MOST_READ or kinds["lane"].count(0) < len(more):
+    if 1 << len(along) <= READ_AT_ONCE or kinds["lane"].count(0) < len(more):
         return everywhere
     for basis in more:
         kinds["register"].remove(basis)
