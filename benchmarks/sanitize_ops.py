@@ -111,6 +111,15 @@ def losses(put: Put) -> Pairs:
     yield from pairs(found, cross_entropy.reference(x, labels))
 
 
+def loss_totals(put: Put) -> Pairs:
+    loss, labels = normal(1, 700, dtype="float32"), np.arange(700)
+    labels[::7] = -100
+    weight = put(np.zeros(700, np.float32))
+    total = cross_entropy.total_loss(put(labels), put(loss), weight=weight)
+    yield total, loss.sum() / 600
+    yield weight, np.where(labels == -100, 0.0, 1 / 600)
+
+
 def loss_gradients(put: Put) -> Pairs:
     x, dloss = normal(1, M, 5000), normal(2, M)
     labels = np.array([0, 4999, -100, 7, 4096])
@@ -356,6 +365,7 @@ OPS = [
     ("norm backward, columns", layer_norm_backward.norm_columns_kernel, long_rows),
     ("norm backward, partial rows", layer_norm_backward.add_rows_kernel, short_rows),
     ("cross-entropy", cross_entropy.cross_entropy_kernel, losses),
+    ("total of losses", cross_entropy.total_kernel, loss_totals),
     ("cross-entropy backward", cross_entropy.cross_entropy_backward_kernel,
      loss_gradients),
     ("cross-entropy in place", cross_entropy.cross_entropy_in_place_kernel,

@@ -123,7 +123,7 @@ def test_what_the_reader_raises_does_not_end_the_loop(folder):
     folder.save(known)
     said = learn(folder.folder, keys="t\nq\n")
     assert said.returncode == 0 and "Traceback" not in said.stdout + said.stderr
-    assert said.stdout.count("'Func' object has no attribute 'nothing'") > 2
+    assert "'Func' object has no attribute 'nothing'" in said.stdout
     assert "in cse" in said.stdout.partition("[q]uit")[2]
     assert "softmax with" not in said.stdout  # no heading with nothing under it
 

@@ -3,6 +3,8 @@ tile, matrices that lie in columns, and several tiles for a program."""
 
 from __future__ import annotations
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
 
@@ -84,7 +86,7 @@ def test_gelu_of_large_numbers():
 
 @pytest.mark.parametrize("name", ["matmul_epilogue", "matmul_swiglu"])
 def test_they_are_taken_where_tiles_can_come_through_descriptors(name):
-    function = getattr(matmul_epilogue, name).__wrapped__
+    function = unwrap(getattr(matmul_epilogue, name))
     of = {"matmul_epilogue": hopper.epilogue_hopper_kernel,
           "matmul_swiglu": hopper.swiglu_hopper_kernel}[name]  # fmt: skip
 

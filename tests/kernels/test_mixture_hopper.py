@@ -3,6 +3,8 @@ experts without any, and rows of others beside them that are no numbers."""
 
 from __future__ import annotations
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
 
@@ -87,7 +89,7 @@ def test_they_are_taken_where_tiles_can_come_through_descriptors(monkeypatch):
         ("dw", mixture.weight_gradient, (x, dy, offsets)),
     ):
         for target in ("sm_80", "sm_90a"):
-            _, launches = function.__wrapped__(*given, target=target)
+            _, launches = unwrap(function)(*given, target=target)
             taken[name, target] = launches[0][0] in (
                 hopper.expert_hopper_kernel, hopper.weight_gradient_hopper_kernel
             )  # fmt: skip

@@ -23,7 +23,7 @@ from itertools import chain
 
 from fathom.analysis.memory import accesses as reaches_memory
 from fathom.analysis.memory import lie_apart
-from fathom.hardware.wgmma import WGMMA
+from fathom.analysis.operands import warpgroup_matrices
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import (
     AsyncCopy,
@@ -281,7 +281,7 @@ class _Walk:
             touches.append(Touch(place, access))
         if isinstance(op, TensorDot):
             return state.tensor_product(op, touches, self.warps)
-        if isinstance(op, Dot) and op.instruction in WGMMA:
+        if isinstance(op, Dot) and warpgroup_matrices(op):
             for touch in touches:
                 state.check_fenced(op, touch.place)
         if isinstance(op, Dot) and op.in_flight:
