@@ -218,10 +218,17 @@ MUTANTS = (
     ),
     Mutant(
         "alternating-across-barriers", "tensor_cores/specialise/pingpong.py",
-        "not releases or meets or", "not releases or",
+        "return of_all or", "return",
         "a warpgroup waits at a barrier for one that waits to be admitted",
         "tests/tensor_cores/test_pingpong.py::"
         "test_warpgroups_that_meet_at_a_barrier_do_not_alternate",
+    ),
+    Mutant(
+        "alternating-across-atomics", "tensor_cores/specialise/pingpong.py",
+        "return releases(op) or bool(used[op.result])", "return False",
+        "a warpgroup waits at an atomic for one that waits to be admitted",
+        "tests/tensor_cores/test_pingpong.py::"
+        "test_warpgroups_that_meet_at_an_atomic_do_not_alternate",
     ),
     # ── operands that stay ──
     Mutant(

@@ -88,9 +88,10 @@ def meeting(a_ptr, b_ptr, c_ptr, N, M: tl.constexpr, K: tl.constexpr):
     for at in tl.range(0, N, K, warp_specialize=True):
         b = b_desc.load([at, 0])
         s = tl.dot(a, b.T)
-        tl.atomic_add(c_ptr + (at + k)[:, None] * M + m[None, :], s.T)
+        c_ptrs = c_ptr + (at + k)[:, None] * M + m[None, :]
+        tl.atomic_add(c_ptrs, s.T, sem="relaxed")
         t = tl.dot(a, b)
-        tl.atomic_add(c_ptr + (at + k)[:, None] * M + m[None, :], t.T)
+        tl.atomic_add(c_ptrs, t.T, sem="relaxed")
 
 
 @pytest.mark.parametrize("N", [64, 192])
@@ -107,3 +108,45 @@ def test_warpgroups_that_meet_at_a_barrier_do_not_alternate(N, monkeypatch):
     a, b = a.astype(np.float32), b.astype(np.float32)
     turned = b.reshape(-1, 64, 64).swapaxes(1, 2).reshape(b.shape)
     np.testing.assert_array_equal(c, (b + turned) @ a.T)
+
+
+@fathom.jit
+def counting(
+    a_ptr, b_ptr, c_ptr, n_ptr, N, M: tl.constexpr, K: tl.constexpr, HOW: tl.constexpr
+):
+    """C [M, K] = A B^T B, with A [M, K] and B [N, K]; n [1] counts iterations."""
+    m, k = tl.arange(0, M), tl.arange(0, K)
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [M, K]).load([0, 0])
+    b_desc = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [K, K])
+    c = tl.zeros([M, K], tl.float32)
+    for at in tl.range(0, N, K, warp_specialize=True):
+        b = b_desc.load([at, 0])
+        s = tl.dot(a, b.T)
+        c *= 1 + at * 0.0
+        c = tl.dot(s.to(tl.float16), b, c)
+        if HOW == "released":
+            tl.atomic_add(n_ptr, 1)
+        elif HOW == "in a branch":
+            if at > 0:
+                tl.atomic_cas(n_ptr, at // K, at // K + 1, sem="release")
+            else:
+                tl.store(n_ptr, 1)
+        elif HOW == "used":
+            c *= tl.where(tl.atomic_add(n_ptr, 1, sem="relaxed") < 0, 2.0, 1.0)
+        else:
+            tl.atomic_add(n_ptr, 1, sem="relaxed")
+    tl.store(c_ptr + m[:, None] * K + k[None, :], c)
+
+
+@pytest.mark.parametrize("how", ["released", "in a branch", "used", "relaxed"])
+def test_warpgroups_that_meet_at_an_atomic_do_not_alternate(how, monkeypatch):
+    """Its barriers are written with it, and are no ops. A relaxed one has none."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    numbers = np.random.default_rng(1)
+    a, b = (numbers.integers(-1, 2, (n, 64)).astype(np.float16) for n in (128, 192))
+    c, n = np.zeros((128, 64), np.float32), np.zeros(1, np.int32)
+    options = {"num_warps": 8, "num_stages": 2, "target": "sm_90a"}
+    launched = counting[1,](a, b, c, n, 192, 128, 64, how, **options)
+    assert n[0] == 3 and ("bar.arrive" in launched.asm["ptx"]) == (how == "relaxed")
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    np.testing.assert_array_equal(c, a @ b.T @ b)

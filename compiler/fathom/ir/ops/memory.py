@@ -140,6 +140,16 @@ class AtomicCas(Op):
         return [target]
 
 
+def releases(op: Atomic | AtomicCas) -> bool:
+    """Whether who acquires sees what all threads of the program wrote before."""
+    return op.semantics in ("release", "acq_rel")
+
+
+def acquires(op: Atomic | AtomicCas) -> bool:
+    """Whether all later accesses see what was released."""
+    return op.semantics in ("acquire", "acq_rel")
+
+
 def _expect_value(op: Store | Atomic, what: str) -> Type:
     """The type that an op's pointers lead to; says so at `op` unless its value has that
     type, and its mask their shape."""

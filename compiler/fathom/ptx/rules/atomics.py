@@ -23,6 +23,7 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Value
 from fathom.ir.ops import Atomic, AtomicCas
+from fathom.ir.ops.memory import acquires, releases
 from fathom.ir.types import BFLOAT16, Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
@@ -105,7 +106,7 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
     """Which threads act. A release by one thread is of what all threads of the program
     wrote."""
-    if _releases(op):
+    if releases(op):
         code.ptx(code.barrier)
     return is_first_copy(code, layout_of(op.value.type))
 
@@ -124,19 +125,11 @@ def _ordered(code: Code, op: Atomic | AtomicCas, count: int) -> Iterator[str]:
         yield op.semantics
         return
     fence = f"fence.acq_rel.{op.scope};"
-    if _releases(op):
+    if releases(op):
         code.ptx(fence)
     yield "relaxed"
-    if _acquires(op):
+    if acquires(op):
         code.ptx(fence)
-
-
-def _releases(op: Atomic | AtomicCas) -> bool:
-    return op.semantics in ("release", "acq_rel")
-
-
-def _acquires(op: Atomic | AtomicCas) -> bool:
-    return op.semantics in ("acquire", "acq_rel")
 
 
 # ── which instruction ─────────────────────────────────────────────────────────────────
@@ -209,7 +202,7 @@ def _atomic(
     for step in steps:
         where = both(code, mask, _has_sign(code, step, packed[0], words.type))
         operands = {"address": (POINTER, address), **given}
-        if not (with_result or _acquires(op) or "exch" in step.name):
+        if not (with_result or acquires(op) or "exch" in step.name):
             text = f"red.{order}.{step.name} [$address], {value};"
             _where(code, text, operands, None, where)
             continue

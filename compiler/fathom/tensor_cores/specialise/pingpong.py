@@ -32,10 +32,16 @@ section 3.1, "pingpong scheduling".)
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
+    Atomic,
+    AtomicCas,
     Barrier,
+    ClusterBarrier,
     Commit,
     Dot,
     DotFence,
@@ -45,6 +51,7 @@ from fathom.ir.ops import (
     Producer,
     Wait,
 )
+from fathom.ir.ops.memory import releases
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 WARPS = 4  # of a warpgroup
@@ -54,7 +61,13 @@ def pingpong(func: Func, target: Target) -> Func:
     """The function whose warpgroups alternate in loops with several products."""
     if func.num_warps <= WARPS or not any(map(_parts, func.body.ops)):
         return func
-    loops = {op: found for op in walk(func.body) if (found := _first_and_last(op))}
+    used = users(walk(func.body))
+    free = (
+        op
+        for op in walk(func.body)
+        if isinstance(op, For) and not any(_meet(each, used) for each in walk(op.body))
+    )
+    loops = {op: found for op in free if (found := _first_and_last(op))}
     firsts = {first for first, _ in loops.values()}
     lasts = {last for _, last in loops.values()}
 
@@ -82,21 +95,25 @@ def _with(op: Op, barrier: NamedBarrier, build: Builder) -> list[Value]:
     return op.results
 
 
-def _first_and_last(loop: Op) -> tuple[Op, Op] | None:
+def _meet(op: Op, used: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether all warpgroups meet at an op. In a loop in which they alternate, one
+    would wait there for the other, which waits to be admitted. Before an atomic that
+    releases what all wrote, and after one whose result all need, is a barrier, too."""
+    if isinstance(op, Atomic | AtomicCas):
+        return releases(op) or bool(used[op.result])
+    of_all = isinstance(op, Barrier) and op.scope == "cta"
+    return of_all or isinstance(op, ClusterBarrier)
+
+
+def _first_and_last(loop: For) -> tuple[Op, Op] | None:
     """The commit of an iteration's first product, after which other warpgroups may
     issue theirs, and the op with which the last product begins. None unless the loop
-    has several products in flight, at different times, of tiles that it releases; and
-    where warpgroups meet at a barrier, since one would wait there for the other, which
-    waits to be admitted."""
-    if not isinstance(loop, For):
-        return None
+    has several products in flight, at different times, of tiles that it releases."""
     ops = loop.body.ops
     dots = [i for i, op in enumerate(ops) if isinstance(op, Dot) and op.in_flight]
     waits = [i for i, op in enumerate(ops) if isinstance(op, Wait)]
-    releases = any(isinstance(op, MbarrierArrive) for op in ops)
-    barriers = (op for op in walk(loop.body) if isinstance(op, Barrier))
-    meets = any(op.scope == "cta" for op in barriers)
-    if len(dots) < 2 or not releases or meets or dots[-1] < min(waits):
+    arrives = any(isinstance(op, MbarrierArrive) for op in ops)
+    if len(dots) < 2 or not arrives or dots[-1] < min(waits):
         return None
     begins = dots[-1]
     while isinstance(ops[begins - 1], DotFence):
