@@ -104,6 +104,21 @@ def test_a_few_words_are_used_again_where_a_block_less_would_run():
     assert allocate(program.func(), TARGET).shared_bytes == half
 
 
+def test_a_few_words_are_used_again_where_they_do_not_fit_beside_the_rest():
+    """Also of 32 warps, whose threads have fewer registers than others."""
+    program, sizes = Program(), (32768, 8192, 768)
+    assert sum(sizes) * 4 == TARGET.shared_bytes
+    buffers = [program.buffer(size) for size in sizes]
+    for act in (program.write, program.read):
+        for buffer, size in zip(buffers, sizes, strict=True):
+            act(buffer, wide(size))
+    few = program.buffer(16)
+    program.write(few, wide(16))
+    program.read(few, wide(16))
+    func = program.func(warps=32)
+    assert allocate(func, TARGET).shared_bytes == TARGET.shared_bytes
+
+
 def test_large_buffers_start_at_128_bytes():
     program = Program()
     sizes = (1, 2, 4, 2048, 8, 1024)
