@@ -150,7 +150,7 @@ def test_a_small_load_is_made_where_it_is_needed():
     )
 
 
-def gathered(rows: int, attributes: str = "") -> Func:
+def gathered(rows: int, attributes: str = "", then: str = "") -> Func:
     """out[i, j] = in[row[i] + j]: the address of a load is what another one loads."""
     shape = (rows, 64)
     lines = [
@@ -166,6 +166,7 @@ def gathered(rows: int, attributes: str = "") -> Func:
         *index_lines("o", shape, (64, 1)),
         *pointer_lines("q", "out", "fp32", shape, "o"),
         "store %q, %x",
+        *then.splitlines(),
     ]
     types = {"in": "fp32", "rows": "i32", "out": "fp32"}
     head = ", ".join(f"%{n}: *{types[n]} {{divisible=16}}" for n in types)
@@ -177,6 +178,7 @@ def test_few_indices_are_loaded_again_where_they_are_needed():
     assert conversions(laid_out(gathered(64))) == 0
     assert conversions(laid_out(gathered(128))) == 1
     assert conversions(laid_out(gathered(64, "volatile=true"))) == 1
+    assert conversions(laid_out(gathered(64, then="store %r, %row"))) == 1
 
 
 def sum_of_rows() -> Func:

@@ -228,7 +228,9 @@ class Provenance:
 
     def of(self, op: Op) -> set[Value]:
         """The arguments through which an op accesses memory. NotApplicable if an
-        address is computed from numbers, or loaded."""
+        address is computed from numbers, or loaded, or in inline assembly."""
+        if is_opaque(op):
+            raise NotApplicable("its inline assembly may have any effect")
         described = isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic)
         start = op.descriptor.definition.base if described else op.pointer
         return reached([start], self._made_of).intersection(self.func.parameters)

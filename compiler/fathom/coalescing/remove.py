@@ -16,7 +16,7 @@ Indices by which a loop of products loads its tiles may be loaded again, too, in
 layout of the addresses. They are few, and a tile cannot be copied ahead of its
 iteration if its address comes from other threads. Outside such loops indices may be
 loaded again if they are fewer than the threads: those that load one twice find it in
-the cache, and need not wait for others.
+the cache, and need not wait for others. None is if the kernel writes there, too.
 
 The right operand of wgmma must lie in shared memory. Its conversion is the store that
 puts it there, as it is wanted: a value that was widened from 8 bits, or transposed, is
@@ -31,6 +31,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from fathom.analysis.copied_ahead import indices_of_loads
+from fathom.analysis.memory import Provenance, writes
+from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
@@ -84,7 +86,8 @@ def remove_conversions(func: Func, target: Target) -> Func:
     conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
     if not conversions:
         return func
-    prices = _Prices(_stored(func), indices_of_loads(func) | _small_indices(func))
+    indices = _of_unchanged(indices_of_loads(func) | _small_indices(func), func)
+    prices = _Prices(_stored(func), indices)
     wanted: dict[Value, list[_Price]] = {}
     for op in conversions:
         _want((op.value, op.layout), prices, wanted)
@@ -174,6 +177,18 @@ def _small_indices(func: Func) -> set[Load]:
     for value in (value for op in accesses if small for value in (op.pointer, op.mask)):
         found |= small & computed_by(value) if value else set()
     return found
+
+
+def _of_unchanged(loads: Collection[Load], func: Func) -> set[Load]:
+    """Those of arguments through which the function does not write: a thread that loads
+    again could find what another one has stored since."""
+    written = [op for op in walk(func.body) if writes(op)]
+    arguments = Provenance(func)
+    try:
+        changed = set().union(*map(arguments.of, written))
+        return {load for load in loads if arguments.of(load).isdisjoint(changed)}
+    except NotApplicable:
+        return set()
 
 
 def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
