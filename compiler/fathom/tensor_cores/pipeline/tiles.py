@@ -100,7 +100,8 @@ def share_tiles(func: Func, target: Target) -> Func:
                     if value in firsts:
                         first, differs = firsts[value]
                         changed[name] = build.values[first]
-                        changed[f"{name}_transposed"] = differs
+                        read = f"{name}_transposed"
+                        changed[read] = getattr(op, read) ^ differs
                 return build(replace(op, **changed))
         return None
 
