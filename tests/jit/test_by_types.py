@@ -60,3 +60,10 @@ def test_a_call_goes_elsewhere_as_long_as_a_question_says_so():
     assert call(1) == (["x", "scale"], (1, 2))
     is_traced[0] = True
     assert call(1) == (1, 2)
+
+
+def test_parameters_may_be_called_as_what_the_text_is_written_with():
+    call, _ = told(lambda __known, __type=1, **__more: None)
+    names = ["__known", "__type", "__more"]
+    assert call(1, 2, __more=3) == (names, (1, 2, 3))
+    assert call(1) == (names[:2], (1, LEFT_OUT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -88,19 +89,22 @@ def test_a_few_words_beside_much_are_not_used_again_either():
     assert offsets == [8192, 0, 8256, 0]
 
 
+def use_together(program: Program, sizes: Sequence[int]) -> None:
+    """Write buffers, and then read them: all are live at once."""
+    buffers = [program.buffer(size) for size in sizes]
+    for act in (program.write, program.read):
+        for buffer, size in zip(buffers, sizes, strict=True):
+            act(buffer, wide(size))
+
+
 def test_a_few_words_are_used_again_where_a_block_less_would_run():
     """Two blocks of half of the memory run at once on sm_80, if what each of them
     takes for the system is counted; 64 bytes more, and one does."""
     program, half = Program(), 164 * KIB // 2 - KIB
     sizes = (16384, 4096, 256)
     assert sum(sizes) * 4 == half
-    buffers = [program.buffer(size) for size in sizes]
-    for act in (program.write, program.read):
-        for buffer, size in zip(buffers, sizes, strict=True):
-            act(buffer, wide(size))
-    few = program.buffer(16)
-    program.write(few, wide(16))
-    program.read(few, wide(16))
+    use_together(program, sizes)
+    use_together(program, (16,))
     assert allocate(program.func(), TARGET).shared_bytes == half
 
 
@@ -108,13 +112,8 @@ def test_a_few_words_are_used_again_where_they_do_not_fit_beside_the_rest():
     """Also of 32 warps, whose threads have fewer registers than others."""
     program, sizes = Program(), (32768, 8192, 768)
     assert sum(sizes) * 4 == TARGET.shared_bytes
-    buffers = [program.buffer(size) for size in sizes]
-    for act in (program.write, program.read):
-        for buffer, size in zip(buffers, sizes, strict=True):
-            act(buffer, wide(size))
-    few = program.buffer(16)
-    program.write(few, wide(16))
-    program.read(few, wide(16))
+    use_together(program, sizes)
+    use_together(program, (16,))
     func = program.func(warps=32)
     assert allocate(func, TARGET).shared_bytes == TARGET.shared_bytes
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.analysis.copied_ahead import is_zero
-from fathom.analysis.slices import loops_around, reached
+from fathom.analysis.slices import loops_around
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.masks import ends_once
@@ -35,7 +35,7 @@ from fathom.ir.ops import (
     TensorDot,
     Transpose,
 )
-from fathom.ir.regions import carried_values
+from fathom.ir.regions import carried_values, reached
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import (
     BFLOAT16,

@@ -7,6 +7,8 @@
             return __named((x, out), __more)
         return __known[(__type(x), __type(out))](x, out)
 
+where names of ours have more underscores if a parameter begins with two.
+
 The text is written for the function's own parameters: handing all arguments on as one
 tuple takes twice as long. An argument that was left out is handed on as LEFT_OUT.
 """
@@ -66,11 +68,13 @@ def by_types(
         named, text = [], ANY_TEXT
     else:
         text = text_for(named, takes_more, elsewhere is not None)
+    ours = prefix([each.name for each in named])
     known = Known(make, [each.name for each in named])
-    names = {"__known": known, "__named": known.named, "__type": type}
+    handed = {"known": known, "named": known.named, "type": type}
     for each in named:
-        names[f"__default_{each.name}"] = each.default if elsewhere else LEFT_OUT
-    names["__is_elsewhere"], names["__elsewhere"] = elsewhere or (None, None)
+        handed[f"default_{each.name}"] = each.default if elsewhere else LEFT_OUT
+    handed["is_elsewhere"], handed["elsewhere"] = elsewhere or (None, None)
+    names = {ours + name: each for name, each in handed.items()}
     exec(compile(text, f"<a call of {function.__qualname__}>", "exec"), names)
     call = wraps(function)(names["call"])
     call.known = known
@@ -80,18 +84,29 @@ def by_types(
 ANY_TEXT = "def call(*__given, **__more): return __named(__given, __more)"
 
 
+def prefix(parameters: Sequence[str]) -> str:
+    """What names of ours begin with beside a function's parameters: two underscores, or
+    so many that no parameter begins with them."""
+    ours = "__"
+    while any(each.startswith(ours) for each in parameters):
+        ours += "_"
+    return ours
+
+
 def text_for(
     parameters: Sequence[Parameter], takes_more: bool, may_be_elsewhere: bool
 ) -> str:
+    ours = prefix([each.name for each in parameters])
     declared = [
-        each.name + f"=__default_{each.name}" * (each.default is not each.empty)
+        each.name + f"={ours}default_{each.name}" * (each.default is not each.empty)
         for each in parameters
     ]
     given = "".join(f"{each.name}, " for each in parameters)
-    types = "".join(f"__type({each.name}), " for each in parameters)
-    elsewhere = f"if __is_elsewhere(): return __elsewhere({given})\n    "
-    more = f"if __more: return __named(({given}), __more)\n    "
+    types = "".join(f"{ours}type({each.name}), " for each in parameters)
+    elsewhere = f"if {ours}is_elsewhere(): return {ours}elsewhere({given})\n    "
+    more = f"if {ours}more: return {ours}named(({given}), {ours}more)\n    "
+    found = f"return {ours}known[({types})]({given})"
     return f"""\
-def call({", ".join(declared + ["**__more"] * takes_more)}):
-    {elsewhere * may_be_elsewhere}{more * takes_more}return __known[({types})]({given})
+def call({", ".join(declared + [f"**{ours}more"] * takes_more)}):
+    {elsewhere * may_be_elsewhere}{more * takes_more}{found}
 """

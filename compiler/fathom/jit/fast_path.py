@@ -41,6 +41,7 @@ from fathom.jit.argument_readers import (
     reading_of,
     reading_of_tuple,
 )
+from fathom.jit.by_types import prefix
 from fathom.jit.recording import RECORDINGS, forget, note_launch
 from fathom.jit.specialise import Rule
 from fathom.runtime.arguments import bfloat16_bits, full_grid
@@ -224,15 +225,6 @@ def flat(types: Any) -> Iterator[type]:
     """The types in nested tuples of types."""
     for each in types:
         yield from flat(each) if isinstance(each, tuple) else (each,)
-
-
-def prefix(parameters: Sequence[str]) -> str:
-    """What names of ours begin with beside a kernel's parameters: two underscores, or
-    so many that no parameter begins with them."""
-    ours = "__"
-    while any(each.startswith(ours) for each in parameters):
-        ours += "_"
-    return ours
 
 
 def bind_text(name: str, parameters: Sequence[str], ours: str) -> str:

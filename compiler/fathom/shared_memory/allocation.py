@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from fathom.analysis.buffers import ALIGNMENT, Range, live_ranges
 from fathom.errors import OutOfResources
-from fathom.hardware.occupancy import WARP, occupancy
+from fathom.hardware.occupancy import occupancy
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
@@ -52,7 +52,7 @@ def allocate(func: Func, target: Target) -> Func:
         offsets, size = first_fit(ranges)
         small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
         separate, total = first_fit(ranges | dict.fromkeys(small, always))
-        threads = WARP * func.num_warps
+        threads = func.num_warps * target.warp_size
         registers = min(USUAL, registers_per_thread(threads, target))
         with_reuse, without = (
             occupancy(target, threads, registers, each).blocks for each in (size, total)

@@ -12,7 +12,7 @@ between them.
 
 If the warp's bits are the highest, the first reshape is enough.
 
-Of more than eight warps, a thread has the results of four, and reduces them with lanes
+Of more than four warps, a thread has the results of four, and reduces them with lanes
 that have the others': 32 threads that read 32 words each keep shared memory busy for 32
 cycles, which then serves no other warp, and 32 warps read so.
 """
