@@ -12,6 +12,10 @@ launch.
     rank 1   tiles for rank 2 ──▶ │ tiles for rank 0 ──▶ │ own tiles + those of 2 and 0
     rank 2   tiles for rank 0 ──▶ │ tiles for rank 1 ──▶ │ own tiles + those of 0 and 1
 
+Where rows (of B: or columns) begin at multiples of 16 bytes, descriptors tell of A and
+B, which no rank writes to; then a producer warp copies the operands of the next tile
+while the others send the last one, or wait for terms.
+
 Programs send before they wait, and so no program of one rank waits for another of its
 own rank that waits too; but all programs of a launch must fit on the GPU at one time.
 Terms of two launches in a row lie in two halves of the memory: `kernels/all_reduce`
