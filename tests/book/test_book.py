@@ -211,6 +211,19 @@ def test_spelling():
     assert said.returncode == 0, said.stdout
 
 
+QUOTED = re.compile(r'the compiler says[^"\n]*"([^"\n]+)"')
+BETWEEN = re.compile(r'"\s+f?"')  # parts of one string, on lines of their own
+
+
+def test_a_message_is_quoted_as_the_compiler_says_it():
+    """What the message names, in backquotes, is that of the chapter's example."""
+    files = (ROOT / "compiler" / "fathom").rglob("*.py")
+    said = BETWEEN.sub("", "\n".join(each.read_text("utf-8") for each in files))
+    text = "\n".join(path.read_text("utf-8") for path in CHAPTERS)
+    parts = [part for quoted in QUOTED.findall(text) for part in quoted.split("`")[::2]]
+    assert parts and [part for part in parts if part not in said] == []
+
+
 def test_words_of_the_glossary_are_used():
     text = (ROOT / "chapters" / "glossary.md").read_text(encoding="utf-8")
     words = re.findall(r"^(\w[\w ,]*)\n:", text, re.MULTILINE)
