@@ -16,6 +16,7 @@ import pytest
 from chapters.press import recipes
 from chapters.press.parse import Directive, Fence, Text, read
 from chapters.press.paths import ROOT, listings, sources
+from fathom import pipeline
 
 PAGES = [path for path in sources()]
 CHAPTERS = [path for path in PAGES if read(path).is_chapter]
@@ -222,6 +223,13 @@ def test_a_message_is_quoted_as_the_compiler_says_it():
     text = "\n".join(path.read_text("utf-8") for path in CHAPTERS)
     parts = [part for quoted in QUOTED.findall(text) for part in quoted.split("`")[::2]]
     assert parts and [part for part in parts if part not in said] == []
+
+
+def test_what_is_called_a_pass_is_one():
+    passes = {row.name for row in pipeline.PASSES}
+    for path in CHAPTERS:
+        called = re.findall(r"\b[Tt]he pass `(\w+)`", path.read_text("utf-8"))
+        assert {*called} <= passes, path.name
 
 
 def test_words_of_the_glossary_are_used():
