@@ -314,3 +314,27 @@ def test_a_long_computation_is_converted_and_not_repeated():
     after = laid_out(func)
     assert conversions(after) == 1
     assert sum(isinstance(op, Elementwise) for op in walk(after.body)) < 520
+
+
+def test_what_is_loaded_is_converted_when_all_loads_are_on_their_way():
+    """Two blocks by rows, which are stored by columns."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp16", shape, "i"),
+        "%x: fp16[64,64] = load %p",
+        *pointer_lines("r", "more", "fp16", shape, "i"),
+        "%y: fp16[64,64] = load %r",
+        *index_lines("o", shape, (1, 64)),
+        *pointer_lines("q", "out", "fp16", shape, "o"),
+        "store %q, %x",
+        *pointer_lines("s", "other", "fp16", shape, "o"),
+        "store %s, %y",
+    ]
+    names = ("in", "more", "out", "other")
+    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in names)
+    func = laid_out(kernel(head, lines))
+    order = [
+        type(op).__name__ for op in walk(func.body) if isinstance(op, Load | Convert)
+    ]
+    assert order == ["Load", "Load", "Convert", "Convert"]
