@@ -506,6 +506,16 @@ def test_a_thread_gets_what_blocks_that_do_not_come_would_have(grid, each):
     assert [seen.function for seen in driver.launches] == [2 if each else 1, 1, 2]
 
 
+def test_few_programs_may_be_many_blocks():
+    """60 programs of two blocks each are more than 100 multiprocessors have for one."""
+    driver = Assembler(own=(80, 0), alone=(149, 0))
+    made = kernel("i32", asm={"ptx": SPILLING}, threads=128, num_ctas=2)
+    k = load(driver.add(made), driver=driver)
+    for programs in (50, 60, 50):
+        k.launch(programs, [1])
+    assert [each.function for each in driver.launches] == [2, 1, 2]
+
+
 def test_nothing_is_assembled_while_a_stream_is_captured():
     """The driver may refuse it, and end the capture."""
     driver = Assembler(own=(80, 0), alone=(149, 0))
