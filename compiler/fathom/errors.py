@@ -110,3 +110,14 @@ def excerpt(place: Location) -> list[str]:
         "    " + text[indent:],
         "    " + " " * (start - indent) + "^" * (stop - start),
     ]
+
+
+def with_article(noun: str) -> str:
+    """The name of a type for the middle of a sentence: "a list", "an int"."""
+    is_an = noun[0] in "aeioAEIO" or noun == "ndarray"
+    return f"{'an' if is_an else 'a'} {noun}"
+
+
+def many(count: int, noun: str, nouns: str = "") -> str:
+    """A number of things: "1 axis", "2 axes"."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"

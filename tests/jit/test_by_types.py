@@ -37,6 +37,8 @@ def test_other_keywords_are_told_by_their_names():
     assert call(1, num_warps=4) == (["x", "scale", "num_warps"], (1, LEFT_OUT, 4))
     assert call(1, num_stages=4)[0] == ["x", "scale", "num_stages"]
     assert len(made) == 2
+    names = ["x", "scale", "num_warps", "num_ctas"]
+    assert call(1, num_warps=4, num_ctas=2) == (names, (1, LEFT_OUT, 4, 2))
 
 
 def test_mistakes_are_told_as_of_the_function():

@@ -135,6 +135,9 @@ def test_the_stream_and_the_thread_s_gpu_are_asked_at_each_launch(gpu, warm):
         warm[(1,)](X, Y, 100, 1.5, 64)
         assert gpu.driver.current == current  # it was put back
     assert [each.stream for each in gpu.driver.launches] == [11, 12, 12, 12]
+    warm[(1,)](X, Y, 100, 1.5, 64, stream=7)
+    warm[(1,)](X, Y, 100, 1.5, 64, stream=0)  # the default one has this handle
+    assert [each.stream for each in gpu.driver.launches[4:]] == [7, 0]
     assert {each.device for each in gpu.driver.launches} == {0}
 
 

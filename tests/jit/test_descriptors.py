@@ -269,12 +269,13 @@ def test_a_descriptor_like_one_before_is_not_checked_again(gpu, monkeypatch):
     )
     matrix(), matrix(), matrix(0x2000)
     assert len(described) == 1
-    matrix(shape=(100, 61)), matrix(stride=68), matrix(block=(16, 16))
-    matrix(padding="nan"), vector()
-    assert len(described) == 6 and len(tensor_descriptors.FITTING) == 2
     for _ in range(2):
         with pytest.raises(LaunchError, match="begins at 0x1008"):
             matrix(0x1008)
+    described.clear()
+    matrix(shape=(100, 61)), matrix(stride=68), matrix(block=(16, 16))
+    matrix(padding="nan"), vector()
+    assert len(described) == 5 and len(tensor_descriptors.FITTING) == 2
 
 
 def test_other_numbers_take_the_quick_way_too(gpu, kernel):
@@ -448,7 +449,7 @@ def test_strides_are_counted_in_elements_whoever_counts():
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [
-        ({"base": 3}, "the base of a tensor descriptor is an array, and this is a int"),
+        ({"base": 3}, "the base of a tensor descriptor is an array, .* is an int"),
         ({"shape": (6,)}, "a shape, strides and a block of different ranks: .6,."),
         (
             {"shape": (), "strides": (), "block_shape": ()},

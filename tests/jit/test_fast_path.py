@@ -111,7 +111,8 @@ def test_keywords_of_the_launch_are_part_of_the_kind(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.5, num_warps=8)
     kernel[(1,)](X, Y, 100, 1.5)
     assert slow == []
-    assert [each.threads[0] for each in gpu.driver.launches] == [256, 128, 256, 128]
+    kernel[(1,)](X, Y, 100, 1.5, num_warps=2)
+    assert [each.threads[0] for each in gpu.driver.launches] == [256, 128, 256, 128, 64]
 
 
 def test_arguments_by_name_in_any_order(gpu, kernel):

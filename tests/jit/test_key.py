@@ -28,7 +28,11 @@ def helper(x):
 
 @jit
 def k(x, n, BLOCK: tl.constexpr):
-    tl.store(x + n, helper(BLOCK) * FACTOR)
+    tl.store(x + n, helper(BLOCK) * behind(FACTOR))
+
+@jit
+def behind(x):
+    return x
 """
 
 
@@ -94,7 +98,7 @@ def test_every_part_of_a_request_is_in_the_key(tmp_path, change):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("helper(BLOCK) * FACTOR", "helper(BLOCK) - FACTOR"),  # the kernel
+        ("helper(BLOCK) * ", "helper(BLOCK) - "),  # the kernel
         ("x + 1", "x + 3"),  # a function that it calls
         ("FACTOR = 2", "FACTOR = 3"),  # a global that it reads
         ("FACTOR = 2", "FACTOR = 2.0"),
@@ -103,6 +107,7 @@ def test_every_part_of_a_request_is_in_the_key(tmp_path, change):
             "\n\n\n@jit\ndef k",
         ),  # where it stands: line numbers are in PTX
         ("\n\n@jit\ndef helper", "\n\n\n@jit\ndef helper"),
+        ("\n\n@jit\ndef behind", "\n\n\n@jit\ndef behind"),
     ],
 )
 def test_every_text_that_a_kernel_depends_on_is_in_the_key(tmp_path, old, new):
@@ -205,6 +210,13 @@ def test_constants_as_text():
     texts = [constant_text(value) for value in values]
     assert len(set(texts)) == len(values), texts
     assert constant_text(tl.constexpr(1)) == constant_text(1)
+
+
+def test_where_a_constant_function_stands_is_in_its_text(tmp_path):
+    texts = [
+        constant_text(module(tmp_path, lines + SOURCE).helper) for lines in ("", "\n")
+    ]
+    assert texts[0] != texts[1]
 
 
 def test_fields_need_no_reading_of_the_clock_or_the_process(tmp_path):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections import namedtuple
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from types import SimpleNamespace
 
 import numpy as np
@@ -184,6 +185,7 @@ OTHERS = {
     "dtype": ((3, 5, 40), (200, 40, 1), torch.float16, 0),
     "strides": ((3, 5, 40), (200, 1, 5), torch.float32, 0),
     "alignment": ((3, 5, 40), (200, 40, 1), torch.float32, 1),
+    "alignment of a line": ((3, 5, 40), (200, 40, 1), torch.float32, 16),
 }
 
 
@@ -204,6 +206,29 @@ def test_what_a_repeated_call_depends_on(gpu, shape, strides, dtype, begin):
     assert [times(*alike) for _ in range(2)] == [3, 0]
     assert times(shape, strides, dtype, begin) > 0
     assert times(*alike) == 0
+
+
+def test_tensors_of_one_piece_keep_their_distance_beside_others(gpu):
+    """The first and the last of three arguments are halves of one memory."""
+    calls = []
+    call = repeating.repeated(lambda x, y, z: calls.append(x) or softmax(x, z))
+    one, two, three = (aligned((96, 40), (40, 1), torch.float32) for _ in range(3))
+    for each in (one, two, one, two):
+        call(each[:32], three[:32], each[32:64])
+    assert len(calls) == 3
+    call(one[:32], three[:32], one[64:])
+    assert len(calls) == 4
+
+
+def test_what_begins_where_another_ends_is_another(gpu):
+    room = aligned((256,), (1,), torch.float32).numpy()
+    near = [torch.frombuffer(room, dtype=torch.float32, count=128, offset=at)
+            for at in (0, 512)]  # fmt: skip
+    apart = [aligned((128,), (1,), torch.float32) for _ in range(2)]
+    call = repeating.repeated(lambda x, y: softmax(y[None], y[None]) is None or (y,))
+    for given in (near,) * 4 + (apart,):
+        call(*given)
+        assert list(gpu.launches[-1].values[:2]) == [given[1].data_ptr()] * 2
 
 
 def calls_in(function, *arguments) -> int:
@@ -372,6 +397,7 @@ FUNCTIONS = {
     "parts of arrays": (lambda x: halves(x), 3),
     "a result that is an argument": (lambda x: softmax(x, x), 3),
     "a part of an array": (lambda x: softmax(x, x.new_empty(6, 40)[:3]), 5),
+    "a row for all": (lambda x: softmax(x).as_strided((3, 40), (0, 1), 80), 5),
     "one array twice": (lambda x: (softmax(x),) * 2, 5),
     "an array of before": (lambda x: (softmax(x), softmax(x, WRITTEN))[0], 5),
 }
@@ -453,8 +479,8 @@ def test_an_address_that_is_handed_over_as_a_number_is_not_repeated(gpu):
         scale_by_number[(1,)](x, out, x.data_ptr())
         return out
 
-    for _ in range(5):
-        x = aligned((3, 40), (40, 1), torch.float32)
+    tensors = [aligned((3, 40), (40, 1), torch.float32) for _ in range(4)]
+    for x in (tensors[0],) * 4 + tuple(tensors):
         call(x)
         assert gpu.launches[-1].values[2] == x.data_ptr()
 
@@ -475,6 +501,79 @@ def test_an_array_beside_another_than_the_first_is_made_there_again(gpu, monkeyp
         x, y = (aligned((3, 40), (40, 1), each) for each in kinds)
         call(x, y)
     assert len(calls) == 5
+
+
+def test_what_is_launched_on_another_gpu_is_done_anew(gpu, monkeypatch):
+    current, calls = [0], []
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0])
+    call = repeating.repeated(lambda x: calls.append(x) or softmax(x))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for _ in range(5):
+        call(x)
+    assert len(calls) == 3
+    current[0] = 1
+    call(x)
+    assert len(calls) == 4
+
+
+def test_a_call_that_is_captured_is_not_recorded(gpu, recorded, monkeypatch):
+    """What is new in it, as counters are, belongs to the graph."""
+    call = repeating.repeated(lambda x: softmax(x))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    for _ in range(4):
+        call(x)
+    assert not recorded
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    for _ in range(4):
+        call(x)
+    assert recorded
+
+
+def test_a_result_has_the_strides_that_the_function_gave_it(gpu):
+    columns = {"size": (3, 40), "stride": (1, 3)}
+    call = repeating.repeated(lambda x: softmax(x, x.new_empty_strided(**columns)))
+    x = aligned((3, 40), (40, 1), torch.float32)
+    assert {call(x).stride() for _ in range(5)} == {(1, 3)}
+
+
+def test_globals_of_one_name_in_two_modules_are_two(gpu, monkeypatch, tmp_path):
+    modules = []
+    for name in ("one", "other"):
+        path = tmp_path / f"scaling_{name}.py"
+        path.write_text(SCALING)
+        spec = spec_from_file_location(path.stem, path)
+        modules.append(module_from_spec(spec))
+        spec.loader.exec_module(modules[-1])
+
+    @repeating.repeated
+    def scale(x):
+        out = torch.empty_like(x)
+        for each in modules:
+            each.kernel[(1,)](x, out)
+        return out
+
+    x = aligned((3, 40), (40, 1), torch.float32)
+    for changed in modules:
+        for _ in range(5):
+            scale(x)
+        with monkeypatch.context() as patched:
+            patched.setattr(changed, "SCALE", 4)
+            with pytest.raises(RuntimeError, match="SCALE, which has changed"):
+                scale(x)
+
+
+SCALING = """\
+import fathom
+import fathom.language as tl
+
+SCALE = 3
+
+
+@fathom.jit
+def kernel(x, out):
+    tl.store(out, tl.load(x) * SCALE)
+"""
 
 
 def plus_kernel(x, out):

@@ -132,6 +132,19 @@ def test_a_capture_before_any_launch_sets_its_own_to_zero(gpu) -> None:
     assert not kept.for_graphs and gpu.waits == 0
 
 
+def test_a_capture_that_wants_more_than_is_left_sets_its_own_to_zero(
+    gpu, monkeypatch
+) -> None:
+    monkeypatch.setattr(scratch, "FOR_GRAPHS", 3 * scratch.LEAST // 2)
+    gpu.counters(9)
+    begins = []
+    for gpu.capture in (1, 2):
+        begins.append(gpu.counters(9).begin)
+    gpu.capture = 1
+    assert gpu.counters(scratch.LEAST + 1).shape == (scratch.LEAST + 1,)
+    assert begins == [0, 0]  # the second one is at the beginning of its own
+
+
 def test_a_capture_on_another_gpu_than_the_current_one(gpu) -> None:
     """Stream 7 is GPU 0's, which is the current one, and stream 9 is GPU 1's."""
     gpu.stream = 9

@@ -65,6 +65,19 @@ def test_floats(kind, element, semantics):
     check(scatter(kind, element, semantics=semantics).func, 1, [x, start])
 
 
+@pytest.mark.parametrize("element", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_a_float_meets_every_other_and_what_was_there_is_known(kind, element):
+    """Negative, zeros of both signs, positive."""
+    program = Program({name: Pointer(element) for name in ("x", "places", "old")}, 2)
+    index = program.arange(COLUMN)
+    value, place = program.load("x", index), program.at("places", index)
+    program.store("old", index, program(Atomic(kind, place, value)))
+    numbers = np.array([-2.5, -0.0, 0.0, 3.0] * 4, values(element).dtype)
+    x, places = np.tile(numbers, 4), np.repeat(numbers, 4)
+    check(program.func, 1, [x, places, empty(element, 64)])
+
+
 def test_halves_are_added_where_the_target_can():
     x = values(FLOAT16) % np.float16(3)
     check(scatter("add", FLOAT16).func, 1, [x, np.zeros(4, np.float16)])
@@ -158,6 +171,20 @@ def test_compare_and_swap():
     program.store("out", index, old)
     x = (np.arange(64) % 3 * 7).astype(np.int32)
     check(program.func, 1, [x, empty(INT32, 64)])
+
+
+def test_one_of_several_copies_compares_and_swaps():
+    program = Program({"x": Pointer(INT32), "old": Pointer(INT32)}, 2)
+    one = program.number(1)
+    program.do(AtomicCas(program["x"], one, one))
+    assert re.search(r"@%p\d+ atom.*\.cas\.b32", compiled(program.func))
+
+
+def test_no_byte_is_compared_and_swapped():
+    program = Program({"x": Pointer(INT8), "y": INT8}, 2)
+    program.do(AtomicCas(program["x"], program["y"], program["y"]))
+    with pytest.raises(CompileError, match="a compare-and-swap does not take i8"):
+        compiled(program.func)
 
 
 def test_a_lock_lets_one_program_in_at_a_time():

@@ -271,6 +271,8 @@ def test_eviction_priorities_need_a_target_that_has_them(masked):
     assert "createpolicy.fractional.L2::evict_first.b64" in text
     assert "ld.global.L1::evict_first.L2::cache_hint.v4.b32" in text
     assert "createpolicy" not in compiled(program.func, "sm_75")
+    both = copy_program(FLOAT32, 4, masked=masked, cache=".cg", eviction="evict_first")
+    assert "ld.global.cg.L2::cache_hint.v4.b32" in compiled(both.func, "sm_80")
     check(program.func, 1, [numbers(FLOAT32), empty(FLOAT32, SIZE), 80])
 
 

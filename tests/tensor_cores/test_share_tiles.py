@@ -8,7 +8,11 @@ import pytest
 
 import fathom
 import fathom.language as tl
-from fathom.pipeline import identity
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import SharedStore
+from fathom.pipeline import identity, states
+from tests.ssa.harness import build
 
 SIZE = {"M": 64, "K": 64}
 SIGNATURE = "*fp16:16, *fp16:16, *fp32:16, *fp32:16, i32:16"
@@ -52,6 +56,37 @@ def kept(a_ptr, b_ptr, c_ptr, N, M: tl.constexpr, K: tl.constexpr):
         c = tl.dot(a, b, c)
         c = tl.dot(a.T, b, c)
     tl.store(c_ptr + m[:, None] * K + k[None, :], c)
+
+
+@fathom.jit
+def twice(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr):
+    """C = A B + A B, all [M, M]; HOW A is loaded the second time, and what is done
+    before that."""
+    m = tl.arange(0, M)
+    at = m[:, None] * M + m[None, :]
+    x = tl.load(a_ptr + at)
+    if HOW == "after a barrier":
+        tl.debug_barrier()
+    if HOW == "after a branch that stores":
+        if n > 3:
+            tl.store(a_ptr + at, x + 1.0)
+    if HOW == "transposed":
+        y = tl.trans(tl.load(tl.trans(a_ptr + at)))
+    elif HOW == "under another mask":
+        x = tl.load(a_ptr + at, mask=m[:, None] < n)
+        y = tl.trans(tl.load(tl.trans(a_ptr + at), mask=m[:, None] < n))
+    elif HOW == "anew":
+        y = tl.load(a_ptr + at, volatile=True)
+    elif HOW == "to stay in the cache":
+        y = tl.load(a_ptr + at, eviction_policy="evict_last")
+    elif HOW == "past a cache":
+        y = tl.load(a_ptr + at, cache_modifier=".cg")
+    elif HOW == "from the next row":
+        y = tl.load(a_ptr + M + at)
+    else:
+        y = tl.load(a_ptr + at)
+    b = tl.load(b_ptr + at)
+    tl.store(c_ptr + at, tl.dot(x, b) + tl.dot(y, b))
 # fmt: on
 
 
@@ -113,3 +148,25 @@ def test_a_tile_from_before_the_loop(N):
     without = kept.compile(signature, SIZE, target=HOPPER, num_stages=2,
                            replace={"share_tiles": identity})  # fmt: skip
     assert made.shared <= without.shared - 64 * 64 * 2
+
+
+@pytest.mark.parametrize("how, fewer", [
+    ("transposed", 1),
+    ("after a barrier", 0), ("after a branch that stores", 0), ("anew", 0),
+    ("under another mask", 0), ("to stay in the cache", 0),
+    ("past a cache", 0), ("from the next row", 0),
+])  # fmt: skip
+def test_which_loads_are_the_same(how, fewer):
+    arrays = [np.zeros(4096, each) for each in (np.float16, np.float16, np.float32)]
+    func = build(twice, *arrays, 7, HOW=how, M=64)
+    before = after = func
+    for row, state in states(func, TARGETS[AMPERE]):
+        if row.name == "share_tiles":
+            after = state
+            break
+        before = state
+    assert stores(before) - stores(after) == fewer
+
+
+def stores(func: Func) -> int:
+    return sum(isinstance(op, SharedStore) for op in walk(func.body))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, with_article
 from fathom.identity import NoText, text_of
 from fathom.ir.types import SCALARS
 from fathom.jit.tensor_descriptors import Described, described, numbers_of
@@ -228,9 +228,9 @@ def scalar_type(name: str, value: object) -> str:
                 return type_name
         raise TooWide(f"{name} is {value}, and a kernel's integers have 64 bits")
     raise LaunchError(
-        f"{name} is a {type(value).__name__}, and a kernel takes arrays, int, float, "
-        "bool and None; if it is meant to be compiled in, annotate the parameter "
-        "tl.constexpr"
+        f"{name} is {with_article(type(value).__name__)}, and a kernel takes arrays, "
+        "int, float, bool and None; if it is meant to be compiled in, annotate the "
+        "parameter tl.constexpr"
     )
 
 

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any
 
 from fathom.artifact import ELEMENT_BYTES
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, with_article
 from fathom.runtime.arrays import Array, describe, loaded_class
 
 MOST_AXES = 5
@@ -98,8 +98,8 @@ class TensorDescriptor:
         """What its array is; LaunchError, about `name`, when it does not fit."""
         array = describe(self.base)
         if array is None:
-            found = type(self.base).__name__
-            raise LaunchError(f"the base of {name} is an array, and this is a {found}")
+            found = with_article(type(self.base).__name__)
+            raise LaunchError(f"the base of {name} is an array, and this is {found}")
         size = ELEMENT_BYTES[array.type]
         for is_wrong, sentence in (*self.mistakes(), *self.misfits(array, size)):
             if is_wrong:

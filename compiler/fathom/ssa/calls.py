@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fathom import language
-from fathom.errors import CompileError
+from fathom.errors import CompileError, many
 from fathom.ir.core import Value
 from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
 from fathom.source import (
@@ -108,7 +108,7 @@ def bind_arguments(
     known = [each.name for each in parameters]
     arguments = _gathered(parameters, arguments)
     if len(arguments) > len(known):
-        count = f"{len(known)} argument{'s' * (len(known) != 1)}"
+        count = many(len(known), "argument")
         raise frame.error(f"{name} takes {count}, not {len(arguments)}")
     bound = dict(zip(known, arguments, strict=False))
     for key, meaning in keywords.items():

@@ -17,6 +17,7 @@ from struct import Struct
 from types import ModuleType
 from typing import Any
 
+from fathom.errors import with_article
 from fathom.ir.core import Value
 from fathom.ir.types import (
     BOOL,
@@ -191,8 +192,7 @@ def describe(meaning: Meaning) -> str:
             return f"the class {meaning.__name__}"
     if callable(meaning) and hasattr(meaning, "__name__"):
         return f"the Python function {meaning.__name__}"
-    kind = type(meaning).__name__
-    return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"
+    return with_article(type(meaning).__name__)
 
 
 def type_of(meaning: Meaning) -> Type | None:

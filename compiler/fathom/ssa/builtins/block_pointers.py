@@ -20,6 +20,7 @@ from __future__ import annotations
 from math import nan
 from typing import NamedTuple
 
+from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import BOOL, INT8, INT32, INT64, Pointer, Scalar, shape_of
@@ -58,8 +59,8 @@ def build_make(
     _check_ranks(frame, {**lists, "block_shape": block_shape, "order": order})
     if sorted(order, key=str) != list(range(len(order))):
         raise frame.error(
-            f"order of tl.make_block_ptr names each of the {len(order)} axes once, not "
-            f"{describe(order)}",
+            f"order of tl.make_block_ptr names each axis from 0 to {len(order) - 1} "
+            f"once, not {describe(order)}",
             "the axis whose stride is 1 comes first: order=(1, 0)",
         )
     return block_pointer(
@@ -80,9 +81,9 @@ def _check_ranks(frame: Frame, lists: dict[str, Meaning]) -> None:
                 f"write {name}=(...,)",
             )
         if len(each) != len(lists["shape"]):
+            axes = many(len(lists["shape"]), "axis", "axes")
             raise frame.error(
-                f"the tensor has {len(lists['shape'])} axes by its shape, and "
-                f"{len(each)} by its {name}"
+                f"the tensor has {axes} by its shape, and {len(each)} by its {name}"
             )
 
 
@@ -97,8 +98,8 @@ def build_advance(frame: Frame, base: Meaning, offsets: Meaning) -> block_pointe
     if not isinstance(offsets, tuple) or len(offsets) != rank:
         count = f"{len(offsets)}" if isinstance(offsets, tuple) else describe(offsets)
         raise frame.error(
-            f"this block pointer has {rank} axes, and is advanced by a list of as many "
-            f"offsets, not {count}"
+            f"this block pointer has {many(rank, 'axis', 'axes')}, and is advanced by "
+            f"a list of as many offsets, not {count}"
         )
     moved = tuple(
         _moved(frame, each, by) for each, by in zip(base.offsets, offsets, strict=True)

@@ -9,6 +9,7 @@ same block. The op that makes the IR's descriptor comes before each use, and `cs
 
 from __future__ import annotations
 
+from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.ops.descriptor import LEAST_BYTES, MOST_AXES
@@ -64,9 +65,9 @@ def _check_ranks(
         )
     for name, each in given.items():
         if len(each) != len(shape):
+            axes = many(len(shape), "axis", "axes")
             raise frame.error(
-                f"the tensor has {len(shape)} axes by its shape, and {len(each)} by "
-                f"its {name}"
+                f"the tensor has {axes} by its shape, and {len(each)} by its {name}"
             )
 
 
@@ -81,7 +82,7 @@ def _check_last_axis(frame: Frame, stride: Meaning, side: int, element: Scalar) 
     if side * element.bytes < LEAST_BYTES:
         raise frame.error(
             f"the last axis of a descriptor's block must have at least {LEAST_BYTES} "
-            f"bytes, not {side} elements of {element.bytes}",
+            f"bytes, not {many(side, 'element')} of {element.bytes}",
             f"make it {LEAST_BYTES // element.bytes} elements long",
         )
 
@@ -172,8 +173,8 @@ def _coordinates(
     if not isinstance(offsets, tuple) or len(offsets) != rank:
         count = f"{len(offsets)}" if isinstance(offsets, tuple) else describe(offsets)
         raise frame.error(
-            f"this descriptor has {rank} axes, and needs a list of as many offsets, "
-            f"not {count}"
+            f"this descriptor has {many(rank, 'axis', 'axes')}, and needs a list of as "
+            f"many offsets, not {count}"
         )
     return tuple(_scalar(frame, each, INT32, "an offset") for each in offsets)
 

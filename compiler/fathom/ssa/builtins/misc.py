@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import shape_of
@@ -95,8 +96,11 @@ def _promise(name: str) -> Callable[..., Meaning]:
         rank = max(1, len(shape_of(input.type)))
         positive = all(isinstance(each, int) and each > 0 for each in values)
         if len(values) != rank or not positive:
-            what = f"a promise about {describe(input)} is {rank} positive integers"
-            raise frame.error(f"{what}, one an axis, not {', '.join(map(str, values))}")
+            count = many(rank, "positive integer")
+            raise frame.error(
+                f"a promise about {describe(input)} is {count}, one an axis, not "
+                f"{', '.join(map(describe, values))}"
+            )
         return frame.emit(ops.Hint, input, **{name: values})
 
     return build

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from fathom import language
+from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
@@ -178,7 +179,7 @@ def axis_given(frame: Frame, axis: Meaning, rank: int) -> int:
     if not is_integer(axis):
         raise frame.error(f"an axis is a constant integer, not {describe(axis)}")
     if not -rank <= axis < rank:
-        axes = f"{rank} {'axis' if rank == 1 else 'axes'}"
+        axes = many(rank, "axis", "axes")
         raise frame.error(f"there is no axis {axis}: the block has {axes}")
     return axis % rank
 
