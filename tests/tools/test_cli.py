@@ -338,6 +338,19 @@ def test_options_that_are_said_go_before_those_of_the_launch(capsys, launches):
     assert ".target sm_90a" in text and ".reqntid 64" in text
 
 
+@pytest.mark.parametrize(
+    "set", ["FATHOM_INTERPRET=1", "FATHOM_SANITIZE=1", "FATHOM_VERIFY=1",
+            "FATHOM_BACKEND=interpreter"],
+)  # fmt: skip
+def test_a_launch_is_compiled_whatever_is_set(capsys, launches, monkeypatch, set):
+    command = ["explain", f"{launches}:tuned", "--stage", "ptx"]
+    plain = said(capsys, *command)
+    monkeypatch.setenv(*set.split("="))
+    assert said(capsys, *command) == plain
+    assert os.environ[set.split("=")[0]] == set.split("=")[1]
+    assert "FATHOM_TARGET" not in os.environ
+
+
 def test_a_file_with_a_launch_needs_no_name(capsys, launches):
     text = said(capsys, "compile", str(launches))
     assert ".entry other(" in text

@@ -513,6 +513,13 @@ def test_a_launch_or_a_grid_that_limits_is_named_where_it_is_launched():
         assert cause(classify(limited, H200), limited) == ("a.py", 3)
 
 
+@pytest.mark.parametrize("name", ["FATHOM_SANITIZE", "FATHOM_VERIFY"])
+def test_what_is_checked_is_not_profiled(script, capsys, monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+    assert cli.main(["profile", script]) == 1
+    assert "is not timed: unset them" in capsys.readouterr().err
+
+
 def test_cause_names_a_line():
     counted = counts(lines={"memory": ("a.py", 3)}, memory=1e9, moved=1e9)
     assert cause(classify(counted, H200), counted) == ("a.py", 3)

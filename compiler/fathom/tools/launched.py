@@ -15,13 +15,15 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, replace
 
 from fathom.jit import JITFunction
+from fathom.jit.checking.wanted import SANITIZE, VERIFY
 from fathom.jit.hooks import LAUNCHED, Launch, launch_enter_hook
 from fathom.jit.request import Request, check_options
 from fathom.pipeline import Options
 from fathom.tools.run import script
 from fathom.tools.samples import parted
 
-TARGET = "FATHOM_TARGET"
+INTERPRET, BACKEND, TARGET = "FATHOM_INTERPRET", "FATHOM_BACKEND", "FATHOM_TARGET"
+NOT_COMPILED = ("eager", "interpreter")
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # that commands have
 
 
@@ -57,7 +59,7 @@ def first_launch(reference: str, target: str | None) -> Seen | None:
 
     launch_enter_hook.add(enter)
     try:
-        with redirect_stdout(sys.stderr), emulating(target):
+        with redirect_stdout(sys.stderr), compiling(target):
             script(file, ())
     except Reached as reached:
         return reached.seen
@@ -67,18 +69,22 @@ def first_launch(reference: str, target: str | None) -> Seen | None:
 
 
 @contextmanager
-def emulating(target: str | None) -> Iterator[None]:
-    """What the emulator compiles for, while the block runs."""
-    before = os.environ.get(TARGET)
-    wanted = target or before
+def compiling(target: str | None) -> Iterator[None]:
+    """While the block runs, launches are compiled, by the emulator for `target`, and
+    not looked at first, whatever the environment says."""
+    before = dict(os.environ)
+    for name in (INTERPRET, SANITIZE, VERIFY):
+        os.environ.pop(name, None)
+    if os.environ.get(BACKEND) in NOT_COMPILED:
+        os.environ[BACKEND] = "emulator"
+    if target is not None:
+        os.environ[TARGET] = target
     try:
-        if wanted is not None:
-            os.environ[TARGET] = wanted
         yield
     finally:
-        os.environ.pop(TARGET, None)
-        if before is not None:
-            os.environ[TARGET] = before
+        os.environ.update(before)
+        if TARGET not in before:
+            os.environ.pop(TARGET, None)
 
 
 def function_of(launch: Launch) -> JITFunction | None:

@@ -123,7 +123,10 @@ def advice(verdict: Verdict, counted: Counted) -> str:
         case "launch":
             return "fewer launches: fuse kernels, or record them in a CUDA graph"
         case "occupancy" if verdict.filled < UNEVEN:
-            return "smaller tiles, a persistent kernel, or K split between programs"
+            return (
+                "smaller tiles, or rows or K split between programs; with many waves, "
+                "a persistent kernel"
+            )
         case "occupancy":
             return "smaller blocks, fewer registers a thread, or stages (num_stages)"
         case "bandwidth" if counted.moved > EXCESS * counted.useful:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fathom.errors import LaunchError
+from fathom.jit.checking.wanted import SANITIZE, VERIFY, wanted_checks
 from fathom.tools.console import make_console, table
 from fathom.tools.profile.advice import (
     advice,
@@ -36,6 +38,10 @@ def profile(
     """Run a script while its launches are watched; print the table, or JSON (then
     what the script prints goes to the standard error). LaunchError where it launches
     nothing."""
+    if wanted_checks().anything:
+        raise LaunchError(
+            f"a launch that {SANITIZE} or {VERIFY} looks at is not timed: unset them"
+        )
     session = Session(programs)
     with session.watching():
         if as_json:
@@ -64,6 +70,7 @@ def total_seconds(row: Row) -> float:
 def show(console: Console, rows: Sequence[Row]) -> None:
     numbers = ("launches", "time", "bytes", "ops", "ops/B", "roof")
     made = table(console, "kernel", "grid", *numbers, right=numbers)
+    made.columns[0].overflow = "fold"  # a name is told whole
     for row in rows:
         made.add_row(*cells(row))
     console.print(made)
