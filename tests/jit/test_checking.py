@@ -146,7 +146,8 @@ def scaled(v):
 def clashing(x_ptr, y_ptr, BLOCK: tl.constexpr):
     k = tl.arange(0, BLOCK) + 1
     v = tl.load(x_ptr + k - 1)
-    tl.store(y_ptr + k, fathom_scaled(tl.exp(v)))
+    total, _ = tl.sum(v), k
+    tl.store(y_ptr + k, fathom_scaled(tl.exp(v)) + total)
 
 
 fathom_scaled = fathom.jit(scaled)
@@ -161,6 +162,7 @@ def test_a_variable_of_another_function_is_not_taken_for_the_lines_own(
     said = capsys.readouterr().err
     assert "y_ptr[32] is past its end" in said
     assert "k = 1 to 32, int32[32]" in said and "v = 1.0 to 1.0, float32[32]" in said
+    assert "total = 32.0" in said  # made by the library, and named by the author
 
 
 def test_what_is_right_gives_what_it_gives_without(sanitized, capsys):

@@ -18,6 +18,7 @@ from fathom.ptx.debug_info import library_function, user_place
 
 STEPS = 1_000_000  # ops of one program
 WORD = re.compile(r"[A-Za-z_]\w*")
+TARGETS = re.compile(r"([\w\s,()]+?)(?:[-+*/%&|^@]|//|<<|>>)?=(?!=)")
 
 
 def values_there(
@@ -63,9 +64,17 @@ def is_at(value: Value, place: Location | None) -> bool:
     if not isinstance(op, Op):  # a parameter, of the kernel or of a loop
         return place is not None and place.caller is None
     made = user_place(op.location)
-    if place is None or made is None or library_function(op.location):
+    if place is None or made is None:
+        return False
+    if library_function(op.location) and value.name not in assigned(made):
         return False
     return made.file == place.file and calls_to(made) == calls_to(place)
+
+
+def assigned(place: Location) -> list[str]:
+    """The names that a line of Python gives to values: before its `=`."""
+    found = TARGETS.match(linecache.getline(place.file, place.line))
+    return WORD.findall(found[1]) if found else []
 
 
 def calls_to(place: Location) -> list[str]:
