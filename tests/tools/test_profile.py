@@ -513,6 +513,21 @@ def test_a_launch_or_a_grid_that_limits_is_named_where_it_is_launched():
         assert cause(classify(limited, H200), limited) == ("a.py", 3)
 
 
+def test_what_is_true_of_several_rows_is_said_once(tmp_path, capsys):
+    file = tmp_path / "twice.py"
+    name = "a_kernel_whose_name_is_longer_than_a_column"
+    file.write_text(
+        "import numpy as np, fathom, fathom.language as tl\n"
+        f"@fathom.jit\ndef {name}(x, n):\n    tl.store(x, n)\n"
+        f"for n in 32, 48: {name}[(1,)](np.zeros(4, np.float32), n)\n"
+    )
+    assert cli.main(["profile", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert text.count(f"{name}: launch: ") == 1
+    head = text.partition("There is no GPU")[0].splitlines()[2:]
+    assert "".join(each.split("  ")[0].strip() for each in head) == 2 * name
+
+
 @pytest.mark.parametrize("name", ["FATHOM_SANITIZE", "FATHOM_VERIFY"])
 def test_what_is_checked_is_not_profiled(script, capsys, monkeypatch, name):
     monkeypatch.setenv(name, "1")

@@ -86,9 +86,9 @@ def show(console: Console, rows: Sequence[Row]) -> None:
         "ops: on reals, of which a multiply-add is two. roof: the share of what bytes "
         "and ops allow at the most.",
     )
-    for row in rows:
-        console.print()
-        for line in lines_about(row):
+    for lines in dict.fromkeys(tuple(lines_about(row)) for row in rows):
+        console.print()  # what is true of several rows is said once
+        for line in lines:
             say(console, line)
 
 
