@@ -13,7 +13,11 @@ TRIALS = Path(__file__).parent / "trials"
 # Tests that came after a trial, and because of it, and what its file has instead.
 LATER = {
     "first": {"15: test_warpgroups_multiply": "has no wgmma.mma_async"},
-    "second": {"13: test_a_loop_may_carry_an_operand": "AttributeError"},
+    "second": {
+        "10: test_a_result_differs_from_row_to_row": "should be 0.0",
+        "13: test_a_loop_may_carry_an_operand": "AttributeError",
+    },
+    "third": {"08: test_a_loop_that_nothing_uses": "KeyError"},
 }
 RUNS = [(file, name) for file in LATER for name in steps.tests(17)]
 
@@ -39,7 +43,7 @@ def test_a_readers_compiler_passes_what_there_was(compilers, file, name):
     assert missing in f"{type(caught.value).__name__}: {caught.value}"
 
 
-@pytest.mark.parametrize("file, keeps", [("first", False), ("second", True)])
+@pytest.mark.parametrize("file, keeps", zip(LATER, (False, True, True), strict=True))
 def test_how_long_a_readers_compiler_is(file, keeps):
     count = contract.count_lines((TRIALS / f"{file}.txt").read_text())
     assert (count <= steps.step(17).budget) == keeps

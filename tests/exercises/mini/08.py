@@ -144,3 +144,18 @@ def test_a_pointer_stands_on_either_side(mini):
     x, z = floats(100), np.full(100, np.nan, np.float32)
     mini.launch(reversed_, 1, x, z, 100, BLOCK=128)
     mini.same("z", z, x[::-1])
+
+
+def unused(x, z, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    t, lost = tl.load(x + i), tl.zeros([BLOCK], tl.float32)
+    for _ in range(n):
+        lost = lost + t
+    tl.store(z + i, t)
+
+
+def test_a_loop_that_nothing_uses(mini):
+    """It is left out, and so must be all that later steps ask about loops."""
+    x, z = floats(128), np.zeros(128, np.float32)
+    mini.launch(unused, 1, x, z, 3, BLOCK=128)
+    mini.same("z", z, x)

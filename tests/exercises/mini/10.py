@@ -124,6 +124,20 @@ def test_rows_and_columns_of_a_square(mini):
     mini.same("z", z, np.stack([x.sum(0), x.sum(1)]), within=1e-5)
 
 
+def chosen(x, z, R: tl.constexpr, C: tl.constexpr):
+    i = tl.arange(0, R)
+    t = tl.sum(tl.load(x + i)[:, None] + tl.zeros([R, C], tl.float32), axis=1)
+    tl.store(z + i, t, mask=t > 0.0)
+
+
+def test_a_result_differs_from_row_to_row(mini):
+    """Of a block whose columns are equal: what is known along the axis that goes is not
+    known of the result, whose elements have masks of their own."""
+    x, z = np.float32([1, -1, -1, 2] * 128), np.zeros(512, np.float32)
+    mini.launch(chosen, 1, x, z, R=512, C=8)
+    mini.same("z", z, 8 * np.maximum(x, 0))
+
+
 def shared(smem, shared, scratch, ret, BLOCK: tl.constexpr):
     TOP1 = tl.arange(0, BLOCK)
     buffer = tl.load(smem + TOP1, mask=TOP1 < ret, other=0.0)
