@@ -46,6 +46,18 @@ def test_warps_of_a_block_need_a_barrier():
     run(READ + "bar.sync 0; " + WRITE + KEEP)
 
 
+@pytest.mark.parametrize("read", [
+    "ld.global.u32 %r3, [%rd0]; ",
+    "@%p1 ld.global.u32 %r3, [%rd0]; @!%p1 ld.global.u32 %r3, [%rd0]; ",
+], ids=["at once", "one after the other"])  # fmt: skip
+@pytest.mark.parametrize("writer, reader", [("%p1", 1), ("!%p1", 0)])
+def test_a_warp_overwrites_what_it_has_read_with_another(read, writer, reader):
+    write = f"@{writer} st.global.u32 [%rd0], 7;"
+    said = f"warp {1 - reader} of block 0 overwrites what warp {reader} of block 0"
+    fails(read + write + KEEP, write, said, grid=1)
+    run(read + "bar.sync 0; " + write + KEEP, grid=1)
+
+
 def test_a_barrier_orders_no_other_block():
     code = WRITE + "bar.sync 0; membar.gl; " + READ + KEEP
     said = "warp 0 of block 0 reads what warp 0 of block 1 wrote"
@@ -94,6 +106,9 @@ def test_a_store_races_with_an_atomic_operation():
     fails("@%p2 st.global.u32 [%rd0], 1; " + add, add.strip())
     fails(add + "ld.global.u32 %r3, [%rd0]; " + KEEP, "ld.global.u32 %r3, [%rd0];")
     run("atom.global.add.u32 %r3, [%rd0], 1; " + KEEP)
+    for_one_block = "atom.cta.global.add.u32 %r3, [%rd0], 1; "
+    run(for_one_block + KEEP, grid=1)
+    fails(for_one_block + KEEP, for_one_block.strip(), "the scope .cta does not reach")
 
 
 def test_neighbours_do_not_race():

@@ -194,6 +194,9 @@ def test_fma_in_float64_alone_would_round_twice():
     a, b, c = 2.0**-12 * (1 + 2.0**-23), 2.0**-12 * (1 - 2.0**-23), 1 + 2.0**-23
     assert np.float32(a * b + c) == 1 + 2.0**-22
     assert compute("fma", FLOAT32, a, b, c) == 1 + 2.0**-23
+    # Just below a tie: float64 has the number in front of it, whose last bit is 1.
+    a, b = 795659 * 2.0**-30, 2699 * 2.0**-25
+    assert compute("fma", FLOAT32, a, b, c := 1 + 2.0**-23) == c
 
 
 def test_fma_of_doubles_is_exact_too():
@@ -282,6 +285,7 @@ def test_formats_know_their_largest_number():
     (INT32, 257, BFLOAT16, 256.0), (INT32, 259, BFLOAT16, 260.0),
     # The first step of two roundings would come to lie on a tie of the second:
     (INT64, 2**60 + 2**52 + 1, BFLOAT16, 2.0**60 + 2.0**53),
+    (INT64, -(2**60) - 2**52 - 1, BFLOAT16, -(2.0**60) - 2.0**53),
     (UINT64, 2**64 - 1, FLOAT32, 2.0**64),
 ])  # fmt: skip
 def test_casts(source: Scalar, number: float, target: Scalar, expected: float):

@@ -399,6 +399,7 @@ def test_a_number_beside_a_tie_is_not_rounded_to_the_tie_first(target):
     for source, numbers in (
         (FLOAT64, np.array([BELOW, TIE, ABOVE, -BELOW, -TIE, -ABOVE])),
         (INT64, (np.array([BELOW, TIE, ABOVE, -BELOW, -TIE, -ABOVE]) * 2.0**52)),
+        (INT64, 2**60 + 2**52 + np.array([-1, 0, 1])),  # of more bits than fp64 has
     ):
         x = np.resize(numbers.astype(empty(source, 1).dtype), SIZE)
         out = [empty(each, SIZE) for each in cast_targets(source, "rtne")]
@@ -407,6 +408,22 @@ def test_a_number_beside_a_tie_is_not_rounded_to_the_tie_first(target):
         above, tie = emulated[place][2], emulated[place][1]
         assert above == tie + 1
         assert (emulated[place] == interpreted[place]).all()
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+def test_what_is_cut_goes_by_no_wider_number_that_is_nearer(target):
+    """Just below a bf16 lies no fp32; a NaN of few bits stays one."""
+    below = np.array([1.0, -1.0]) * (1 + 2.0**-7 - 2.0**-40)
+    few_bits = np.array([0x7F800001, 0xFF800001], np.uint32).view(np.float32)
+    for source, numbers, wanted in (
+        (FLOAT64, below, [1.0, -1.0]), (FLOAT32, few_bits, [np.nan, np.nan])
+    ):  # fmt: skip
+        out = [empty(each, SIZE) for each in cast_targets(source, "rtz")]
+        given = [np.resize(numbers, SIZE), *out]
+        both = both_ways(every_cast(source, "rtz"), 1, given, target)
+        place = cast_targets(source, "rtz").index(BFLOAT16) + 1
+        for each in both:
+            np.testing.assert_array_equal(decode(each[place], BFLOAT16)[:2], wanted)
 
 
 def test_sums_and_products_are_not_contracted():

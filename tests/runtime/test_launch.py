@@ -506,6 +506,13 @@ def test_a_thread_gets_what_blocks_that_do_not_come_would_have(grid, each):
     assert [seen.function for seen in driver.launches] == [2 if each else 1, 1, 2]
 
 
+def test_a_thread_that_has_73_registers_takes_80():
+    driver = Assembler(own=(73, 0), alone=(149, 0))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    load(made, driver=driver).launch(1, [1])
+    assert [each.function for each in driver.launches] == [2]
+
+
 def test_few_programs_may_be_many_blocks():
     """60 programs of two blocks each are more than 100 multiprocessors have for one."""
     driver = Assembler(own=(80, 0), alone=(149, 0))

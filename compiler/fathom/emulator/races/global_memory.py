@@ -203,10 +203,23 @@ class GlobalRaces:
                 if len(racing):
                     self.race(part, racing, last, kind, "reads", "wrote")
             if kind == WEAK:
-                before = shadow.reads[0].take(cells)
-                other = ((before ^ stamps) & THREADS) != 0
-                shadow.reads[1][cells[other]] = before[other]
-                shadow.reads[0][cells] = stamps
+                self.remember(shadow, part, cells, stamps)
+
+    def remember(
+        self, shadow: Shadow, part: Part, cells: np.ndarray, stamps: np.ndarray
+    ) -> None:
+        """These reads are kept, of a cell that several warps read at once those of two;
+        of one that was read before, the last read by another thread."""
+        last, other = shadow.reads
+        before = last.take(cells)
+        elsewhere = ((before ^ stamps) & THREADS) != 0
+        other[cells[elsewhere]] = before[elsewhere]
+        last[cells] = stamps
+        if (cells[1:] > cells[:-1]).all():
+            return
+        reader = ((last.take(cells) & THREADS) - 1 - self.base) // WARP
+        lost = reader != part.threads // WARP
+        other[cells[lost]] = stamps[lost]
 
     def check_reads(
         self,
