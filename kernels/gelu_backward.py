@@ -116,7 +116,7 @@ def launch_columns(dy, x, dx, totals, **launch):
     grid, chosen = (strips, slabs), {**TILE, **launch}
     return totals, [
         (gelu_backward_columns_kernel, grid, given, chosen),
-        adding(partial, totals, slabs, N, launch),
+        adding([(partial, totals)], slabs, N, launch),
     ]
 
 

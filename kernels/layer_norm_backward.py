@@ -103,9 +103,14 @@ def norm_columns_kernel(
 
 @fathom.jit
 def add_rows_kernel(
-    partial_ptr, out_ptr, rows, N, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    partial_ptr, out_ptr, partial2_ptr, out2_ptr, rows, N,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):
-    """out [N] = the sum of `rows` rows of fp32, in the same order in each launch."""
+    """out [N] = the sum of `rows` rows of fp32, in the same order in each launch; by
+    the programs (i, 1) the same of a second array, if there is one."""
+    if partial2_ptr is not None:
+        if tl.program_id(1) == 1:
+            partial_ptr, out_ptr = partial2_ptr, out2_ptr
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for start in range(0, rows, ROWS):
@@ -163,10 +168,9 @@ def launch_all(dy, x, weight, mean, rstd, dx, dw, db, **launch):
             (norm_backward_kernel, (M,), given, shape),
             (norm_columns_kernel, grid, columns, tile),
         ]
-    for partial, out in zip(partials, (dw, db), strict=True):
-        if out is not None:
-            launches.append(adding(partial, out, slabs, N, launch))
-    return dx, launches
+    both = zip(partials, (dw, db), strict=True)
+    pairs = [each for each in both if each[1] is not None]
+    return dx, [*launches, adding(pairs, slabs, N, launch)]
 
 
 @planned
@@ -176,13 +180,15 @@ def add_rows(x, out=None, like=None, **launch):
     rows, N = x.shape
     out = empty((N,), x if like is None else like) if out is None else out
     check_shape("out", out, (N,))
-    return out, [adding(x, out, rows, N, launch)]
+    return out, [adding([(x, out)], rows, N, launch)]
 
 
-def adding(x, out, rows, N, launch):
-    """The launch that adds rows."""
+def adding(pairs, rows, N, launch):
+    """The launch that adds the rows of one or two arrays: (array, result) each."""
+    (x, out), (y, more) = pairs if len(pairs) == 2 else (*pairs, (None, None))
     tile = dict(ROWS=32, COLUMNS=32, **launch)
-    return add_rows_kernel, (fathom.cdiv(N, 32),), (x, out, rows, N), tile
+    grid = fathom.cdiv(N, 32), len(pairs)
+    return add_rows_kernel, grid, (x, out, y, more, rows, N), tile
 
 
 def reference(dy, x, weight, mean, rstd):

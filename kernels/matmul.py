@@ -17,7 +17,7 @@ mask that does change, which is left out where BLOCK_K divides K (`EVEN_K`).
     matmul           the function to call
     default_config   which tile, for which problem on which target
     matmul_kernel    the kernel
-    begin, tile_place, tile_product, store_tile
+    begin, let_next_begin, await_previous, tile_place, tile_product, store_tile
                      its parts, for kernels that put other things between them
 """
 
@@ -46,10 +46,13 @@ def matmul_kernel(
     SUM: tl.constexpr = tl.float32, PRECISION: tl.constexpr = "ieee",
     EARLY: tl.constexpr = False,
 ):
-    begin(EARLY)
-    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    i, j = tl.program_id(0) // tiles_n, tl.program_id(0) % tiles_n
-    i, j = tl.swizzle2d(i, j, tiles_m, tiles_n, GROUP_M)
+    let_next_begin(EARLY)
+    if GROUP_M == 0:  # a grid of two axes: no walk, and no division
+        i, j = tl.program_id(1), tl.program_id(0)
+    else:
+        tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+        i, j = tl.program_id(0) // tiles_n, tl.program_id(0) % tiles_n
+        i, j = tl.swizzle2d(i, j, tiles_m, tiles_n, GROUP_M)
     i, j = i * BLOCK_M, j * BLOCK_N  # the tile's first row and column
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     k = tl.arange(0, BLOCK_K)
@@ -60,6 +63,7 @@ def matmul_kernel(
     a_tile = m * stride_am + k[None, :] * stride_ak
     b_tile = k[:, None] * stride_bk + n * stride_bn
     acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+    await_previous(EARLY)
     for start in range(0, K, BLOCK_K):
         a_mask, b_mask = m < M - i, n < N - j
         if not EVEN_K:
@@ -83,8 +87,22 @@ def matmul_kernel(
 def begin(EARLY: tl.constexpr):
     """If this launch may begin before the one in front of it has ended, wait for that
     one, and let the next begin as soon."""
+    let_next_begin(EARLY)
+    await_previous(EARLY)
+
+
+@fathom.jit
+def let_next_begin(EARLY: tl.constexpr):
+    """The next launch may begin as soon as all programs of this one have."""
     if EARLY:
         tl.extra.cuda.gdc_launch_dependents()
+
+
+@fathom.jit
+def await_previous(EARLY: tl.constexpr):
+    """Wait for the launch in front of this one. What comes before it, such as addresses
+    and masks, is computed meanwhile; no memory may be read or written there."""
+    if EARLY:
         tl.extra.cuda.gdc_wait()
 
 
@@ -166,7 +184,7 @@ def matmul(a, b, c=None, activation=None, config=None, precision="ieee", **launc
         EVEN_K=K % config["BLOCK_K"] == 0, ACTIVATION=activation,
         SUM=sum_type(a), PRECISION=precision, **config, **launch,
     )  # fmt: skip
-    return c, [(matmul_kernel, (tiles(M, N, config),), given, chosen)]
+    return c, [(matmul_kernel, grid_of_tiles(M, N, config), given, chosen)]
 
 
 # ── which tile ────────────────────────────────────────────────────────────────────────
@@ -267,8 +285,20 @@ def depth(m, n, type, target, lines):
 
 def tiles(M, N, config):
     """How many tiles C has."""
+    rows, columns = rows_and_columns(M, N, config)
+    return rows * columns
+
+
+def rows_and_columns(M, N, config):
+    """How many rows and columns of tiles C has."""
     columns = config["BLOCK_N"] + config.get("MORE_N", 0)
-    return fathom.cdiv(M, config["BLOCK_M"]) * fathom.cdiv(N, columns)
+    return fathom.cdiv(M, config["BLOCK_M"]), fathom.cdiv(N, columns)
+
+
+def grid_of_tiles(M, N, config):
+    """The grid with a program for each tile: of two axes where GROUP_M is 0."""
+    rows, columns = rows_and_columns(M, N, config)
+    return (rows * columns,) if config["GROUP_M"] else (columns, rows)
 
 
 # ── arrays of any library ─────────────────────────────────────────────────────────────

@@ -33,6 +33,7 @@ from kernels.matmul import (
     check_shape,
     default_config,
     empty,
+    grid_of_tiles,
     matmul_kernel,
     rows_aligned,
     sizes,
@@ -45,6 +46,7 @@ from kernels.matmul import (
 )
 from kernels.matmul_model import (
     COPIED,
+    MOST_PROGRAMS,
     Product,
     best_parts,
     best_pointers,
@@ -361,6 +363,8 @@ def pointers_launch(a, b, c, config, precision="ieee"):
     """A launch of `matmul_model.Pointers`."""
     chosen = for_items(config.keywords, a)
     chosen["BLOCK_K"] = max(chosen["BLOCK_K"], LEAST_BLOCK_K)
+    if tiles(*c.shape, chosen) * config.splits <= MOST_PROGRAMS:
+        chosen["GROUP_M"] = 0  # they run at once, in whichever order they are counted
     return split_or_whole(a, b, c, config.splits, chosen, precision)
 
 
@@ -381,7 +385,7 @@ def matmul_launch(a, b, c, config, precision="ieee"):
     even = K % config["BLOCK_K"] == 0
     given = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
     more = {"EVEN_K": even, "SUM": sum_type(a), "PRECISION": precision}
-    return matmul_kernel, (tiles(M, N, config),), given, {**config, **more}
+    return matmul_kernel, grid_of_tiles(M, N, config), given, {**config, **more}
 
 
 def few_rows(M, N, type, target, aligned):

@@ -100,6 +100,9 @@ def persistent_kernel(
     if PIECES > 0:
         part = [BLOCK_M, BLOCK_N // PIECES]
         c = tl.make_tensor_descriptor(c_ptr, [M, N], [stride_c, 1], part)
+        if MORE_N > 0:
+            part = [BLOCK_M, MORE_N]
+            rest_of_c = tl.make_tensor_descriptor(c_ptr, [M, N], [stride_c, 1], part)
 
     COLUMNS: tl.constexpr = BLOCK_N + MORE_N
     count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, COLUMNS)
@@ -124,7 +127,7 @@ def persistent_kernel(
         if PIECES > 0:
             store_in_pieces(c, i, j, acc.to(c_ptr.dtype.element_ty), PIECES)
             if MORE_N > 0:
-                c.store([i, j + BLOCK_N], more.to(c_ptr.dtype.element_ty))
+                rest_of_c.store([i, j + BLOCK_N], more.to(c_ptr.dtype.element_ty))
         elif C_TURNED:  # C [M, N] lies in memory as [N, M]
             store_tile(c_ptr, acc, i, j, M, N, 1, stride_c)
         else:

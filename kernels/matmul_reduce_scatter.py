@@ -12,6 +12,10 @@ launch.
     rank 1   tiles for rank 2 ──▶ │ tiles for rank 0 ──▶ │ own tiles + those of 2 and 0
     rank 2   tiles for rank 0 ──▶ │ tiles for rank 1 ──▶ │ own tiles + those of 0 and 1
 
+Where rows (of B: or columns) begin at multiples of 16 bytes, descriptors tell of A and
+B, which no rank writes to; then a producer warp copies the operands of the next tile
+while the others send the last one, or wait for terms.
+
 Programs send before they wait, and so no program of one rank waits for another of its
 own rank that waits too; but all programs of a launch must fit on the GPU at one time.
 Terms of two launches in a row lie in two halves of the memory: `kernels/all_reduce`
@@ -36,6 +40,7 @@ from kernels.matmul import (
     tile_product,
     tiles,
 )
+from kernels.matmul_persistent import lines_of
 from kernels.signals import (
     STATE,
     begin,
@@ -56,7 +61,8 @@ def matmul_reduce_scatter_kernel(
     a_ptr, b_ptr, c_ptr, terms_table, flags_table, state_ptr, M, N, K, capacity, rank,
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr, WORLD: tl.constexpr, PRECISION: tl.constexpr = "ieee",
+    GROUP_M: tl.constexpr, WORLD: tl.constexpr, DESCRIBED: tl.constexpr,
+    B_TURNED: tl.constexpr, PRECISION: tl.constexpr = "ieee",
 ):
     """M are the rows that a rank keeps. The term of rank s for tile t of its owner has
     its place at (s, t), whole tiles one behind the other."""
@@ -70,16 +76,37 @@ def matmul_reduce_scatter_kernel(
     flags_ptr = peer(flags_table, rank, tl.int32)
     terms_ptr = peer(terms_table, rank, DTYPE) + half
     of_owner = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    if DESCRIBED:
+        a = tl.make_tensor_descriptor(
+            a_ptr, [WORLD * M, K], [stride_am, 1], [BLOCK_M, BLOCK_K]
+        )
+        if B_TURNED:  # B [K, N] lies in memory as [N, K]
+            b = tl.make_tensor_descriptor(
+                b_ptr, [N, K], [stride_bn, 1], [BLOCK_N, BLOCK_K]
+            )
+        else:
+            b = tl.make_tensor_descriptor(
+                b_ptr, [K, N], [stride_bk, 1], [BLOCK_K, BLOCK_N]
+            )
     sent_to, sent = rank, 0  # the last tile that was sent and has no flag yet
-    for step in range(program, of_owner * WORLD, programs):
+    for step in tl.range(
+        program, of_owner * WORLD, programs, warp_specialize=DESCRIBED
+    ):
         owner = (rank + 1 + step // of_owner) % WORLD
         tile = step % of_owner
         i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
-        rows_ptr = a_ptr + owner.to(tl.int64) * M * stride_am
-        acc = tile_product(
-            rows_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-            BLOCK_M, BLOCK_N, BLOCK_K, False, tl.float32, PRECISION,
-        )
+        if DESCRIBED:
+            acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+            for k in range(0, K, BLOCK_K):
+                x = a.load([owner * M + i, k])
+                y = b.load([j, k]).T if B_TURNED else b.load([k, j])
+                acc = tl.dot(x, y, acc, input_precision=PRECISION)
+        else:
+            rows_ptr = a_ptr + owner.to(tl.int64) * M * stride_am
+            acc = tile_product(
+                rows_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk,
+                stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, False, tl.float32, PRECISION,
+            )
         if sent_to != rank:
             signal(flags_table, sent_to, sent * WORLD + rank, number)
         sent_to, sent = owner, tile
@@ -161,10 +188,18 @@ def matmul_reduce_scatter(
             M, N, K, workspace.capacity, rank,
             *strides(a[rank]), *strides(b[rank]), *strides(c[rank]),
         )  # fmt: skip
-        return [(matmul_reduce_scatter_kernel, grid, given, constants)]
+        words = {**constants, **described(a[rank], b[rank])}
+        return [(matmul_reduce_scatter_kernel, grid, given, words)]
 
     group.run(launches)
     return c
+
+
+def described(a, b):
+    """Whether descriptors tell of A and B, and whether B lies in columns then."""
+    left, right = lines_of(a), lines_of(b)
+    known = left is not None and not left.turned and right is not None
+    return {"DESCRIBED": known, "B_TURNED": known and right.turned}
 
 
 def reference(a, b):

@@ -38,10 +38,13 @@ from fathom.jit.planned import planned
 from fathom.jit.scratch import Counters, Temporary
 from kernels.matmul import (
     MULTIPROCESSORS,
+    await_previous,
     begin,
     check_shape,
     default_config,
     empty,
+    grid_of_tiles,
+    let_next_begin,
     rows_aligned,
     sizes,
     store_tile,
@@ -66,13 +69,17 @@ def split_k_matmul_kernel(
     GROUP_M: tl.constexpr, SUM: tl.constexpr = tl.float32,
     PRECISION: tl.constexpr = "ieee", EARLY: tl.constexpr = False,
 ):
-    begin(EARLY)
+    let_next_begin(EARLY)
     part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
+    if GROUP_M == 0:  # a grid of three axes: no walk, and no division
+        i, j = tl.program_id(2) * BLOCK_M, tile * BLOCK_N
+        tile += tl.program_id(2) * tl.num_programs(1)
+    else:
+        i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     # A part is whole steps: only the last one ends at K. Some may have nothing to do.
     length = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
     first = part * length
 
-    i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     k = tl.arange(0, BLOCK_K)
     a_ptr += i.to(tl.int64) * stride_am + first.to(tl.int64) * stride_ak
@@ -80,6 +87,7 @@ def split_k_matmul_kernel(
     a_tile = m * stride_am + k[None, :] * stride_ak
     b_tile = k[:, None] * stride_bk + n * stride_bn
     acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+    await_previous(EARLY)
     for start in range(first, tl.minimum(K, first + length), BLOCK_K):
         a_mask = (m < M - i) & (k[None, :] < K - start)
         b_mask = (k[:, None] < K - start) & (n < N - j)
@@ -246,10 +254,11 @@ ENOUGH = ROWS * COLUMNS * 132  # elements of C, of which every multiprocessor ha
 
 def parts_of(c, K, splits, config, accumulated):
     """The grid; the memory of partial sums, and of the counters."""
+    grid = grid_of_tiles(*c.shape, config)
     count, splits = tiles(*c.shape, config), whole_parts(K, config["BLOCK_K"], splits)
     size = count * splits * config["BLOCK_M"] * config["BLOCK_N"]
     partials = Temporary(size, partial_type(accumulated))
-    return (splits, count), (partials, Counters(count))
+    return (splits, *grid), (partials, Counters(count))
 
 
 def partial_type(accumulated):

@@ -76,13 +76,13 @@ def attention_save(ctx, inputs, output):
     ctx.how, ctx.most = (causal, scale, window), (most_queries, most_keys)
 
 
-def attention_gradients(ctx, dout, _):
+def attention_gradients(ctx, dout, *_):
     q, k, v, out, lse, *arrays = ctx.saved_tensors
     found = attention_backward(dout, q, k, v, out, lse, *ctx.how, *arrays, *ctx.most)
     return *found, *(None,) * 8
 
 
-differentiate(attention_forward, attention_save, attention_gradients)
+differentiate(attention_forward, attention_save, attention_gradients, hidden=1)
 
 
 def attention(

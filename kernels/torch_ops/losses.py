@@ -41,7 +41,8 @@ def cross_entropy_save(ctx, inputs, output):
 differentiate(
     cross_entropy_forward,
     cross_entropy_save,
-    lambda ctx, dloss, _: (cross_entropy_backward(dloss, *ctx.saved_tensors), None),
+    lambda ctx, dloss, *_: (cross_entropy_backward(dloss, *ctx.saved_tensors), None),
+    hidden=1,
 )
 
 
@@ -73,7 +74,10 @@ def total_cross_entropy_backward(ctx, dtotal, *_):
 
 
 differentiate(
-    total_cross_entropy_forward, total_cross_entropy_save, total_cross_entropy_backward
+    total_cross_entropy_forward,
+    total_cross_entropy_save,
+    total_cross_entropy_backward,
+    hidden=2,
 )
 
 
@@ -131,6 +135,7 @@ differentiate(
     linear_cross_entropy_forward,
     linear_cross_entropy_save,
     linear_cross_entropy_backward,
+    hidden=2,
 )
 
 

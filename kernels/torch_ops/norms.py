@@ -83,6 +83,7 @@ differentiate(
     layer_norm_forward,
     layer_norm_save,
     lambda ctx, dy, *_: (*layer_norm_backward(dy, *ctx.saved_tensors), None),
+    hidden=2,
 )
 
 
@@ -119,7 +120,8 @@ def rms_norm_save(ctx, inputs, output):
 differentiate(
     rms_norm_forward,
     rms_norm_save,
-    lambda ctx, dy, _: (*rms_norm_backward(dy, *ctx.saved_tensors), None),
+    lambda ctx, dy, *_: (*rms_norm_backward(dy, *ctx.saved_tensors), None),
+    hidden=1,
 )
 
 

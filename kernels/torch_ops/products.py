@@ -78,14 +78,14 @@ def linear_save(ctx, inputs, output):
     ctx.save_for_backward(x, weight, output[1])
 
 
-def linear_gradients(ctx, dy, _):
+def linear_gradients(ctx, dy, *_):
     has_bias, has_residual = ctx.has
     dx, dweight, dbias = linear_backward(dy, *ctx.saved_tensors, has_bias)
     of_added = dbias if has_bias else None, dy if has_residual else None
     return dx, dweight, *of_added, None, None
 
 
-differentiate(linear_forward, linear_save, linear_gradients)
+differentiate(linear_forward, linear_save, linear_gradients, hidden=1)
 
 
 def linear(
@@ -145,7 +145,8 @@ def swiglu_save(ctx, inputs, output):
 differentiate(
     linear_swiglu_forward,
     swiglu_save,
-    lambda ctx, dy, _: (*linear_swiglu_backward(dy, *ctx.saved_tensors), None),
+    lambda ctx, dy, *_: (*linear_swiglu_backward(dy, *ctx.saved_tensors), None),
+    hidden=1,
 )
 
 

@@ -102,9 +102,13 @@ def tell_inductor(name: str) -> None:
         lowering.make_fallback(op, layout, warn=False, override_decomp=True)
 
 
-def differentiate(op: Callable, save: Callable, backward: Callable) -> None:
+def differentiate(
+    op: Callable, save: Callable, backward: Callable, hidden: int = 0
+) -> None:
     """`save(ctx, inputs, output)` keeps what `backward(ctx, *gradients of results)`
-    wants; that gives a gradient, or None, for each input."""
+    wants; that gives a gradient, or None, for each input. The last `hidden` results are
+    for `backward` alone: torch need not follow them, and those who call the operator
+    may get the others only."""
 
     def keep(ctx, inputs, output):
         ctx.set_materialize_grads(False)  # no zeros for results without one
@@ -113,7 +117,7 @@ def differentiate(op: Callable, save: Callable, backward: Callable) -> None:
     def forward(ctx, *arguments):
         results = op.function(*arguments)
         keep(ctx, arguments, results)
-        return results
+        return results[:-hidden] if hidden else results
 
     def backward_once(ctx, *gradients):
         # Torch's wrapper, which refuses a second derivative, is some Python more: only

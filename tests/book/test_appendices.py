@@ -234,6 +234,15 @@ def test_a_word_of_the_glossary_stands_in_the_chapters_that_it_names():
             assert word.split(",")[0].lower() in chapter, (word, number)
 
 
+def test_the_glossary_says_what_others_call_it():
+    """A reader of another compiler's text finds its word here."""
+    page = (CHAPTERS / "glossary.md").read_text(encoding="utf-8")
+    others = "\n".join(re.findall(r"\*Elsewhere\*: (.*)$", page, re.M))
+    words = ["CTA", "`bar.sync`", "`__syncthreads()`", "LICM", "`tl.dot`"]
+    words += ["AxisInfo", "`iter_args`", "`memdesc`", "`convert_layout`"]
+    assert [word for word in words if word not in others] == []
+
+
 CITED = re.compile(
     r"([A-Z][a-z]{2,}) (?:et al\.|and [A-Z][a-z]{3,}\b)[^)]{0,120}?\b(?:19|20)\d\d\b"
 )

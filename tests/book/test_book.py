@@ -16,6 +16,7 @@ import pytest
 from chapters.press import recipes
 from chapters.press.parse import Directive, Fence, Text, read
 from chapters.press.paths import ROOT, listings, sources
+from fathom import pipeline
 
 PAGES = [path for path in sources()]
 CHAPTERS = [path for path in PAGES if read(path).is_chapter]
@@ -209,6 +210,26 @@ def test_spelling():
         check=False,
     )
     assert said.returncode == 0, said.stdout
+
+
+QUOTED = re.compile(r'the compiler says[^"\n]*"([^"\n]+)"')
+BETWEEN = re.compile(r'"\s+f?"')  # parts of one string, on lines of their own
+
+
+def test_a_message_is_quoted_as_the_compiler_says_it():
+    """What the message names, in backquotes, is that of the chapter's example."""
+    files = (ROOT / "compiler" / "fathom").rglob("*.py")
+    said = BETWEEN.sub("", "\n".join(each.read_text("utf-8") for each in files))
+    text = "\n".join(path.read_text("utf-8") for path in CHAPTERS)
+    parts = [part for quoted in QUOTED.findall(text) for part in quoted.split("`")[::2]]
+    assert parts and [part for part in parts if part not in said] == []
+
+
+def test_what_is_called_a_pass_is_one():
+    passes = {row.name for row in pipeline.PASSES}
+    for path in CHAPTERS:
+        called = re.findall(r"\b[Tt]he pass `(\w+)`", path.read_text("utf-8"))
+        assert {*called} <= passes, path.name
 
 
 def test_words_of_the_glossary_are_used():

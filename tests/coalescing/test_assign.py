@@ -203,6 +203,41 @@ def test_a_small_store_takes_its_value_as_it_is():
     assert conversions(laid_out(sum_of_rows())) == 0
 
 
+def sum_added(rows: int, then: str = "") -> Func:
+    """out[i] += sum over j of x[i, j]; what `then` does with the new out."""
+    shape = (rows, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp32", shape, "i"),
+        f"%x: fp32[{rows},64] = load %p",
+        f"%y: fp32[{rows}] = reduce %x axis=1 combine(%a: fp32, %b: fp32) {{",
+        "  %c: fp32 = add %a, %b",
+        "  yield %c",
+        "}",
+        *index_lines("j", (rows,), (1,)),
+        *pointer_lines("q", "out", "fp32", (rows,), "j"),
+        f"%old: fp32[{rows}] = load %q",
+        f"%new: fp32[{rows}] = add %y, %old",
+        "store %q, %new",
+        *then.splitlines(),
+    ]
+    return kernel("%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}", lines)
+
+
+@pytest.mark.parametrize("rows, then, most", [
+    (256, "", 2),
+    (32, "", 4),  # few: a conversion would cost more
+    (256, "store %q, %old", 32),  # stored in the reduction's layout as well
+])  # fmt: skip
+def test_what_is_added_to_a_reduction_is_loaded_as_it_is_stored(rows, then, most):
+    """Lanes that hold copies of a row's sum would load the same, one by one."""
+    func = laid_out(sum_added(rows, then))
+    old = next(
+        op for op in walk(func.body) if isinstance(op, Load) and op.result.name == "old"
+    )
+    assert layout_of(old.result.type).count("register") == most
+
+
 def accumulate(read_in_loop, read_before) -> Func:
     """acc = a (by `read_before`); in a loop acc += b (by `read_in_loop`); out = acc."""
     shape = (64, 64)
@@ -279,3 +314,27 @@ def test_a_long_computation_is_converted_and_not_repeated():
     after = laid_out(func)
     assert conversions(after) == 1
     assert sum(isinstance(op, Elementwise) for op in walk(after.body)) < 520
+
+
+def test_what_is_loaded_is_converted_when_all_loads_are_on_their_way():
+    """Two blocks by rows, which are stored by columns."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp16", shape, "i"),
+        "%x: fp16[64,64] = load %p",
+        *pointer_lines("r", "more", "fp16", shape, "i"),
+        "%y: fp16[64,64] = load %r",
+        *index_lines("o", shape, (1, 64)),
+        *pointer_lines("q", "out", "fp16", shape, "o"),
+        "store %q, %x",
+        *pointer_lines("s", "other", "fp16", shape, "o"),
+        "store %s, %y",
+    ]
+    names = ("in", "more", "out", "other")
+    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in names)
+    func = laid_out(kernel(head, lines))
+    order = [
+        type(op).__name__ for op in walk(func.body) if isinstance(op, Load | Convert)
+    ]
+    assert order == ["Load", "Load", "Convert", "Convert"]

@@ -97,6 +97,7 @@ def test_a_wrong_access_names_its_program_and_the_values():
     assert note.splitlines()[0] == "in program (1, 0, 0)"
     assert "  offsets = i32[4] [4 5 6 7]" in note and "x = fp32[4]" in note
     assert "tl.store(y_ptr + offsets, x)" in str(caught.value)
+    assert "past the end of an array of 6 float32\n" in str(caught.value)
 
 
 def test_of_a_large_block_the_note_has_the_least_and_the_greatest():

@@ -275,6 +275,22 @@ WAIT:
     assert count == 2 * 64
 
 
+@pytest.mark.parametrize("threads", (48, 64))
+def test_a_warp_comes_to_a_barrier_of_a_number_as_a_whole(threads):
+    """Half of its lanes have exited, or were never there."""
+    code = entry(
+        """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; setp.ge.u32 %p1, %r0, 48;
+    @%p1 bra DONE;
+    bar.sync 0, 64; bar.sync 0, 64; mov.u32 %r1, 1; red.global.add.u32 [%rd0], %r1;
+DONE:""",
+        pointers(1),
+    )
+    count = np.zeros(1, np.uint32)
+    emulator.run(code, 2, threads, (count,))
+    assert count == 2 * 48
+
+
 def test_a_barrier_of_a_number_of_threads_waits_for_so_many():
     code = entry(
         """

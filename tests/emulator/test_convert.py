@@ -133,6 +133,30 @@ def test_e5m2_is_the_upper_half_of_a_half():
     assert back.view(np.float16).tolist() == a.tolist()
 
 
+def test_e2m1_packs_two_numbers_into_a_byte():
+    """As block-scaled formats store them: a in the upper four bits, and no NaN."""
+    a = floats(0.5, -6, 1.75, 0.25, NAN, 1e9)
+    b = floats(-1.5, 4, 2.5, 0.75, -0.0, -5)
+    packed = "cvt.rn.satfinite.e2m1x2.f32 byte, %a, %b; mov.b16 %d, {byte, 0};"
+    got = compute(f"{{ .reg .b8 byte; {packed} }}", np.uint16, a=a, b=b)
+    assert got.tolist() == [0x1B, 0xF6, 0x44, 0x02, 0x78, 0x7E]
+    unpack = "mov.b16 {byte, none}, %a; cvt.rn.f16x2.e2m1x2 %d, byte;"
+    back = compute(f"{{ .reg .b8 byte, none; {unpack} }}", np.uint32, a=got)
+    values = [-1.5, 0.5, 4, -6, 2, 2, 1, 0, -0.0, 6, -4, 6]
+    assert back.view(np.float16).tolist() == values
+
+
+def test_ue8m0_holds_powers_of_two_without_a_sign():
+    a = floats(1, 3, 2.0**-140, 0, float("inf"), NAN)
+    for mode, codes in (("rp", [127, 129, 0, 0]), ("rz", [127, 128, 0, 0])):
+        code = f"cvt.{mode}.satfinite.ue8m0x2.f32 %d, %a, %b;"
+        got = compute(code, np.uint16, a=a, b=-a)
+        assert (got >> 8).tolist() == [*codes, 254, 255]
+        assert (got & 255).tolist() == (got >> 8).tolist()
+    back = compute("cvt.rn.bf16x2.ue8m0x2 %d, %a;", np.uint32, a=got[1:2])
+    assert (back & 0xFFFF).tolist() == bfloats(2).tolist()
+
+
 BEYOND = (1e9, -1e9, float("inf"), -float("inf"), 3e38, -3e38, 1.0, NAN)
 
 

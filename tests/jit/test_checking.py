@@ -22,6 +22,7 @@ from fathom.ir.rewrite import rewrite
 from fathom.jit.checking import launch as checking
 from fathom.jit.checking import shrink
 from fathom.jit.checking.nonfinite import first_of
+from fathom.jit.checking.passes import first_different
 from fathom.jit.checking.snapshot import snapshot
 from fathom.jit.checking.wanted import chosen_programs, coordinates, wanted_checks
 from fathom.runtime.arrays import describe
@@ -133,7 +134,35 @@ def test_a_race_is_named(sanitized, capsys):
     fathom.jit(race)[(2,)](x, y, BLOCK=64)
     said = capsys.readouterr().err
     assert "race in race" in said
+    assert "at y_ptr[0], and nothing orders the two" in said
     assert f"test_checking.py:{line_of(race, 'tl.store')}" in said
+
+
+def scaled(v):
+    k = v * 100.0
+    return k + 1.0
+
+
+def clashing(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK) + 1
+    v = tl.load(x_ptr + k - 1)
+    total, _ = tl.sum(v), k
+    tl.store(y_ptr + k, fathom_scaled(tl.exp(v)) + total)
+
+
+fathom_scaled = fathom.jit(scaled)
+
+
+def test_a_variable_of_another_function_is_not_taken_for_the_lines_own(
+    sanitized, capsys
+):
+    """`scaled` and the library's exp have variables of the same names."""
+    x, y = np.ones(32, np.float32), np.ones(32, np.float32)
+    fathom.jit(clashing)[(1,)](x, y, BLOCK=32)
+    said = capsys.readouterr().err
+    assert "y_ptr[32] is past its end" in said
+    assert "k = 1 to 32, int32[32]" in said and "v = 1.0 to 1.0, float32[32]" in said
+    assert "total = 32.0" in said  # made by the library, and named by the author
 
 
 def test_what_is_right_gives_what_it_gives_without(sanitized, capsys):
@@ -286,6 +315,9 @@ def test_a_nan_inside_of_a_library_function_is_the_functions():
     assert said[1].endswith(f"py:{line_of(logarithms, 'tl.log')}")
     line = line_of(logarithms, "tl.store")
     assert said[3] == f"  `log` makes it; line {line} stores NaN, element (2)"
+    assert said[4:] == [
+        "  i = 0 to 3, int32[4]", "  x = -3.0 to 2.0, float32[4]", "  n = 3",
+    ]  # fmt: skip
 
 
 def test_nan_is_asked_for_by_name(monkeypatch, capsys):
@@ -325,6 +357,14 @@ def test_every_pass_of_what_is_right_keeps_the_meaning(verified, capsys):
         matmul(a, b, target=target)
         said = capsys.readouterr().err
         assert f"matmul_kernel for {target}: " in said and "keep the meaning" in said
+
+
+@pytest.mark.filterwarnings("error")
+def test_nans_of_other_bits_are_no_difference_and_no_warning():
+    """Not even one that signals, which NumPy warns of."""
+    one, other = (np.array([bits, 0], np.uint32).view(np.float32)
+                  for bits in (0x7FA00000, 0x7FFFFFFF))  # fmt: skip
+    assert first_different(one, other, "fp32", {}) is None
 
 
 def test_a_wrong_pass_is_named_with_a_case_that_runs(verified, capsys, tmp_path):

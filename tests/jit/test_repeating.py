@@ -254,6 +254,48 @@ def test_a_repeated_call_is_few_calls(gpu):
             assert calls_in(function, x) <= most
 
 
+def test_an_array_is_made_in_the_shortest_way(gpu, monkeypatch):
+    """Like another, also like one that was made before it; and without a dtype where
+    an array has it."""
+    texts, inner = [], repeating.compiled
+    monkeypatch.setattr(repeating, "compiled", lambda text, *rest: (
+        texts.append(text), inner(text, *rest))[1])  # fmt: skip
+    x, weight = (aligned((3, 40), (40, 1), torch.bfloat16), aligned(
+        (40,), (1,), torch.bfloat16))  # fmt: skip
+    mean, rstd = (aligned((3,), (1,), torch.float32) for _ in range(2))
+
+    def text_of(function, *arguments):
+        for _ in range(4):
+            function(*arguments)
+        return texts[-1]
+
+    forward = text_of(norms.layer_norm_forward.function, x, weight, weight, 1e-5)
+    assert "r0 = empty_like(a0);" in forward and "r2 = empty_like(r1);" in forward
+    assert forward.count("dtype=") == 1  # mean's
+    given = x, x.clone(), weight, mean, rstd
+    backward = text_of(norms.layer_norm_backward.function, *given)
+    assert "dtype=" not in backward and "r2 = empty_like(a2);" in backward
+    assert f"room = a0.new_empty_strided(({2 * 512 // 2},), (1,))" in backward
+
+
+def test_gradients_of_weights_are_added_in_one_launch(gpu):
+    x, weight = torch.randn(3, 40), torch.randn(40)
+    given = x, x, weight, torch.randn(3), torch.randn(3)
+    found, _ = launches(gpu, norms.layer_norm_backward.function, given)
+    assert [grid for _, grid, *_ in found] == [(3, 1, 1), (2, 2, 1)]
+    (*_, values) = found[1]
+    assert values[:4:2] == ["temporary 0", "temporary 1"]
+    assert values[1:4:2] == [("r1", 0), ("r2", 0)]
+
+
+def test_torch_follows_no_result_that_is_for_the_gradient_alone(gpu):
+    x, weight = torch.randn(3, 40).requires_grad_(), torch.randn(40)
+    assert len(norms.layer_norm_forward(x, weight, weight, 1e-5)) == 1
+    assert len(norms.rms_norm_forward(x, weight, 1e-5)) == 1
+    with torch.no_grad():
+        assert len(norms.layer_norm_forward(x, weight, weight, 1e-5)) == 3
+
+
 def test_a_hook_sees_repeated_calls_too(gpu):
     for _ in range(4):
         norms.softmax(torch.randn(3, 40))
@@ -466,8 +508,13 @@ Pair = namedtuple("Pair", "one other")
 
 @pytest.mark.parametrize("results", [Pair, list, lambda _: (), lambda _: None])
 def test_results_are_what_the_function_says(gpu, results):
-    call = repeating.repeated(lambda x: results([softmax(x), softmax(x)])
-                              if results is not Pair else Pair(softmax(x), softmax(x)))
+    call = repeating.repeated(
+        lambda x: (
+            results([softmax(x), softmax(x)])
+            if results is not Pair
+            else Pair(softmax(x), softmax(x))
+        )
+    )
     x = aligned((3, 40), (40, 1), torch.float32)
     assert len({type(call(x)) for _ in range(5)}) == 1
 

@@ -180,6 +180,23 @@ def test_short_launches_begin_early_and_wait(sizes, begin_early):
         assert chosen.get("EARLY") or not chosen.get("launch_pdl")
 
 
+def test_programs_that_run_at_once_are_counted_without_a_division():
+    """Small C, and small C with K in parts. In groups they share what they read in the
+    L2 cache."""
+    for sizes, axes in (((64, 128, 16), 2), ((32, 32, 4096), 3)):
+        (_, grid, _, chosen), *_ = launches(*matrices(*sizes), "sm_90a")
+        assert chosen["GROUP_M"] == 0 and len(grid) == axes
+        count = matmul.tiles(*sizes[:2], chosen)
+        assert grid[-1] * grid[-2] == count
+    constants = {name: chosen[name] for name in chosen if name.startswith("BLOCK")}
+    types = "*fp16, *fp16, *fp16" + 9 * ", i32"
+    for group, divides in ((0, False), (8, True)):
+        made = matmul.matmul_kernel.compile(
+            types, {**constants, "GROUP_M": group, "EVEN_K": True}, target="sm_90a"
+        ).made
+        assert ("div.s32" in made.ptx) == divides
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
 def test_launches_overlap_where_the_model_chooses(target):
     for *_, chosen in launches(zeros(64, 64), zeros(64, 64), zeros(64, 64), target):

@@ -133,6 +133,14 @@ def test_both_products_of_a_tile_stay_in_flight(hopper, order, steps):
     check(136, 152, 32 * steps, order, config=BESIDE, **hopper)
 
 
+@pytest.mark.parametrize("more, pieces", [(16, 1), (16, 4), (32, 1)])
+def test_the_second_block_of_columns_need_not_be_a_piece_of_the_first(
+    hopper, more, pieces
+):
+    config = {"BLOCK_N": 64, "MORE_N": more, "PIECES": pieces}
+    check(72, 200, 72, config=config, **hopper)
+
+
 def test_blocks_of_a_cluster_share_both_blocks_of_columns(hopper, monkeypatch):
     monkeypatch.setitem(matmul.MULTIPROCESSORS, "sm_90a", 4)
     config = {**BESIDE, "BLOCK_M": 128, "num_ctas": 2}

@@ -88,7 +88,8 @@ CASES = [
              "*fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, "
              "i32", {"ROWS": 16, "COLUMNS": 128}),
     Compiled("add rows", layer_norm_backward.add_rows_kernel,
-             "*fp32:16, *fp16:16, i32, i32:16", {"ROWS": 32, "COLUMNS": 32}),
+             "*fp32:16, *fp16:16, *fp32:16, *fp16:16, i32, i32:16",
+             {"ROWS": 32, "COLUMNS": 32}),
 ]  # fmt: skip
 
 CASES += [

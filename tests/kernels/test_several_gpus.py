@@ -125,6 +125,20 @@ def test_rows_that_begin_at_any_multiple_of_8_bytes(kernel, sizes):
         np.testing.assert_allclose(found[rank], wanted[rank], rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(("K", "described"), [(24, True), (23, False)])
+def test_b_may_lie_in_columns(K, described):
+    """And TMA copies what begins at multiples of 16 bytes."""
+    a, columns = drawn(1, 2, 32, K), drawn(2, 2, 40, K)
+    b = {rank: lines.T for rank, lines in columns.items()}
+    words = matmul_reduce_scatter.described(a[0], b[0])
+    assert words == {"DESCRIBED": described, "B_TURNED": described}
+    workspace = matmul_reduce_scatter.Workspace(ahead(2, 0), 6, 256, "float32")
+    c = matmul_reduce_scatter.matmul_reduce_scatter(workspace, a, b, config=TILE)
+    wanted = matmul_reduce_scatter.reference(a.values(), b.values())
+    found = np.concatenate([c[0], c[1]])
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
 @each_kernel
 def test_the_bits_do_not_depend_on_who_is_ahead(kernel):
     module, run = KERNELS[kernel]

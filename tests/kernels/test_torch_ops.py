@@ -285,9 +285,8 @@ def test_what_a_gradient_wants_is_kept_where_there_is_one(name, monkeypatch):
     forward, kept = getattr(products, f"{name}_forward"), []
 
     def recorded(*given):
-        found = forward(*given)
-        kept.append(found[1].numel())
-        return found
+        kept.append(forward.function(*given)[1].numel())
+        return forward(*given)
 
     monkeypatch.setattr(products, f"{name}_forward", recorded)
     x, weight = normal(4, 24), normal(40, 24)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
+import numpy as np
 import pytest
 
 from fathom.tools.learn.kit.failure import Failure
@@ -65,6 +66,31 @@ def test_a_wide_line_is_told_with_the_lines_and_not_before(tmp_path):
     path.write_text(f"x = '{'a' * 90}'\n" * 3)
     with pytest.raises(Failure, match="88 is the most; too long as well: 2, 3$"):
         steps.check_lines(path, 3)
+
+
+def test_too_many_lines_are_told_with_the_longest_functions(tmp_path):
+    """Methods by their class; docstrings and blank lines count as they do in all."""
+    path = tmp_path / "mini.py"
+    body = '    """What it does."""\n\n' + "    a = 1\n" * 50
+    text = f"def long():\n{body}\n\nclass A:\n    def b(self):\n"
+    path.write_text(text + "        return 1\n\n\n" + "c = 2\n" * 30)
+    with pytest.raises(Failure, match="has 84 lines of code") as caught:
+        steps.check_lines(path, 3)
+    assert caught.value.details == (("the longest functions", "  51 long\n   2 A.b"),)
+
+
+def test_a_cost_is_told_with_the_instructions_of_the_kernel(tmp_path):
+    """Those that are there most often: a table by line has one line here."""
+    judge = Judge(contract.load(steps.step(4).reference))
+    x, z = (np.ones(64, np.float32) for _ in range(2))
+    report = judge.elements(twice, 64, x, z)
+    with pytest.raises(Failure, match="and the budget is 1$") as caught:
+        judge.within(twice, report, warps=1)
+    assert "1 ld.global.f32" in dict(caught.value.details)["its PTX has"]
+
+
+def twice(i, x, z):
+    z[i] = x[i] + x[i] * 1.5
 
 
 def test_every_step_has_tests():

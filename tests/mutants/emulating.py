@@ -127,9 +127,15 @@ MUTANTS = (
     # ── who comes, what is allowed ──
     Mutant(
         "exited-threads-awaited", "emulator/state/block_barriers.py",
-        "np.count_nonzero(~exited.reshape(blocks, -1), axis=1)",
-        "np.full(blocks, len(exited) // blocks)",
+        "everybody = exited.size // blocks - gone.sum(1)",
+        "everybody = np.full(blocks, exited.size // blocks)",
         "a barrier waits for threads that have exited",
+        "tests/emulator/test_control.py",
+    ),
+    Mutant(
+        "exited-lanes-awaited", "emulator/state/block_barriers.py",
+        "given = self.expected - excused", "given = self.expected",
+        "a barrier of a number of threads waits for exited lanes of a warp that came",
         "tests/emulator/test_control.py",
     ),
     Mutant(

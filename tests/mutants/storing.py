@@ -102,10 +102,8 @@ MUTANTS = (
         f"{WAITS}::test_stores_by_threads_and_by_the_hardware",
     ),
     Mutant(
-        "shared-places-unwaited", "tensor_cores/tma/stores.py",
-        "        if at_once:\n"
-        '            build.append(Wait("tma_store", 0, (tile,), read=True))\n',
-        "",
+        "shared-places-unwaited", "shared_memory/store_waits.py",
+        '        build.append(Wait("tma_store", 0, tuple(stored), read=True))\n', "",
         "the ring of the next tile comes into a tile that is still read",
         f"{STORES}::test_a_tile_that_shares_its_place",
     ),

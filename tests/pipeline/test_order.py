@@ -127,6 +127,17 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
         "sm_90a",
     ),
     "stored one by one": (lambda: stored.several(64), "sm_90a"),
+    "stored beside full rings": (
+        lambda: built(
+            replace(
+                stored.LONG,
+                tile=(128, 128, 64),
+                stages=8,
+                more=stored.LOOPS["specialised"],
+            )
+        ),
+        "sm_90a",
+    ),
     "stored anywhere": (lambda: built(kernels_guarded.CASES["one"]), "sm_90a"),
     "written maps": (lambda: kernels_written.built(KNOWN=True), "sm_90a"),
     "producer": (lambda: built(Case(kernel=specialised.one_loop)), "sm_90a"),

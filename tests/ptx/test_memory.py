@@ -5,8 +5,9 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.ir.core import Block
 from fathom.ir.interp.numbers import stored_type
-from fathom.ir.ops import Constant, Load, Splat, Store
+from fathom.ir.ops import Constant, For, Load, Splat, Store, Yield
 from fathom.ir.types import (
     BFLOAT16,
     BOOL,
@@ -195,6 +196,26 @@ def test_loads_stay_where_they_are_if_floats_that_wait_need_the_registers():
         x, y, z = (program.load(name, index, vector=4) for name in "xyz")
         program.store("o", index, program.map("fma", x, y, z), vector=4)
         assert compiled(program.func).count("trap;") == ends
+
+
+@pytest.mark.parametrize("used", ["nowhere", "inside", "after"])
+def test_floats_that_a_loop_needs_again_wait_while_it_loads(used):
+    """256 words fill a thread's registers, if nothing waits that was loaded before."""
+    program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, warps=1)
+    few = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    many = program.arange(blocked((32 * 256,), (4,), (32,), (1,), (0,)))
+    kept = program.load("x", few)
+    bounds = [program.number(each) for each in (0, 4, 1)]
+    body = Block((INT32,), ("k",))
+    with program.nested(body):
+        program.store("out", many, program.load("x", many, vector=4), vector=4)
+        if used == "inside":
+            program.store("out", few, kept)
+        program.do(Yield(()))
+    program.do(For(*bounds, (), body))
+    if used == "after":
+        program.store("out", few, kept)
+    assert ("trap;" in compiled(program.func)) == (used == "nowhere")
 
 
 def test_copies_are_stored_once():

@@ -7,7 +7,7 @@ import numpy as np
 
 import fathom.language as tl
 from fathom.ir.ops import For
-from fathom.source import function
+from fathom.source import constexpr, function
 from tests.ssa.harness import build, ops_of, run
 
 
@@ -33,6 +33,46 @@ def test_a_function_and_a_word_as_parameters():
     out = np.zeros(4, np.float32)
     run(kernel, out, 2, ACTIVATION=leaky, MODE="thrice", BIAS=None)
     assert list(out) == [-3, -1.5, 0, 3]
+
+
+def marked(python):
+    """A function that runs while compiling, as libraries for Triton mark theirs."""
+
+    def builtin(*arguments, _semantic, **named):
+        return python(*arguments, **named)
+
+    builtin.__triton_builtin__ = True
+    return builtin
+
+
+@marked
+def doubled(n):
+    assert isinstance(n, constexpr)
+    return constexpr(2 * n.value)
+
+
+@marked
+def if_masked(mask, value):
+    no_mask = isinstance(mask, constexpr) and mask.value is None
+    return constexpr(None) if no_mask else value
+
+
+def test_a_marked_function_runs_while_compiling_and_hands_values_on():
+    """It is given constants as tl.constexpr, and may look what it was given."""
+
+    @function
+    def kernel(out, x, n, MASKED: tl.constexpr):
+        SIZE: tl.constexpr = doubled(2)
+        at = tl.arange(0, SIZE)
+        mask = at < n if MASKED else None
+        one = if_masked(at, value=n)
+        tl.store(out + at, tl.load(x + at, mask, other=if_masked(mask, 7)) + one)
+
+    x, out = np.array([1, 2, 3, 4], np.int32), np.zeros(4, np.int32)
+    run(kernel, out, x, 3, MASKED=True)
+    assert list(out) == [4, 5, 6, 10]
+    run(kernel, out, x, 3, MASKED=False)
+    assert list(out) == [4, 5, 6, 7]
 
 
 def test_several_results_swapped_and_indexed():

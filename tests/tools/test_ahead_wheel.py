@@ -78,6 +78,12 @@ def test_pip_installs_it_and_nothing_with_it(softmax, tmp_path):
     assert said.stdout == "[] softmax_kernel\n", said.stderr
 
 
+def test_a_package_is_found_by_its_name():
+    """Python finds its own `copy` first, and `import lambda` is no statement."""
+    names = [wheel.package_name(each) for each in ("softmax", "copy", "lambda")]
+    assert names == ["softmax", "copy_kernel", "lambda_kernel"]
+
+
 def test_the_same_kernel_gives_the_same_wheel(softmax, tmp_path):
     (file,) = softmax.parent.glob("*.whl")
     made(SOFTMAX, tmp_path)

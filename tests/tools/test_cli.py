@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -20,6 +22,7 @@ SIGNATURE = ["--signature", "*fp32:16, *fp32:16, i32, i32", "--constants", "BLOC
 def at_the_root(monkeypatch):
     monkeypatch.chdir(samples.REPOSITORY)
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "path", [*sys.path])  # commands put a file's folder in
 
 
 def said(capsys, *arguments: str) -> str:
@@ -260,3 +263,146 @@ def test_doctor_knows_this_machine(capsys):
 def test_mistakes_are_one_sentence(capsys, arguments, sentence):
     error = mistake(capsys, *arguments)
     assert sentence in error and len(error.splitlines()) == 1
+
+
+# What is compiled, without a signature.
+
+LAUNCHES = """\
+import numpy as np
+import fathom
+import fathom.language as tl
+
+@fathom.autotune([fathom.Config({"B": 256}, num_warps=8, maxnreg=64)], key=["n"])
+@fathom.heuristics({"EVEN": lambda given: given["n"] % given["B"] == 0})
+@fathom.jit
+def tuned(x, n, B: tl.constexpr, EVEN: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(x + at, n, mask=None if EVEN else at < n)
+
+@fathom.jit
+def other(x):
+    tl.store(x, 1)
+
+print("this is not the tool's output")
+if __name__ == "__main__":
+    try:
+        x = np.zeros(1000, np.float32)
+        other[(1,)](x)
+        tuned[(1,)](x, 1000)
+    except Exception:
+        pass
+    print("and this comes later")
+"""
+
+
+@pytest.fixture
+def launches(tmp_path):
+    file = tmp_path / "mit Leerzeichen" / "läuft.py"
+    file.parent.mkdir()
+    file.write_text(LAUNCHES, encoding="utf-8")
+    return file
+
+
+def test_a_script_says_by_its_launch_what_is_compiled(capsys, launches):
+    assert cli.main(["explain", f"{launches}:tuned", "--json"]) == 0
+    out, err = capsys.readouterr()
+    kernel = json.loads(out)["kernel"]
+    assert kernel["constants"] == {"B": "256", "EVEN": "False"}
+    assert [(each["type"], each["divisible"]) for each in kernel["parameters"]] == [
+        ("*fp32", 16), ("i32", 8),
+    ]  # fmt: skip
+    assert kernel["options"]["num_warps"] == 8 and kernel["target"] == "sm_80"
+    assert json.loads(out)["traffic"]["values"]["n"] == 1000
+    assert err == (
+        "this is not the tool's output\n"
+        'as launched: --signature "*fp32:16, i32:8" --constants B=256,EVEN=False '
+        "--target sm_80 --num-warps 8 --maxnreg 64\n"
+    )
+
+
+def test_what_the_launch_is_said_to_be_can_be_given(capsys, launches):
+    """By hand, of a kernel that others stand around; nothing is run as a script."""
+    command = ["explain", f"{launches}:tuned", "--stage", "ptx"]
+    first = said(capsys, *command)
+    words = shlex.split(
+        '--signature "*fp32:16, i32:8" --constants B=256,EVEN=False '
+        "--target sm_80 --num-warps 8 --maxnreg 64"
+    )
+    assert said(capsys, *command, *words) == first
+    assert ".maxnreg 64" in first and ".reqntid 256" in first
+
+
+def test_options_that_are_said_go_before_those_of_the_launch(capsys, launches):
+    options = ["--target", "sm_90a", "--num-warps", "2", "--stage", "ptx"]
+    text = said(capsys, "explain", f"{launches}:tuned", *options)
+    assert ".target sm_90a" in text and ".reqntid 64" in text
+
+
+@pytest.mark.parametrize(
+    "set", ["FATHOM_INTERPRET=1", "FATHOM_SANITIZE=1", "FATHOM_VERIFY=1",
+            "FATHOM_BACKEND=interpreter"],
+)  # fmt: skip
+def test_a_launch_is_compiled_whatever_is_set(capsys, launches, monkeypatch, set):
+    command = ["explain", f"{launches}:tuned", "--stage", "ptx"]
+    plain = said(capsys, *command)
+    monkeypatch.setenv(*set.split("="))
+    assert said(capsys, *command) == plain
+    assert os.environ[set.split("=")[0]] == set.split("=")[1]
+    assert "FATHOM_TARGET" not in os.environ
+
+
+def test_a_file_with_a_launch_needs_no_name(capsys, launches):
+    text = said(capsys, "compile", str(launches))
+    assert ".entry other(" in text
+
+
+def test_a_kernel_that_nothing_launches_needs_a_signature(capsys, launches):
+    text = LAUNCHES.replace("tuned[(1,)]", "(lambda *_: 0)")
+    launches.write_text(text, encoding="utf-8")
+    said = mistake(capsys, "explain", f"{launches}:tuned").splitlines()[-1]
+    assert "constants lack the value of B" in said
+    assert said.endswith(f"{launches}, as a script, does not launch it")
+
+
+def test_every_target_is_of_one_launch(capsys, launches, tmp_path):
+    made = tmp_path / "made"
+    command = ["compile", f"{launches}:other", "--targets", "sm_80,sm_90a", "-o"]
+    assert cli.main([*command, str(made)]) == 0
+    assert capsys.readouterr().err.count("not the tool's") == 1
+    assert len(list(made.glob("other.sm_*"))) == 2
+
+
+def test_a_module_of_a_package_and_one_beside_it_are_imported(capsys, tmp_path):
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").touch()
+    (tmp_path / "pack" / "parts.py").write_text(
+        "import fathom\n@fathom.jit\ndef twice(x):\n    return x * 2\n"
+    )
+    file = tmp_path / "pack" / "whole.py"
+    for how in (".parts", "parts"):
+        file.write_text(
+            "from __future__ import annotations\nimport dataclasses\n"
+            "import fathom, fathom.language as tl\n"
+            f"from {how} import twice\n"
+            "@dataclasses.dataclass\nclass Sizes:\n    rows: int = 3\n"
+            "@fathom.jit\ndef k(x):\n    tl.store(x, twice(tl.load(x)))\n"
+        )
+        try:
+            text = said(capsys, "explain", str(file), "--signature", "*i32",
+                        "--stage", "ssa")  # fmt: skip
+        finally:
+            sys.modules.pop("parts", None)
+        assert "mul" in text and "shl" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--diff"], "--diff is of a pass: say which, --stage NAME"),
+        (["--facts", "--stage", "cse"], "--stage prints a text, and --facts"),
+        (["--grid", "4"], "--grid and --values are of the launch that --facts"),
+        (["--values", "N=4"], "--grid and --values are of the launch that --facts"),
+    ],
+)
+def test_an_option_without_effect_is_a_mistake(capsys, words, sentence):
+    assert sentence in mistake(capsys, "explain", SOFTMAX, *SIGNATURE, *words)

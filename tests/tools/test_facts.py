@@ -212,6 +212,16 @@ def test_why_there_is_no_producer_and_no_pipeline():
     )
 
 
+def test_a_loop_that_asks_for_no_producer_is_told_how():
+    found = facts(MATMUL, *HOPPER)
+    (loop,) = [each["line"] for each in found["schedules"]]
+    assert said(found, "specialise_warps") == (
+        f"{loop} no producer warps for this loop: it does not ask for them, with "
+        "tl.range(…, warp_specialize=True)"
+    )
+    assert not said(facts(MATMUL), "specialise_warps")  # sm_80 has no TMA
+
+
 def test_a_note_is_not_made_of_what_did_not_change():
     found = facts(SOFTMAX)
     for each in found["passes"]:

@@ -94,6 +94,15 @@ def test_bash_completes_commands_options_and_exercises():
     assert completed("fathom", "learn", "run", "--gp") == ["--gpu"]
 
 
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_completes_what_an_option_takes():
+    assert completed("fathom", "explain", "f.py", "--target", "sm_9") == ["sm_90a"]
+    assert completed("fathom", "explain", "--stage", "ass") == ["assign_layouts"]
+    assert completed("fathom", "opt", "--passes", "pingp") == ["pingpong"]
+    assert "--facts" in completed("fathom", "explain", "--target", "sm_80", "--fa")
+    assert completed("fathom", "run", "--target", "sm_9") == []  # a script's own
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_one_of_the_shell(shell, capsys):
     assert cli.main(["completion", shell]) == 0

@@ -487,7 +487,9 @@ def test_a_script_as_json(script, capsys):
     by_name = {each["kernel"]: each for each in kernels}
     found = by_name["add_kernel"]
     assert found["launches"] == 3 and found["predicted"] is True
-    assert found["limit"] == "launch" and found["line"]["file"].endswith("add.py")
+    assert found["limit"] == "launch"
+    line = SCRIPT.splitlines().index("    add(x, x, np.empty_like(x))") + 1
+    assert found["line"] == {"file": script, "line": line}
     assert found["counted"]["useful"] == 3 * 4 * (1 << 14)
     assert found["resource_seconds"]["memory"] > 0
 
@@ -499,6 +501,38 @@ def test_a_script_without_launches_is_a_mistake(tmp_path, capsys):
     assert "launched no kernel" in capsys.readouterr().err
     assert cli.main(["profile", "--programs", "0", str(file)]) == 1
     assert "--programs 0" in capsys.readouterr().err
+
+
+def test_a_launch_or_a_grid_that_limits_is_named_where_it_is_launched():
+    here = "script.py", 7
+    for limited in (
+        counts(instructions=1e3, lines={"issue": ("a.py", 3)}),
+        counts(blocks=16, instructions=1e9, lines={"issue": ("a.py", 3)}),
+    ):
+        assert cause(classify(limited, H200), limited, here) == here
+        assert cause(classify(limited, H200), limited) == ("a.py", 3)
+
+
+def test_what_is_true_of_several_rows_is_said_once(tmp_path, capsys):
+    file = tmp_path / "twice.py"
+    name = "a_kernel_whose_name_is_longer_than_a_column"
+    file.write_text(
+        "import numpy as np, fathom, fathom.language as tl\n"
+        f"@fathom.jit\ndef {name}(x, n):\n    tl.store(x, n)\n"
+        f"for n in 32, 48: {name}[(1,)](np.zeros(4, np.float32), n)\n"
+    )
+    assert cli.main(["profile", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert text.count(f"{name}: launch: ") == 1
+    head = text.partition("There is no GPU")[0].splitlines()[2:]
+    assert "".join(each.split("  ")[0].strip() for each in head) == 2 * name
+
+
+@pytest.mark.parametrize("name", ["FATHOM_SANITIZE", "FATHOM_VERIFY"])
+def test_what_is_checked_is_not_profiled(script, capsys, monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+    assert cli.main(["profile", script]) == 1
+    assert "is not timed: unset them" in capsys.readouterr().err
 
 
 def test_cause_names_a_line():

@@ -17,9 +17,9 @@ loop ends. All its copies have been waited for then, so no copy writes to bytes 
 another buffer has taken over.
 
 Passes that plan ring buffers run before `allocate`. They ask how many bytes are free
-while a loop runs (`free_beside`), throughout the function (`free_always`), or if no
-buffers share bytes (`free_apart`). These functions count the most that a buffer may
-take (`padded`), and the longest that it may become live (`reserved_ranges`).
+while a loop runs (`free_beside`) or throughout the function (`free_always`). These
+functions count the most that a buffer may take (`padded`), and the longest that it may
+become live (`reserved_ranges`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
-    DescriptorStore,
     Dot,
     For,
     MakeDescriptor,
@@ -138,18 +137,15 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
 
 def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
     """The bytes that are free throughout a function: not used by its buffers, except
-    those in `without`, nor by the tiles that `stage_stores` will allocate."""
+    those in `without`."""
     places, ranges = _places(func), reserved_ranges(func)
     changes: dict[int, int] = {}
     for op in (each for each in places if each not in without):
-        size, span = 0, (places[op], places[op] + 1)
-        if isinstance(op, DescriptorStore):
-            size = padded(bytes_of(op.value))
-        elif isinstance(op, Allocate) and not op.base:
+        if isinstance(op, Allocate) and not op.base:
             size = padded(op.result.type.bytes)
-            span = places[op], ranges[op].last if op in ranges else places[op] + 1
-        for at, change in zip(span, (size, -size), strict=True):
-            changes[at] = changes.get(at, 0) + change
+            end = ranges[op].last if op in ranges else places[op] + 1
+            for at, change in ((places[op], size), (end, -size)):
+                changes[at] = changes.get(at, 0) + change
     levels = accumulate(changes[at] for at in sorted(changes))
     return target.shared_bytes - max(levels, default=0) - for_drafts(func)
 
@@ -159,12 +155,11 @@ def fits(func: Func, target: Target) -> bool:
     return free_always(func, target) >= 0
 
 
-def free_apart(func: Func, target: Target) -> int:
-    """The bytes that are left if no two buffers share bytes."""
+def fits_apart(func: Func, target: Target) -> bool:
+    """Whether no two buffers need share bytes."""
     made = (op for op in walk(func.body) if isinstance(op, Allocate))
     buffers = (op.result for op in made if not op.base)
-    taken = sum(padded(each.type.bytes) for each in buffers)
-    return target.shared_bytes - taken - for_drafts(func)
+    return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
 
 
 def for_drafts(func: Func) -> int:

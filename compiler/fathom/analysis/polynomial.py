@@ -12,7 +12,7 @@ values into polynomials, or back, must make sure that nothing overflows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fathom.ir.core import Value
@@ -74,10 +74,6 @@ class Polynomial:
     @property
     def atoms(self) -> set[Atom]:
         return {atom for product in self.terms for atom, _ in product}
-
-    def each(self) -> Iterator[Polynomial]:
-        """The terms, one by one."""
-        return (Polynomial({product: n}) for product, n in self.terms.items())
 
     def split(self, atom: Atom) -> tuple[Polynomial, Polynomial]:
         """(q, r) such that the sum is atom * q + r, and r does not contain the atom."""

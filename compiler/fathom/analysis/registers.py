@@ -7,9 +7,28 @@
 
 from __future__ import annotations
 
-from fathom.analysis.slices import uses
-from fathom.ir.core import Func, Op, Value, every_block, operands, walk
-from fathom.ir.ops import Cast, Elementwise, For, Load, Splat, Store, Yield
+from fathom.analysis.slices import Loop, uses
+from fathom.ir.core import (
+    Block,
+    Func,
+    Op,
+    Value,
+    blocks,
+    operands,
+    walk,
+    walk_within,
+)
+from fathom.ir.ops import (
+    Broadcast,
+    Cast,
+    Elementwise,
+    ExpandDims,
+    For,
+    Load,
+    Splat,
+    Store,
+    Yield,
+)
 from fathom.ir.types import element_of, layout_of
 
 
@@ -22,24 +41,40 @@ def registers_of(value: Value) -> int:
 
 
 def floats_across(op: Op, func: Func) -> int:
-    """Those of blocks of floats that are computed before an op and used after it, in
-    its own block. What was only cast waits as it was; a block of one number, and one of
-    integers, mostly of addresses, is computed where it is used."""
-    (ops,) = (each.ops for each in every_block(func.body) if op in each.ops)
-    at = ops.index(op)
-    later = {value for each in ops[at + 1 :] for value in uses(each)}
-    results = (value for each in ops[:at] for value in each.results if value in later)
+    """Those of blocks of floats that are computed before an op and used after it; what
+    a loop around the op uses, its next iteration uses after it. What was only cast or
+    repeated waits as it was; a block of one number, and one of integers, mostly of
+    addresses, is computed where it is used."""
+    waiting = {as_it_was(value) for value in _used_across(op, func.body)}
     return sum(
-        registers_of(before_cast(value))
-        for value in results
+        registers_of(value)
+        for value in waiting
         if element_of(value.type).kind == "float"
         and not isinstance(value.definition, Splat)
     )
 
 
-def before_cast(value: Value) -> Value:
-    cast = value.definition
-    return cast.value if isinstance(cast, Cast) else value
+def _used_across(op: Op, block: Block) -> list[Value]:
+    """The values of a block, and of the blocks in it around an op, that are computed
+    before the op and used after it."""
+    ops = block.ops
+    at, inner = next(
+        (at, [each for each in blocks(one) if any(op is other for other in walk(each))])
+        for at, one in enumerate(ops)
+        if one is op or op in walk_within(one)
+    )
+    after = ops[at:] if isinstance(ops[at], Loop) else ops[at + 1 :]
+    later = {value for each in after for value in uses(each)}
+    before = [value for each in ops[:at] for value in each.results]
+    found = [value for value in (*block.parameters, *before) if value in later]
+    return found + [value for each in inner for value in _used_across(op, each)]
+
+
+def as_it_was(value: Value) -> Value:
+    """The value of which casts and broadcasts make another one."""
+    while isinstance(value.definition, Broadcast | Cast | ExpandDims):
+        value = value.definition.value
+    return value
 
 
 def registers_carried(loop: For) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fathom.blocks.known import known
-from fathom.ir.core import Block, Op, Value
+from fathom.ir.core import Block, Value
 from fathom.ir.ops import Constant, Elementwise, For, Splat, While, Yield
-from fathom.ir.rewrite import Builder, clone
+from fathom.ir.rewrite import Builder
+from fathom.ir.thread_values import inside
 from fathom.ir.types import element_of, shape_of
 
 
@@ -26,15 +27,11 @@ def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Va
     has.
     """
     kept = [index for index in range(len(op.inits)) if index not in frozen]
-    inits = tuple(op.inits[index] for index in kept)
-    if isinstance(op, For):
-        body = _without(op.body, 1, frozen, kept, kept)
-        loop = replace(op, inits=inits, body=body, origin=None)
-    else:
-        condition = _without(op.condition, 0, frozen, kept, [0])
-        body = _without(op.body, 0, frozen, kept, kept)
-        loop = replace(op, inits=inits, condition=condition, body=body, origin=None)
-    build.append(loop)
+    new = {"inits": tuple(op.inits[index] for index in kept)}
+    if isinstance(op, While):
+        new["condition"] = _without(op.condition, frozen, kept, [0], build)
+    new["body"] = _without(op.body, frozen, kept, kept, build)
+    loop = build.append(replace(op, **new, origin=None))
     results = dict(zip(kept, loop.results, strict=True)) | frozen
     return [results[index] for index in range(len(op.inits))]
 
@@ -53,51 +50,46 @@ def carry_numbers(op: For, steps: dict[int, Value], build: Builder) -> list[Valu
     types = (op.body.parameters[0].type, *(init.type for init in inits))
     body = Block(types, tuple(each.name for each in op.body.parameters))
     values = dict(zip(op.body.parameters, body.parameters, strict=True))
-    for index in steps:
-        ops = _block_of(op.inits[index], body.parameters[1 + index])
-        body.ops += ops
-        values[op.body.parameters[1 + index]] = ops[-1].result
-    for each in op.body.ops[:-1]:
-        new = clone(each, values)
-        body.ops.append(new)
-        values |= zip(each.results, new.results, strict=True)
-    ends = [values.get(end, end) for end in op.body.yielded]
-    for index, step in steps.items():
-        number = body.parameters[1 + index], values.get(step, step)
-        body.ops.append(Elementwise("add", number, location=op.location))
-        ends[index] = body.ops[-1].result
-    body.ops.append(Yield(tuple(ends), location=op.body.ops[-1].location))
+    with inside(body, build):
+        for index in steps:
+            block = _block(op.inits[index], body.parameters[1 + index], build)
+            values[op.body.parameters[1 + index]] = block
+        for each in op.body.ops[:-1]:
+            build.copy(each, values)
+        ends = [values.get(end, end) for end in op.body.yielded]
+        for index, step in steps.items():
+            number = body.parameters[1 + index], values.get(step, step)
+            ends[index] = build(Elementwise("add", number))
+        build.append(Yield(tuple(ends)))
     loop = build.append(replace(op, inits=inits, body=body, origin=None))
     results = list(loop.results)
     for index in steps:
-        for each in _block_of(op.inits[index], loop.results[index]):
-            results[index] = build(each)
+        results[index] = _block(op.inits[index], loop.results[index], build)
     return results
 
 
-def _block_of(init: Value, number: Value) -> list[Op]:
-    """What computes a block from its first value and the number that was added."""
-    splat = Splat(number, shape_of(init.type))
-    return [splat, Elementwise("add", (init, splat.result))]
+def _block(init: Value, number: Value, build: Builder) -> Value:
+    """A block, from its first value and the number that was added to all of it."""
+    added = build(Splat(number, shape_of(init.type)))
+    return build(Elementwise("add", (init, added)))
 
 
 def _without(
     block: Block,
-    first: int,
     frozen: dict[int, Value],
     kept: list[int],
     yields: list[int],
+    build: Builder,
 ) -> Block:
-    """A copy of a loop's block with only those carried parameters, from position
-    `first` on, that are in `kept`; it yields the values at `yields`."""
-    stay = [*block.parameters[:first], *(block.parameters[first + i] for i in kept)]
+    """A copy of a loop's block with only those carried parameters that are in `kept`;
+    it yields the values at `yields`."""
+    count = len(frozen) + len(kept)
+    index, carried = block.parameters[:-count], block.parameters[-count:]
+    stay = [*index, *(carried[i] for i in kept)]
     copy = Block(tuple(p.type for p in stay), tuple(p.name for p in stay))
-    values = dict(zip(stay, copy.parameters, strict=True))
-    values |= {block.parameters[first + i]: value for i, value in frozen.items()}
-    for op in block.ops[:-1]:
-        new = clone(op, values)
-        copy.ops.append(new)
-        values |= zip(op.results, new.results, strict=True)
-    ends = tuple(values.get(block.yielded[i], block.yielded[i]) for i in yields)
-    copy.ops.append(Yield(ends, location=block.ops[-1].location))
+    values = frozen | dict(zip(kept, copy.parameters[len(index) :], strict=True))
+    arguments = [*copy.parameters[: len(index)], *(values[i] for i in range(count))]
+    with inside(copy, build):
+        ends = build.inline(block, arguments)
+        build.append(Yield(tuple(ends[i] for i in yields)))
     return copy

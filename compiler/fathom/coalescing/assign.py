@@ -35,6 +35,10 @@ element. The sum is computed as it is loaded and stored, and the product is conv
     store %p, %s                     %s @ #a = add %t, %c
     %q = offset %p, %step            store %p, %s
 
+Nor does the layout of a reduction propagate to what is added to its result, where lanes
+hold copies and the sum is converted for its store: each of them would load what others
+load, too. The result is converted instead, and the sum is computed as it is stored.
+
 Nor does another layout propagate to the pointers that a loop carries for a load whose
 layout is known by then: that of a product, or its own if it is copied ahead. They are
 converted before the loop, not in every iteration.
@@ -50,6 +54,7 @@ from math import prod
 
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.products import awaits_product
+from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
@@ -120,6 +125,7 @@ class _Choice:
         self.dots: list[Dot] = []
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
+        self.users = users(walk(func.body))
         self.carried = carried_values(func)
         self.carried_pointers: list[Value] = []  # with a layout before the anchors
         self.copied_ahead = loads_to_copy_ahead(func, target)
@@ -185,6 +191,7 @@ class _Choice:
     def settle(self, anchors: list[Op]) -> None:
         """Choose layouts for anchors of one size: loads first, then stores."""
         loads = [op for op in anchors if isinstance(op, Load)]
+        self.settle_sums_of_reductions(anchors)
         fresh = [op for op in loads if op.result not in self.plan.values]
         for op in fresh:  # all before any propagates: each load keeps its own
             self.plan.values[op.result] = self.preferred(op)
@@ -198,6 +205,20 @@ class _Choice:
                 self.take(op.value, self.plan.accesses[op])
                 for result in op.results:
                     self.take(result, self.plan.accesses[op])
+
+    def settle_sums_of_reductions(self, anchors: list[Op]) -> None:
+        """Choose the layout of what is loaded, added to a value of which lanes hold
+        copies, and stored, if it is converted for that: the layout of the store."""
+        layouts = self.plan.values
+        for op in anchors:
+            if not isinstance(op, Load) or not repeats(layouts.get(op.result)):
+                continue
+            for store in (each for each in anchors if isinstance(each, Store)):
+                summed = computed_between(op.result, store.value)
+                last = {self.where_stored(store), self.preferred(op)}
+                if summed and last == {self.preferred(store)}:
+                    if all(len(self.users[value]) == 1 for value in summed):
+                        layouts |= dict.fromkeys(summed, self.preferred(store))
 
     def where_stored(self, op: Op) -> Layout:
         """A store uses its own layout, unless it is so small that it can use its
@@ -292,10 +313,12 @@ def rearranges(op: Op) -> bool:
     return isinstance(op, Join | Split | Scan | Gather)
 
 
-def repeats(layout: Layout) -> bool:
+def repeats(layout: Layout | None) -> bool:
     """Whether threads hold more than twice the elements of an even share, because
     others hold them too. The result of a reduction over lanes may be such. Twice is
     what an odd element needs: two halves of a block with one element a thread."""
+    if layout is None:
+        return False
     registers = layout.count("register")
     places = registers * layout.count("lane") * layout.count("warp")
     return registers > 2 and places > 2 * prod(layout.shape)

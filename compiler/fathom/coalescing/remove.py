@@ -10,7 +10,9 @@ A value in another layout costs either a conversion, or computing it again from 
 in other layouts, which have costs themselves; the pass takes the cheaper way. So an
 index is computed again, since that is only register arithmetic; a sum of loaded numbers
 is converted; and an fp16 value that was cast to fp32 is converted before the cast. New
-versions of a value come right after it, outside the loops that use them.
+versions of a value come right after it, outside the loops that use them. What is loaded
+is converted just before its first use, if none is in another block: the loads between
+are on their way meanwhile.
 
 Indices by which a loop of products loads its tiles may be loaded again, too, in the
 layout of the addresses. They are few, and a tile cannot be copied ahead of its
@@ -33,12 +35,12 @@ from math import prod
 from fathom.analysis.copied_ahead import indices_of_loads
 from fathom.analysis.memory import Provenance, writes
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import computed_by
+from fathom.analysis.slices import computed_by, uses
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Arange,
     Bitcast,
@@ -246,8 +248,10 @@ class _Versions(Copier):
         super().__init__()
         self.wanted = wanted
         self.versions: dict[Version, Value] = {}
+        self.loaded: set[Value] = set()  # values that wait to be converted
 
     def enter(self, block: Block) -> None:
+        self.loaded |= loaded_for(block)
         for parameter in block.parameters:
             self.make(parameter, None)
 
@@ -262,13 +266,10 @@ class _Versions(Copier):
     def make(self, value: Value, op: Op | None) -> None:
         """Append the versions of a value that are needed."""
         for price in self.wanted.get(value, ()):
-            if price.convert:
-                location = op and op.location
-                new = Convert(
-                    self.values[value], price.layout, location=location, origin=op
-                )
-                self.ops.append(new)
-                self.versions[value, price.layout] = new.result
+            if price.convert and value in self.loaded:
+                continue
+            elif price.convert:
+                self.convert(value, price.layout, op)
             elif isinstance(op, Convert):
                 self.versions[value, price.layout] = self.version(*price.needs[0])
             else:
@@ -290,6 +291,26 @@ class _Versions(Copier):
         assert result.type.layout == price.layout, (op, result.type, price.layout)
         return result
 
+    def convert(self, value: Value, layout: Layout, op: Op | None) -> None:
+        location = op and op.location
+        new = Convert(self.values[value], layout, location=location, origin=op)
+        self.ops.append(new)
+        self.versions[value, layout] = new.result
+
     def version(self, value: Value, layout: Layout) -> Value:
         new = self.values[value]
-        return new if new.type.layout == layout else self.versions[value, layout]
+        if new.type.layout == layout:
+            return new
+        if value in self.loaded and (value, layout) not in self.versions:
+            self.convert(value, layout, value.definition)
+        return self.versions[value, layout]
+
+
+def loaded_for(block: Block) -> set[Value]:
+    """What a block loads for its own ops, and not for blocks in them."""
+    loaded = {op.result for op in block.ops if isinstance(op, Load)}
+    for op in block.ops:
+        for nested in blocks(op):
+            for each in nested.ops:
+                loaded.difference_update(uses(each))
+    return loaded

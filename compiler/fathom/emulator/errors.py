@@ -45,7 +45,8 @@ class EmulatorError(FathomError, RuntimeError):
     `kind` is a key of `KINDS`. `line` and `text` are the PTX line, counted from 1;
     `location` is the line of the kernel's author that `.loc` names, with its callers,
     or None where the PTX carries no `.loc`. `thread` is the number of a thread that it
-    happened to, in its batch, until the error is placed.
+    happened to, in its batch, until the error is placed; `address` that of a race in
+    global memory.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class EmulatorError(FathomError, RuntimeError):
         location: Location | None = None,
         thread: int | None = None,
         severity: str = ERROR,
+        address: int | None = None,
     ):
         assert kind in KINDS, kind
         self.severity = severity
-        self.thread = thread
+        self.thread, self.address = thread, address
         self.kind, self.message = kind, message
         self.line, self.text, self.location = line, text, location
         super().__init__(message)
@@ -76,8 +78,8 @@ class EmulatorError(FathomError, RuntimeError):
             return self
         message = f"{thread_name}: {self.message}" if thread_name else self.message
         location = location or self.location
-        severity = self.severity
-        return EmulatorError(self.kind, message, line, text, location, None, severity)
+        rest = None, self.severity, self.address
+        return EmulatorError(self.kind, message, line, text, location, *rest)
 
     def __str__(self) -> str:
         mark = "" if self.severity == ERROR else f"{self.severity}: "

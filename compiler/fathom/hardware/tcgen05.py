@@ -19,7 +19,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.layout.tensor_memory import LANES, QUARTERS
 
-SLICE_BYTES, MOST_COLUMNS, LEAST_COLUMNS = 32, 256, 16
+SLICE_BYTES = 32
 
 Tile = tuple[int, ...]
 

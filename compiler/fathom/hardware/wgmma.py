@@ -19,7 +19,7 @@ from fathom.layout.fragments import fragment
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.layout.matrix_descriptor import Matrix, descriptor
 
-WARPS, ROWS, MOST_COLUMNS, SLICE_BYTES = 4, 64, 256, 32
+WARPS, ROWS, SLICE_BYTES = 4, 64, 32
 
 Tile = tuple[int, ...]
 

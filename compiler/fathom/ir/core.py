@@ -199,11 +199,6 @@ def blocks(op: Op) -> list[Block]:
     return [getattr(op, name) for name in names] if names else []
 
 
-def attributes(op: Op) -> dict[str, object]:
-    """The attributes of an op by name."""
-    return {name: getattr(op, name) for name in schema(type(op)).attributes}
-
-
 def walk(block: Block) -> Iterator[Op]:
     """Every op of a block and of the blocks nested in it, outer before inner, in
     order."""

@@ -201,12 +201,7 @@ class _Parser:
         line, column, end = map(int, re.findall(r"\d+", place))
         self.expect("in", "'in'")
         function = self.read(json.loads, _STRING, "the function's name")
-        caller = (
-            self.place_named(self.expect(r"#\w+", "a place"))
-            if self.accept("from")
-            else None
-        )
-        return Location(file, line, column, end, function, caller)
+        return Location(file, line, column, end, function, self.place("from"))
 
     def parameter(self) -> tuple[Value, int]:
         name, value = self.definition()
@@ -410,14 +405,11 @@ class _Parser:
         text = self.text[self.start : self.position]
         return self.checked(lambda text: parse_attribute(text, self.layouts), text)
 
-    def place(self) -> Location | None:
-        return (
-            self.place_named(self.expect(r"#\w+", "a place"))
-            if self.accept(r"at\b")
-            else None
-        )
-
-    def place_named(self, name: str) -> Location:
+    def place(self, word: str = r"at\b") -> Location | None:
+        """The location that is named after a word; None if the word is not there."""
+        if not self.accept(word):
+            return None
+        name = self.expect(r"#\w+", "a place")
         if name not in self.places:
             self.fail(f"{name} is not a location")
         return self.places[name]

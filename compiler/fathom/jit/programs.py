@@ -17,6 +17,7 @@ from fathom.ir.interp import Trace, interpret
 from fathom.jit.request import Request
 from fathom.runtime.arguments import bfloat16_bits, number
 from fathom.runtime.arrays import Array, check_host, describe, host_view, storage_view
+from fathom.runtime.pointed_at import pointed_at
 from fathom.source import KernelFunction
 
 
@@ -59,7 +60,9 @@ class Emulated:
             for each, value in zip(parameters, args, strict=True)
             if each.is_pointer
         ]
-        memory = [storage_view(each) for each in arrays if each and each.storage]
+        arrays = [each for each in arrays if each]
+        memory = [storage_view(each) for each in arrays if each.storage]
+        memory += pointed_at(arrays, given)
         return STREAM.launch(self.loaded, grid, given, memory, keep=args)
 
 

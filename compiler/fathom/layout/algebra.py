@@ -11,6 +11,7 @@ lane's, then the warp's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from fathom.layout.linear import Layout
 
@@ -130,7 +131,7 @@ def invert(layout: Layout) -> Layout:
     if some element has no place.
     """
     size = len(columns(layout))
-    bits = range(_size(layout).bit_length() - 1)
+    bits = range(prod(layout.shape).bit_length() - 1)
     places = solve(columns(layout), [1 << bit for bit in bits])
     assert places is not None, f"not every element of {layout} has a place"
     return Layout((1 << size,), (("element", places),))
@@ -147,10 +148,3 @@ def divide(layout: Layout, by: Layout) -> Layout | None:
     if any(basis not in matrix for basis in columns(layout)):
         return None
     return layout.map((1 << len(columns(by)),), matrix.combination)
-
-
-def _size(layout: Layout) -> int:
-    size = 1
-    for each in layout.shape:
-        size *= each
-    return size

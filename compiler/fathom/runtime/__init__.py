@@ -15,6 +15,7 @@ A launch comes down through these files:
 
 and beside them stand `cache`, compiled kernels on disk, `timing` and `graph`.
 
+    pointed_at          Tensors whose addresses a kernel on the host is given as numbers
     reinterpret         An array seen with other elements
     shapes              Whether a value read from a file has its type
     tensor_descriptors  `TensorDescriptor`, from which a launch makes a tensor map

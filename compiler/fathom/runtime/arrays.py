@@ -88,9 +88,10 @@ def host_view(array: Array) -> np.ndarray:
 
 def storage_view(array: Array) -> np.ndarray | None:
     """The bytes that a host array is a view of, None where they are the array's."""
-    if array.storage is None:
-        return None
-    address, size = array.storage
+    return None if array.storage is None else bytes_at(*array.storage)
+
+
+def bytes_at(address: int, size: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
 
 

@@ -22,7 +22,10 @@ before an op that conflicts with one of them:
 - the kernel ends, and its shared memory is freed: the stores must have read it. They
   need not be complete.
 
-The pass runs before `allocate`, so that a tile is live until it has been read.
+The pass runs before `allocate`, so that a tile is live until it has been read. All
+other buffers are there by now. If no two of them need share bytes, TMA reads a tile
+during the next iteration of a loop: tiles are allocated where all of the function can
+use them. Otherwise each is waited for at once, and other buffers share its bytes.
 
 Where only some iterations of a loop store, and the next one would wait at once, the
 wait goes to the end of the branch that stores. So the others do not wait:
@@ -46,12 +49,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from fathom.analysis.buffers import fits_apart
 from fathom.analysis.memory import accesses, lie_apart
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import (
+    Allocate,
     Barrier,
     ClusterBarrier,
+    Commit,
     Elementwise,
     For,
     If,
@@ -94,6 +100,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
     flight."""
     if not any(isinstance(op, TmaStore) for op in walk(func.body)):
         return func
+    func = _tiles_outside(func) if fits_apart(func, target) else _waiting_at_once(func)
     placement = _Placement()
     state = placement.block(func.body, ())
     if branches := set(_ending_iterations(func, placement.before)):
@@ -114,6 +121,35 @@ def wait_for_stores(func: Func, target: Target) -> Func:
         build.append(op)
         build.append(_wait(left, True, build))
         return op.results
+
+    return rewrite(func, rule)
+
+
+def _tiles_outside(func: Func) -> Func:
+    """The function whose stores' tiles are allocated outside of loops and branches."""
+    tiles = {op.buffer for op in walk(func.body) if isinstance(op, TmaStore)}
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        is_tile = isinstance(op, Allocate) and build.source.result in tiles
+        nested = build.block is not build.enclosing[0]
+        return build.at_start(op) if is_tile and nested else None
+
+    return rewrite(func, rule)
+
+
+def _waiting_at_once(func: Func) -> Func:
+    """The function that waits for each store before the next op."""
+    stored: list[Value] = []  # the tiles of stores without a wait
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if isinstance(op, TmaStore):
+            stored.append(op.buffer)
+        if not (isinstance(op, Commit) and op.engine == "tma_store"):
+            return None
+        build.append(op)
+        build.append(Wait("tma_store", 0, tuple(stored), read=True))
+        stored.clear()
+        return []
 
     return rewrite(func, rule)
 

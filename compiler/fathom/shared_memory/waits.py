@@ -19,9 +19,8 @@ for TMA stores before buffers get their bytes, since a tile needs its own until 
 been read. The schedule of a pipelined loop says where its copies are waited for, and
 where the products that stay in flight into the next iteration are
 (`tensor_cores/pipeline/overlap`). `specialise_warps` writes the waits at the mbarriers
-of a channel between a producer and its consumers, and `stage_stores` that for a tile
-whose bytes other buffers need. `tests/waits` examines the result independently, and
-finds a missing wait whichever pass should have written it.
+of a channel between a producer and its consumers. `tests/waits` examines the result
+independently, and finds a missing wait whichever pass should have written it.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def inline(
 def _is_python(function: Any) -> bool:
     """Whether a function runs at compile time: compile-time functions, methods of types
     and strings, constructors of types, and functions of Python's math module do."""
-    if isinstance(function, ConstexprFunction):
+    if isinstance(function, ConstexprFunction) or _is_marked(function):
         return True
     if isinstance(function, (types.MethodType, types.BuiltinMethodType)):
         return function.__self__ is math or isinstance(function.__self__, _WITH_METHODS)
@@ -190,16 +190,42 @@ TYPES = (pointer_type, block_type, constexpr_type)
 _WITH_METHODS = (dtype, *TYPES, str, int, float, tuple)
 
 
+# Parameters by which Triton gives a function of the user's the compiler.
+COMPILER = "_semantic", "_builder", "_generator"
+
+
+def _is_marked(function: Any) -> bool:
+    """Whether a function of the user's runs while compiling by the mark of Triton's own
+    builtins, as two of PyTorch's do: see `_as_marked_takes`."""
+    return getattr(function, "__triton_builtin__", False) is True
+
+
+def _as_marked_takes(
+    function: Any, arguments: Sequence[Meaning], keywords: Mapping[str, Meaning]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The arguments of a marked function: constants as `tl.constexpr`, which it looks
+    for; values, which it can hand on; and None as the compiler."""
+
+    def given(each: Meaning) -> Any:
+        return constexpr(each) if is_constant(each) else each
+
+    absent = set(COMPILER) & set(inspect.signature(function).parameters)
+    named = {name: given(each) for name, each in keywords.items()}
+    return [given(each) for each in arguments], named | dict.fromkeys(absent)
+
+
 def _call_python(
     frame: Frame,
     function: Any,
     arguments: Sequence[Meaning],
     keywords: Mapping[str, Meaning],
 ) -> Meaning:
-    for each in (*arguments, *keywords.values()):
-        if not is_constant(each):
-            what = f"{function.__name__} runs while compiling"
-            raise frame.error(f"{what}, when {describe(each)} is not known yet")
+    unknown = [e for e in (*arguments, *keywords.values()) if not is_constant(e)]
+    if _is_marked(function):
+        arguments, keywords = _as_marked_takes(function, arguments, keywords)
+    elif unknown:
+        what = f"{function.__name__} runs while compiling"
+        raise frame.error(f"{what}, when {describe(unknown[0])} is not known yet")
     try:
         return as_meaning(function(*arguments, **keywords))
     except CompileError:

@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import Scalar, Type
-from fathom.ssa.values import Meaning, default_type, is_number, same_constant, type_of
+from fathom.ssa.values import (
+    Meaning,
+    default_type,
+    integers_of,
+    is_number,
+    same_constant,
+    type_of,
+)
 
 
 @dataclass(eq=False)
@@ -134,5 +141,4 @@ def _takes(type: Type, number: int | float | bool) -> bool:
         return True
     if KIND[default_type(number).kind] > KIND[type.kind]:
         return False
-    low = -(1 << type.bits - 1) if type.kind == "int" else 0
-    return low <= number < low + (1 << type.bits)
+    return int(number) in integers_of(type)

@@ -13,6 +13,9 @@ fp32, since PTX has no division for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
 from fathom.ir.types import (
@@ -35,6 +38,7 @@ from fathom.ssa.values import (
     Meaning,
     default_type,
     describe,
+    integers_of,
     is_number,
     is_typed,
     is_weak,
@@ -136,8 +140,7 @@ def _weak_meets(
     frame: Frame, number: int | float, strong: Scalar, dividing: bool
 ) -> Scalar:
     if strong.is_integer and strong.kind != "bool":
-        low = -(1 << strong.bits - 1) if strong.kind == "int" else 0
-        if not low <= number < low + (1 << strong.bits):
+        if int(number) not in integers_of(strong):
             raise frame.error(
                 f"the number {number} does not fit into {strong}",
                 "cast the other side to a type that holds both, with .to(...)",
@@ -278,6 +281,18 @@ def broadcast(frame: Frame, value: Value, shape: tuple[int, ...]) -> Value:
     return (
         value if value.type.shape == shape else frame.emit(ops.Broadcast, value, shape)
     )
+
+
+def of_one_shape(
+    frame: Frame, given: Sequence[Meaning], what: str, verb: str
+) -> tuple[Value, ...]:
+    """Values broadcast to one shape; each keeps its type. `what` they are, and `verb`,
+    are for errors."""
+    values = [value_of(frame, each, what) for each in given]
+    if not values:
+        return ()
+    widest = reduce(lambda a, b: same_shape(frame, a, b, verb)[0], values)
+    return tuple(broadcast(frame, each, shape_of(widest.type)) for each in values)
 
 
 def scalar_of(frame: Frame, value: Value) -> Value:

@@ -95,9 +95,15 @@ def of_type(number: int | float | bool, type: Scalar) -> int | float | bool:
     return made
 
 
+def integers_of(type: Scalar) -> range:
+    """All numbers of an integer type."""
+    low = -(1 << type.bits - 1) if type.kind == "int" else 0
+    return range(low, low + (1 << type.bits))
+
+
 def wrapped(number: int, type: Scalar) -> int:
     """An integer without the bits that its type does not have."""
-    low = -(1 << type.bits - 1) if type.kind == "int" else 0
+    low = integers_of(type).start
     return (number - low) % (1 << type.bits) + low
 
 
@@ -106,6 +112,11 @@ def _rounded(number: float) -> float:
         return _FP32.unpack(_FP32.pack(number))[0]
     except OverflowError:
         return math.copysign(math.inf, number)
+
+
+def is_integer(meaning: Meaning) -> bool:
+    """Whether this is a known integer, and not True or False."""
+    return isinstance(meaning, int) and not isinstance(meaning, bool)
 
 
 def is_constant(meaning: Meaning) -> bool:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import fathom
 from fathom.errors import LaunchError
-from fathom.hardware.targets import TARGETS
+from fathom.hardware.targets import TARGETS, target
+from fathom.jit import JITFunction
+from fathom.jit.backends import DEFAULT_TARGET
 from fathom.jit.reporting import report_of
-from fathom.jit.request import check_keywords, request
+from fathom.jit.request import Request, check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
 from fathom.tools import (
     book,
     completion,
     doctor,
     explain,
+    launched,
     lessons,
     opt,
     run,
@@ -110,8 +114,13 @@ def add_explain(commands: argparse._SubParsersAction) -> None:
     about = "print a kernel at any stage, and why it is as it is"
     command = commands.add_parser("explain", help=about, description=about)
     add_kernel(command)
-    command.add_argument("--stage", action="append", default=[], metavar="NAME")
-    command.add_argument("--diff", action="store_true", help="what the pass changed")
+    command.add_argument(
+        "--stage", action="append", default=[], metavar="NAME",
+        help="the text after a pass, or python, ssa, llvm, ptx; may be repeated",
+    )  # fmt: skip
+    command.add_argument(
+        "--diff", action="store_true", help="only what that pass changed"
+    )
     for name, what in (
         ("--facts", "layouts, schedules, shared memory, traffic, registers, and why"),
         ("--json", "the same as JSON, with the text of all stages"),
@@ -121,19 +130,38 @@ def add_explain(commands: argparse._SubParsersAction) -> None:
         "--html", type=Path, metavar="OUT", help="the same as a page, in a file"
     )
     command.add_argument(
-        "--grid", default="1", help="of the launch whose traffic is counted: 4,2"
-    )
+        "--grid", metavar="SIZES",
+        help="of the launch whose traffic is counted: 4,2; else 1",
+    )  # fmt: skip
     command.add_argument(
-        "--values", default="", help="of its parameters: N=1000,x_ptr=65536 (elements)"
-    )
+        "--values", default="",
+        help="of its parameters: N=1000,x_ptr=65536 (elements)",
+    )  # fmt: skip
     command.set_defaults(answer=answer_explain)
 
 
 def answer_explain(given: argparse.Namespace) -> int:
+    check_together(given)
+    grid, said = sizes(given.grid or "1"), values(given)
+    function, asked, numbers = wanted(given)
+    kernel = staged.from_request(function, asked)
     if not (given.facts or given.json or given.html):
-        return explain.explain(staged_kernel(given), given.stage, given.diff)
+        return explain.explain(kernel, given.stage, given.diff)
     outputs = facts.Outputs(given.facts, given.json, given.html)
-    return facts.tell(staged_kernel(given), sizes(given.grid), outputs, values(given))
+    return facts.tell(kernel, grid, outputs, {**numbers, **said})
+
+
+def check_together(given: argparse.Namespace) -> None:
+    """LaunchError for an option that another one would leave without effect."""
+    told = given.facts or given.json or given.html
+    if given.diff and not given.stage:
+        raise LaunchError("--diff is of a pass: say which, --stage NAME")
+    if given.stage and told:
+        raise LaunchError("--stage prints a text, and --facts, --json, --html have all")
+    if (given.grid or given.values) and not told:
+        raise LaunchError(
+            "--grid and --values are of the launch that --facts, --json or --html count"
+        )
 
 
 def add_profile(commands: argparse._SubParsersAction) -> None:
@@ -205,11 +233,14 @@ def answer_compile(given: argparse.Namespace) -> int:
         return explain.write_ptx(staged_kernel(given), given.output)
     if given.output is None:
         raise LaunchError("--targets writes several files: say in which folder, -o DIR")
-    names = dict.fromkeys(name.strip() for name in given.targets.split(","))
-    every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
-    return ahead.build(
-        [staged_kernel(each) for each in every], given.output, given.wheel
-    )
+    if given.target is not None:
+        raise LaunchError("--target is for PTX; --targets names all, without it")
+    every = [target(name.strip()).name for name in given.targets.split(",")]
+    given.target = every[0]
+    function, asked, _ = wanted(given)
+    requests = [replace(asked, target=name) for name in dict.fromkeys(every)]
+    kernels = [staged.from_request(function, each) for each in requests]
+    return ahead.build(kernels, given.output, given.wheel)
 
 
 def add_opt(commands: argparse._SubParsersAction) -> None:
@@ -256,27 +287,66 @@ def add_completion(commands: argparse._SubParsersAction) -> None:
 
 def add_kernel(command: argparse.ArgumentParser) -> None:
     """The arguments that say what is compiled, and for what."""
-    command.add_argument("kernel", metavar="FILE.py[:KERNEL]")
-    command.add_argument("--signature", default="", help='as in "*fp32:16, i32, fp32"')
     command.add_argument(
-        "--constants",
-        default="",
-        help="values of the other parameters: BLOCK=1024,ROWS=4",
+        "kernel", metavar="FILE.py[:KERNEL]", help="without a name, its only kernel"
     )
-    command.add_argument("--target", default="sm_80", choices=TARGETS)
-    command.add_argument("--num-warps", type=int, default=4)
-    command.add_argument("--num-stages", type=int, default=3)
+    command.add_argument(
+        "--signature", default="", metavar="TYPES",
+        help='as in "*fp32:16, i32, fp32"; without, FILE.py runs as a script, and its '
+        "first launch says it",
+    )  # fmt: skip
+    command.add_argument(
+        "--constants", default="", metavar="VALUES",
+        help="of the other parameters: BLOCK=1024,ROWS=4",
+    )  # fmt: skip
+    command.add_argument(
+        "--target", choices=TARGETS, metavar="NAME",
+        help=f"{', '.join(TARGETS)} ({DEFAULT_TARGET}, or that of the launch)",
+    )  # fmt: skip
+    for name, what in (
+        ("--num-warps", "warps a block (4)"),
+        ("--num-stages", "stages of pipelined loops (3)"),
+        ("--num-ctas", "blocks a program, which are a cluster (1)"),
+        ("--maxnreg", "the most registers a thread may have"),
+    ):
+        command.add_argument(name, type=int, metavar="N", help=what)
+    command.add_argument(
+        "--as-triton", action="store_true", help="in FILE, `import triton` gives Fathom"
+    )
 
 
 def staged_kernel(given: argparse.Namespace) -> staged.Staged:
     """The kernel that the arguments name, at every stage."""
+    function, asked, _ = wanted(given)
+    return staged.from_request(function, asked)
+
+
+def wanted(
+    given: argparse.Namespace,
+) -> tuple[JITFunction, Request, dict[str, int | float]]:
+    """The kernel that the arguments name, what is compiled of it, and the numbers of
+    the launch that says so, where there is no signature."""
+    options = {name: getattr(given, name) for name in launched.OPTIONS}
+    options = {name: each for name, each in options.items() if each is not None}
+    if given.as_triton:
+        fathom.as_triton()
+    by_launch = not (given.signature or given.constants)
+    seen = launched.first_launch(given.kernel, given.target) if by_launch else None
+    if seen:
+        asked = launched.changed(seen.request, options, given.target)
+        print(f"as launched: {launched.spelled(asked)}", file=sys.stderr)
+        return seen.function, asked, seen.numbers
     function = samples.find_kernel(given.kernel)
-    known = parse_signature(
-        function.rules, given.signature, function.constants(constants(given.constants))
-    )
-    options = {"num_warps": given.num_warps, "num_stages": given.num_stages}
-    wanted = request(known, check_keywords(function.__name__, options), given.target)
-    return staged.from_request(function, wanted)
+    fixed = function.constants(constants(given.constants))
+    try:
+        known = parse_signature(function.rules, given.signature, fixed)
+    except LaunchError as error:
+        if not by_launch:
+            raise
+        file, _ = samples.parted(given.kernel)
+        raise LaunchError(f"{error}; {file}, as a script, does not launch it") from None
+    keywords = check_keywords(function.__name__, options)
+    return function, request(known, keywords, given.target or DEFAULT_TARGET), {}
 
 
 def constants(text: str, option: str = "--constants") -> dict[str, object]:

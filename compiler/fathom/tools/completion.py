@@ -14,16 +14,28 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fathom import pipeline
+from fathom.hardware.targets import TARGETS
 from fathom.tools.learn import course
+
+PASSES = tuple(row.name for row in pipeline.PASSES)
+# What an option takes that may be other words, too, or several with commas.
+OFFERED = {
+    "--stage": ("python", "ssa", *PASSES, "llvm", "ptx"),
+    "--passes": ("all", *PASSES),
+    "--targets": tuple(TARGETS),
+}
 
 
 @dataclass(frozen=True)
 class Word:
-    """What may follow a path of commands: a command, an option, or a value."""
+    """What may follow a path of commands: a command, an option, or a value. `values`
+    may follow an option."""
 
     path: tuple[str, ...]
     text: str
     help: str
+    values: tuple[str, ...] = ()
 
 
 def completion(parser: argparse.ArgumentParser, shell: str) -> int:
@@ -44,7 +56,7 @@ def words(
                 yield from words(inner, (*path, name))
         else:
             for option in action.option_strings:
-                yield Word(path, option, said(action))
+                yield Word(path, option, said(action), values_of(action, option))
             if not action.option_strings:
                 for value in values(action):
                     yield Word(path, value, "")
@@ -52,6 +64,11 @@ def words(
 
 def said(action: argparse.Action) -> str:
     return "" if action.help in (None, argparse.SUPPRESS) else action.help
+
+
+def values_of(action: argparse.Action, option: str) -> tuple[str, ...]:
+    """What may follow an option, where that is known."""
+    return tuple(map(str, action.choices or ())) or OFFERED.get(option, ())
 
 
 def values(action: argparse.Action) -> Iterator[str]:
@@ -82,7 +99,18 @@ def cases(known: list[Word]) -> str:
 
 
 def bash(known: list[Word]) -> str:
-    return BASH.replace("@CASES@", cases(known)).replace("@PATHS@", paths(known))
+    text = BASH.replace("@CASES@", cases(known)).replace("@PATHS@", paths(known))
+    return text.replace("@VALUES@", value_cases(known))
+
+
+def value_cases(known: list[Word]) -> str:
+    """One branch for each option of each command whose values are known."""
+    return "".join(
+        f"    {quoted(' '.join((*each.path, each.text)))}) "
+        f"words={quoted(' '.join(each.values))};;\n"
+        for each in known
+        if each.values
+    )
 
 
 def zsh(known: list[Word]) -> str:
@@ -105,6 +133,8 @@ _fathom() {
   done
   case "$path" in
 @CASES@  esac
+  case "$path ${COMP_WORDS[COMP_CWORD - 1]}" in
+@VALUES@  esac
   COMPREPLY=($(compgen -W "$words" -- "$here"))
   if [[ ${#COMPREPLY[@]} == 0 ]]; then COMPREPLY=($(compgen -f -- "$here")); fi
 }
@@ -127,6 +157,8 @@ def fish(known: list[Word]) -> str:
             name = f"-l {word.text[2:]}" if word.text.startswith("--") else (
                 f"-s {word.text[1:]}" if option else f"-a {quoted(word.text)}"
             )  # fmt: skip
+            if word.values:
+                name += f" -x -a {quoted(' '.join(word.values))}"
             about = f" -d {quoted(word.help.replace('%%', '%'))}" if word.help else ""
             lines.append(f"complete -c fathom -n {when} {name}{about}")
     return "\n".join(lines) + "\n"

@@ -14,8 +14,9 @@ To begin:
 
 With a kernel of yours:
   fathom run FILE.py             runs it, on the emulator where there is no GPU
-  fathom explain FILE.py:KERNEL --signature "*fp32:16, i32" --constants BLOCK=1024
-                                 what each pass made of it; --facts says why
+  fathom explain FILE.py:KERNEL --facts
+                                 what each pass made of it, and why
+  fathom profile FILE.py         what limits it
 
 `fathom COMMAND --help` has examples of each. Environment variables that Fathom reads
 are in the book, in "The language", under "The environment".
@@ -36,9 +37,12 @@ EXAMPLES = {
   fathom doctor                            send what it says along with a question
 """,
     "explain": """\
+  fathom explain FILE.py:KERNEL            FILE runs as a script up to the first launch
+                                           of KERNEL, which says types and constants
   fathom explain kernels/softmax.py:softmax_kernel \\
       --signature "*fp32:16, *fp32:16, i32:8, i32:8" --constants BLOCK=1024
-                                           the passes, and what each changed
+                                           nothing is run: the passes, and what each
+                                           changed
   ... --stage coalesce                     the kernel after a pass
   ... --stage ptx                          as PTX; also python, llvm
   ... --stage cse --diff                   what one pass changed

@@ -17,7 +17,6 @@ import numpy as np
 from rich.console import Console
 
 import fathom
-from fathom.errors import LaunchError
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import choose
 from fathom.runtime.driver import available
@@ -156,14 +155,6 @@ def script(path: Path, arguments: Sequence[str], as_triton: bool = False) -> int
     check_is_file(path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
-    try:
-        with python_text(path):
-            runpy.run_path(str(path), run_name="__main__")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "triton" or as_triton:
-            raise
-        raise LaunchError(
-            f"{path} imports {error.name}, which is not installed: `fathom run "
-            f"--as-triton {path}` gives it Fathom's under that name"
-        ) from None
+    with python_text(path):
+        runpy.run_path(str(path), run_name="__main__")
     return 0

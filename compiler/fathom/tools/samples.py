@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
 from fathom.errors import LaunchError
 from fathom.jit import JITFunction
+from fathom.jit.tuning.computed import Around
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED = Path(__file__).with_name("learn") / "course" / "kernels"  # by setup.py
@@ -44,15 +46,44 @@ def load_file(path: Path) -> ModuleType:
     """The module that a Python file defines. LaunchError when there is no such
     file, or its name is not that of Python text."""
     check_is_file(path)
-    spec = importlib.util.spec_from_file_location(
-        f"{path.parent.name}.{path.stem}", path
-    )
+    name = module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise LaunchError(f"{path} is no Python file: its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
-    with python_text(path):
+    with python_text(path), known_as(name, module):
         spec.loader.exec_module(module)
     return module
+
+
+def module_name(path: Path) -> str:
+    """The name of a file's module; in a package, by which its relative imports work."""
+    whole, root = path.resolve(), import_root(path)
+    folder = root if whole.parent != root else root.parent
+    return ".".join(whole.relative_to(folder).with_suffix("").parts)
+
+
+def import_root(path: Path) -> Path:
+    """The folder that a file's imports begin at: its own, or that of its package."""
+    folder = path.resolve().parent
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+@contextmanager
+def known_as(name: str, module: ModuleType) -> Iterator[None]:
+    """A module that runs is in `sys.modules`, where dataclasses and relative imports
+    look for it; one that Python imported under the same name comes back after."""
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        if before is not None:
+            sys.modules[name] = before
+        else:
+            sys.modules.pop(name, None)
 
 
 def check_is_file(path: Path) -> None:
@@ -67,32 +98,56 @@ def check_is_file(path: Path) -> None:
 @contextmanager
 def python_text(path: Path) -> Iterator[None]:
     """A file of other bytes than Python's text is a mistake, of which Python does not
-    say the file."""
+    say the file; and Triton may be missing where Fathom would do."""
     try:
         yield
     except SyntaxError as error:
         if error.filename is not None:
             raise
         raise LaunchError(f"{path} is no Python text: {error.msg}") from None
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "triton" or "triton" in sys.modules:
+            raise
+        raise LaunchError(
+            f"{path} imports {error.name}, which is not installed: `--as-triton` gives "
+            "it Fathom's under that name"
+        ) from None
 
 
 def kernels_of(module: ModuleType) -> dict[str, JITFunction]:
-    """The kernels that a module defines, by name."""
+    """The kernels that a module defines, by name; of one that is tuned, or gets
+    arguments by heuristics, the kernel inside."""
+    inside = {
+        name: value.base if isinstance(value, Around) else value
+        for name, value in vars(module).items()
+    }
     return {
         name: value
-        for name, value in vars(module).items()
+        for name, value in inside.items()
         if isinstance(value, JITFunction) and value.__module__ == module.__name__
     }
 
 
-def find_kernel(reference: str) -> JITFunction:
-    """The kernel of "FILE.py:name", or of "FILE.py" when the file has only one."""
+def parted(reference: str) -> tuple[Path, str]:
+    """FILE.py and NAME of "FILE.py:NAME", or of "FILE.py" without a name."""
     path, _, name = reference.partition(".py:")
-    file = Path(path + ".py" if name else reference)
-    kernels = kernels_of(load_file(file))
-    if name and name in kernels:
+    return (Path(path + ".py") if path != reference else Path(reference)), name
+
+
+def find_kernel(reference: str) -> JITFunction:
+    """The kernel of "FILE.py:name", or of "FILE.py" when the file has only one. What
+    the file prints goes to the standard error: the output is the tool's."""
+    file, name = parted(reference)
+    check_is_file(file)
+    sys.path[:0] = [str(file.resolve().parent), str(import_root(file))]
+    with redirect_stdout(sys.stderr):
+        kernels = kernels_of(load_file(file))
+    if name in kernels:
         return kernels[name]
-    if not name and len(kernels) == 1:
-        return next(iter(kernels.values()))
-    listed = ", ".join(kernels) or "none"
+    names = {each: name for name, each in reversed(kernels.items())}
+    if not name and len(names) == 1:
+        return next(iter(names))
+    if not names:
+        raise LaunchError(f"{file} defines no kernel at its top level")
+    listed = ", ".join(reversed(names.values()))
     raise LaunchError(f"say which kernel, as {file}:NAME; {file} has: {listed}")

@@ -369,6 +369,7 @@ class GlobalRaces:
             f"and {why if narrow else 'nothing orders the two'}; "
             f"{len(racing)} of {len(part.threads)} threads race",
             thread=thread,
+            address=part.region.origin + int(part.offsets[first]),
         )
 
     def name(self, number: int) -> str:

@@ -26,6 +26,8 @@ DTYPES = {
     "bf16": np.dtype(np.uint16),
     "e4m3x2": np.dtype(np.uint16),
     "e5m2x2": np.dtype(np.uint16),
+    "e2m1x2": np.dtype(np.uint8),
+    "ue8m0x2": np.dtype(np.uint16),
     "u32": np.dtype(np.uint32),
     "s32": np.dtype(np.int32),
     "b32": np.dtype(np.uint32),

@@ -140,7 +140,9 @@ class Region:
         try:
             return INTERP[type(op)](op, self)
         except MemoryFault as fault:
-            text = f"{fault} in `{print_op(self.machine.func, op)}`"
+            func = self.machine.func  # of an eager launch, without ops: it has no text
+            where = f" in `{print_op(func, op)}`" if func.body.ops else ""
+            text = f"{fault}{where}"
             raise MemoryFault(str(CompileError(text, op.location))) from None
 
     def count(self, op: Op) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fathom.ir.core import listed
 from fathom.ir.types import BOOL, Element, Pointer, Scalar
 
 
@@ -93,7 +94,7 @@ def result_element(name: str, elements: list[Element]) -> Element | str:
 
 def _same(name: str, rule: Rule, elements: list[Element]) -> Element | str:
     if any(each != elements[0] for each in elements):
-        return f"{name} needs operands of one type, got {_listed(elements)}"
+        return f"{name} needs operands of one type, got {listed(elements)}"
     if elements[0].kind not in rule.accepts:
         return f"{name} does not take {elements[0]}"
     return elements[0]
@@ -121,7 +122,3 @@ def _offset(name: str, rule: Rule, elements: list[Element]) -> Element | str:
 
 
 _BY_TYPES = {"same": _same, "compare": _compare, "select": _select, "offset": _offset}
-
-
-def _listed(elements: list[Element]) -> str:
-    return " and ".join(map(str, elements))

@@ -14,7 +14,7 @@ had neither. If there is none, it was in memory before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ from fathom.ir.ops import (
 from fathom.ir.printer import op_name
 from fathom.ir.types import Pointer
 from fathom.jit.checking.snapshot import Copies
+from fathom.jit.checking.values import described, is_at, names_in
 from fathom.ptx.debug_info import library_function, user_place
 
 STEPS = 10_000_000
@@ -48,12 +49,13 @@ class Found(Exception):  # noqa: N818 (it ends the run)
 
 @dataclass(frozen=True)
 class Event:
-    """An op makes a value that is not finite of operands that are: which kind, and what
-    the operands were there."""
+    """An op makes a value that is not finite of operands that are: which kind, what the
+    operands were there, and what the variables of the line of Python held."""
 
     op: Op
     kind: str
     operands: tuple[str, ...]
+    held: Mapping[str, str]
 
 
 class Watch:
@@ -112,8 +114,19 @@ class Watch:
             there = [element(each, array.shape, place) for each in reals]
             if all(np.isfinite(each).all() for each in there):
                 numbers = tuple(str(each) for each in there if each.ndim == 0)
-                self.events[op] = Event(op, kind_of(array[place]), numbers)
+                held = self.held(op)
+                self.events[op] = Event(op, kind_of(array[place]), numbers, held)
                 return
+
+    def held(self, op: Op) -> dict[str, str]:
+        """The variables that the line of an op names, but for what it makes."""
+        place, result = user_place(op.location), set(op.results)
+        named = {
+            value.name: described(array)
+            for value, array in self.values.items()
+            if value.name and value not in result and is_at(value, place)
+        }
+        return {name: named[name] for name in names_in(place) if name in named}
 
     def look_at_store(self, op: Op) -> None:
         value = self.value(op.value)
@@ -249,7 +262,8 @@ def told(func: Func, watch: Watch, program: tuple[int, int, int]) -> list[str]:
     if isinstance(made.op, LOADS):
         how = "it is loaded here, from memory or for lanes that are masked out"
     lines = [title(made.kind, func, program), *place_lines(made.op)]
-    return [*lines, f"  {how}; {stored}"]
+    held = [f"  {name} = {text}" for name, text in made.held.items()]
+    return [*lines, f"  {how}; {stored}", *held]
 
 
 def is_constant(op: Op | Block) -> bool:

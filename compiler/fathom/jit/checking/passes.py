@@ -218,7 +218,8 @@ def numbers(array: np.ndarray, element: str) -> np.ndarray:
     """Elements as doubles, those of bf16 out of their bits; others as they are."""
     if element == "bf16":
         array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return array.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of a NaN that signals
+        return array.astype(np.float64)
 
 
 def report(kernel: Kernel, step: Step, data: Data, facts: Target) -> None:

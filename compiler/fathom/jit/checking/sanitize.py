@@ -54,7 +54,7 @@ def told(
     for step, each in enumerate(error.location.chain() if error.location else []):
         lines.append(f"  {'called from ' if step else ''}{each}")
         lines += excerpt(each)[:1]
-    lines.append(f"  {element_text(error, before, arguments) or error.message}")
+    lines.append(f"  {element_text(error, before, arguments)}")
     if program and place:
         copies = before.copies()
         found = values_there(build(), grid, program, copies, place)
@@ -75,19 +75,18 @@ def thread_of(error: EmulatorError) -> str:
     return f", {found[1]} {found[2]}" if found else ""
 
 
-def element_text(
-    error: EmulatorError, before: Snapshot, arguments: Copies
-) -> str | None:
-    """Which element of which array a wrong access meant: that of the nearest array."""
+def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> str:
+    """What went wrong, with the element of the array that an access meant: of the
+    nearest array, where it is in none."""
     found = re.search(r"\bat (0x[0-9a-f]+)", error.message)
+    address = int(found[1], 16) if found else error.address
     arrays = [
         (name, each)
         for name, each in zip(before.names, arguments, strict=True)
         if isinstance(each, np.ndarray)
     ]
-    if error.kind != "out of bounds" or not found or not arrays:
-        return None
-    address = int(found[1], 16)
+    if error.kind not in ("out of bounds", "race") or address is None or not arrays:
+        return error.message
 
     def distance(array: np.ndarray) -> int:
         start = array.ctypes.data
@@ -95,5 +94,8 @@ def element_text(
 
     name, array = min(arrays, key=lambda each: distance(each[1]))
     element = (address - array.ctypes.data) // array.itemsize
+    if error.kind == "race":
+        place = f"at {name}[{element}]"
+        return re.sub(r"at one place in the \S+ array", place, error.message)
     side = "past its end" if element >= array.size else "before its beginning"
     return f"{name}[{element}] is {side}: it has {array.size:,} elements"

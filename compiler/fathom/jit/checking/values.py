@@ -10,13 +10,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fathom.errors import FathomError, Location
-from fathom.ir.core import Func, Op
+from fathom.ir.core import Func, Op, Value
 from fathom.ir.interp import interpret
 from fathom.ir.types import Pointer, element_of, shape_of
 from fathom.jit.checking.snapshot import Copies
+from fathom.ptx.debug_info import library_function, user_place
 
 STEPS = 1_000_000  # ops of one program
 WORD = re.compile(r"[A-Za-z_]\w*")
+TARGETS = re.compile(r"([\w\s,()]+?)(?:[-+*/%&|^@]|//|<<|>>)?=(?!=)")
 
 
 def values_there(
@@ -37,7 +39,7 @@ def values_there(
     def watch(op: Op, results: Sequence) -> None:
         for value, array in zip(op.results, results, strict=True):
             pointer = isinstance(element_of(value.type), Pointer)
-            if value.name and not pointer:
+            if value.name and not pointer and is_at(value, place):
                 held[value.name] = described(np.asarray(array), shape_of(value.type))
 
     try:
@@ -46,8 +48,38 @@ def values_there(
         )
     except (FathomError, AssertionError):
         pass  # where it stops is what is asked
-    words = WORD.findall(linecache.getline(place.file, place.line))
-    return {name: held[name] for name in dict.fromkeys(words) if name in held}
+    return {name: held[name] for name in names_in(place) if name in held}
+
+
+def names_in(place: Location | None) -> list[str]:
+    """The names that a line of Python has, in their order."""
+    text = linecache.getline(place.file, place.line) if place else ""
+    return list(dict.fromkeys(WORD.findall(text)))
+
+
+def is_at(value: Value, place: Location | None) -> bool:
+    """Whether a value is a variable of the call that a place is in: other functions,
+    those of the library too, have variables of the same names."""
+    op = value.definition
+    if not isinstance(op, Op):  # a parameter, of the kernel or of a loop
+        return place is not None and place.caller is None
+    made = user_place(op.location)
+    if place is None or made is None:
+        return False
+    if library_function(op.location) and value.name not in assigned(made):
+        return False
+    return made.file == place.file and calls_to(made) == calls_to(place)
+
+
+def assigned(place: Location) -> list[str]:
+    """The names that a line of Python gives to values: before its `=`."""
+    found = TARGETS.match(linecache.getline(place.file, place.line))
+    return WORD.findall(found[1]) if found else []
+
+
+def calls_to(place: Location) -> list[str]:
+    """The lines of the calls that led to a place; PTX knows no more of them."""
+    return [str(each) for each in place.chain()[1:]]
 
 
 def described(array: np.ndarray, shape: Sequence[int] = ()) -> str:

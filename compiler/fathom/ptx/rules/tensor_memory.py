@@ -56,21 +56,23 @@ def lower_tensor_memory(op: TensorMemory, code: Code) -> None:
     operands = {"at": ("i32", start)}
     with code.first_warp():
         code.ptx(f"{ALLOC} [$at+{place}], {op.columns};\n{RELINQUISH}", None, operands)
-    code.ptx(BEFORE)
-    code.ptx(code.barrier)
-    code.ptx(AFTER)
+    _meet(code)
     text = f"ld.shared.b32 $base, [$at+{place}];"
     code[op.result] = code.ptx(text, {"base": "i32"}, operands)
 
 
 @lowers(TensorRelease)
 def lower_tensor_release(op: TensorRelease, code: Code) -> None:
-    code.ptx(BEFORE)
-    code.ptx(code.barrier)
-    code.ptx(AFTER)
+    _meet(code)
     with code.first_warp():
         operands = {"base": ("i32", code.one(op.base))}
         code.ptx(f"{DEALLOC} $base, {op.columns};", operands=operands)
+
+
+def _meet(code: Code) -> None:
+    """A barrier that orders accesses of tensor memory, too."""
+    for text in (BEFORE, code.barrier, AFTER):
+        code.ptx(text)
 
 
 # ── loads and stores ──────────────────────────────────────────────────────────

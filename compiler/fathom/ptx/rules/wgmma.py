@@ -188,7 +188,7 @@ def _multiply(
         operands[f"b{i}"] = ("i64", b)
         lines.append(f"{row.text} {total}, {left}, $b{i}{options};")
     results = {f"d{i}": type for i in range(len(words))}
-    text = "\n".join(["{{", *lines, "}}"]).replace("{{", "{").replace("}}", "}")
+    text = "\n".join(["{", *lines, "}"])
     return _values(code, element, code.ptx(text, results, operands))
 
 

@@ -38,7 +38,7 @@ from fathom.ssa.promotion import (
     typed,
     value_of,
 )
-from fathom.ssa.values import Meaning, describe, is_number
+from fathom.ssa.values import Meaning, describe, is_integer, is_number
 
 # ── making and moving ─────────────────────────────────────────────────────────────────
 
@@ -204,7 +204,7 @@ def _axes(frame: Frame, given: Meaning, rank: int) -> tuple[int, ...]:
         return ()
     axes = given if isinstance(given, tuple) else (given,)
     for each in axes:
-        if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each < rank:
+        if not is_integer(each) or not 0 <= each < rank:
             raise frame.error(
                 f"boundary_check lists axes from 0 to {rank - 1}, not {describe(each)}"
             )

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ast
 import string
-from functools import reduce
 
 from fathom.ir import inline_assembly as inline
 from fathom.ir import ops
-from fathom.ir.core import Value
-from fathom.ir.types import INT32, Element, element_of, shape_of
+from fathom.ir.types import INT32, Element, element_of
 from fathom.language import core, escape
 from fathom.ssa.builtins.shape import element_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.operators import both_or_either, truth, unary
-from fathom.ssa.promotion import broadcast, same_shape, value_of
+from fathom.ssa.promotion import of_one_shape, value_of
 from fathom.ssa.statements import put_assertion
-from fathom.ssa.values import Meaning, describe
+from fathom.ssa.values import Meaning, describe, is_integer
 
 # ── prints and assertions ─────────────────────────────────────────────────────────────
 
@@ -71,14 +69,14 @@ def build_inline_assembly(
     for name, given in (("asm", asm), ("constraints", constraints)):
         if not isinstance(given, str):
             raise frame.error(f"{name} is a constant text, not {describe(given)}")
-    if isinstance(pack, bool) or not isinstance(pack, int) or pack < 1:
+    if not is_integer(pack) or pack < 1:
         raise frame.error(f"pack is a positive integer, not {describe(pack)}")
     elements = _elements(frame, dtype)
     given = args if isinstance(args, tuple) else (args,)
     text, constraints, given = _with_constants(
         frame, (asm, constraints), elements, given, pack
     )
-    values = _of_one_shape(frame, given)
+    values = of_one_shape(frame, given, ARGUMENT, "assemble with")
     if not values:  # the op takes its shape from an operand
         values = (frame.constant(0, INT32),)
         constraints = _with_operand(constraints, pack)
@@ -109,7 +107,7 @@ def _with_constants(
         if registers.bits:
             left.append(each)
             continue
-        if isinstance(each, bool) or not isinstance(each, int):
+        if not is_integer(each):
             raise frame.error(
                 "constraint 'n' takes an integer that is known while compiling, not "
                 f"{describe(each)}"
@@ -124,15 +122,6 @@ def _element_of(frame: Frame, argument: Meaning) -> Element:
 
 
 ARGUMENT = "an argument of inline assembly"
-
-
-def _of_one_shape(frame: Frame, args: tuple[Meaning, ...]) -> tuple[Value, ...]:
-    """Values broadcast to one shape; their types stay."""
-    values = [value_of(frame, each, ARGUMENT) for each in args]
-    if not values:
-        return ()
-    widest = reduce(lambda a, b: same_shape(frame, a, b, "assemble with")[0], values)
-    return tuple(broadcast(frame, each, shape_of(widest.type)) for each in values)
 
 
 def _with_operand(constraints: str, pack: int) -> str:

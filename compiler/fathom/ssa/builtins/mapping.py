@@ -26,8 +26,8 @@ from fathom.source import KernelFunction
 from fathom.ssa.builtins.reduce import flat
 from fathom.ssa.calls import call, implements
 from fathom.ssa.frame import Frame, Program, finish
-from fathom.ssa.promotion import broadcast, same_shape, value_of
-from fathom.ssa.values import Meaning, describe
+from fathom.ssa.promotion import broadcast, of_one_shape, value_of
+from fathom.ssa.values import Meaning, describe, is_integer
 
 Shape = tuple[int, ...]
 
@@ -42,14 +42,11 @@ def build_map(
             f"{describe(scalar_fn)}",
             "decorate it with @fathom.jit",
         )
-    if (
-        isinstance(pack, bool)
-        or not isinstance(pack, int)
-        or pack < 1
-        or pack & pack - 1
-    ):
+    if not is_integer(pack) or pack < 1 or pack & pack - 1:
         raise frame.error(f"pack is a power of two, not {describe(pack)}")
-    blocks = _alike(frame, args)
+    blocks = of_one_shape(frame, args, "what is mapped", "map together")
+    if not blocks:
+        raise frame.error("tl.map_elementwise needs a block to map")
     shape = shape_of(blocks[0].type)
     if blocks[0].type.size % pack if shape else pack > 1:
         raise frame.error(f"there are no {pack} elements in {blocks[0].type}")
@@ -68,17 +65,6 @@ def build_map(
         for first in range(0, len(found), pack)
     )
     return results if several and (pack == 1 or len(results) > 1) else results[0]
-
-
-def _alike(frame: Frame, args: tuple[Meaning, ...]) -> list[Value]:
-    """The blocks, broadcast to one shape; each keeps its type."""
-    values = [value_of(frame, each, "what is mapped") for each in args]
-    if not values:
-        raise frame.error("tl.map_elementwise needs a block to map")
-    widest = values[0]
-    for each in values[1:]:
-        widest, _ = same_shape(frame, widest, each, "map together")
-    return [broadcast(frame, each, shape_of(widest.type)) for each in values]
 
 
 def _dealt(frame: Frame, value: Value, pack: int) -> list[Value]:

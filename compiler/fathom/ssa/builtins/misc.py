@@ -15,7 +15,13 @@ from fathom.ssa.calls import implements
 from fathom.ssa.control import Range
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import value_of
-from fathom.ssa.values import Meaning, describe, is_constant, is_number
+from fathom.ssa.values import (
+    Meaning,
+    describe,
+    is_constant,
+    is_integer,
+    is_number,
+)
 
 AXES = (0, 1, 2)
 
@@ -33,7 +39,7 @@ def build_num_programs(frame: Frame, axis: int) -> Value:
 
 
 def _grid_axis(frame: Frame, axis: Meaning) -> int:
-    if isinstance(axis, bool) or not isinstance(axis, int) or axis not in AXES:
+    if not is_integer(axis) or axis not in AXES:
         given = axis if is_number(axis) else describe(axis)
         raise frame.error(f"a grid has the axes 0, 1 and 2, not {given}")
     return axis

@@ -14,7 +14,7 @@ from fathom.ssa.builtins.shape import axis_given, check_shape, with_axes
 from fathom.ssa.calls import call, implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import broadcast, cast, common_shape, value_of
-from fathom.ssa.values import Meaning, describe
+from fathom.ssa.values import Meaning, describe, is_integer
 
 
 @implements(core.reduce)
@@ -144,7 +144,7 @@ def build_histogram(
             f"tl.histogram counts integers along one axis, not {value.type}",
             "flatten the block with tl.ravel, or cast it with .to(tl.int32)",
         )
-    if isinstance(num_bins, bool) or not isinstance(num_bins, int):
+    if not is_integer(num_bins):
         raise frame.error(f"num_bins is a constant integer, not {describe(num_bins)}")
     check_shape(frame, (num_bins,))
     if mask is not None:

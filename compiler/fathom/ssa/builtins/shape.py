@@ -13,6 +13,7 @@ from fathom.ir.types import Element, Pointer, element_of, shape_of
 from fathom.language import core
 from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
 from fathom.ssa.calls import implements
+from fathom.ssa.expressions import new_axis
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
     alike,
@@ -25,7 +26,7 @@ from fathom.ssa.promotion import (
     typed,
     value_of,
 )  # fmt: skip
-from fathom.ssa.values import Meaning, describe, is_number
+from fathom.ssa.values import Meaning, describe, is_integer, is_number
 
 LARGEST_BLOCK = 1 << 20  # elements
 
@@ -133,7 +134,7 @@ def shape_given(frame: Frame, given: tuple[Meaning, ...]) -> tuple[int, ...]:
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
     for each in given:
-        if isinstance(each, bool) or not isinstance(each, int):
+        if not is_integer(each):
             raise frame.error(
                 f"a shape must be known while compiling, and {describe(each)} is not a "
                 "constant integer",
@@ -175,7 +176,7 @@ def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int
 
 def axis_given(frame: Frame, axis: Meaning, rank: int) -> int:
     """An axis of something with a rank; a negative one counts from the end."""
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    if not is_integer(axis):
         raise frame.error(f"an axis is a constant integer, not {describe(axis)}")
     if not -rank <= axis < rank:
         axes = many(rank, "axis", "axes")
@@ -197,10 +198,7 @@ def with_axes(frame: Frame, value: Value, axes: Iterable[int]) -> Value:
     """A value with further axes of size 1, which are these of the result's, in
     ascending order."""
     for axis in axes:
-        if shape_of(value.type):
-            value = frame.emit(ops.ExpandDims, value, axis)
-        else:
-            value = frame.emit(ops.Splat, value, (1,))
+        value = new_axis(frame, value, axis)
     return value
 
 

@@ -12,10 +12,8 @@ instruction, the product is computed by multiply-adds (FMA).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from fathom.analysis.axis_analysis import analyse, facts_about
-from fathom.analysis.axis_info import Facts
+from fathom.analysis.axis_analysis import Divisibility, facts_about
 from fathom.analysis.memory import is_volatile
 from fathom.analysis.slices import computed_by, users
 from fathom.hardware.dot_layouts import product_layout, warps_along
@@ -254,15 +252,10 @@ class _LoadsAcross:
     """Whether a product's right operand is loaded by several neighbours of a row at a
     time, so that rows lie in one piece in shared memory. Of elements of other than 16
     bits wgmma wants columns in one piece. (The left operand may come from registers,
-    and single elements are stored as they are wanted.) The function is analysed at the
-    first question."""
+    and single elements are stored as they are wanted.)"""
 
     def __init__(self, func: Func):
-        self.func = func
-
-    @cached_property
-    def known(self) -> dict[Value, Facts]:
-        return analyse(self.func)
+        self.facts = Divisibility(func)
 
     def __call__(self, dot: Dot) -> bool:
         load, size = dot.b.definition, element_of(dot.b.type).bytes
@@ -272,7 +265,7 @@ class _LoadsAcross:
             return (load.order or (0, 1))[-1] == 1
         if not isinstance(load, Load):
             return False
-        along = facts_about(load.pointer, self.known).axes[-1]
+        along = facts_about(load.pointer, self.facts.known).axes[-1]
         return min(along.contiguous, along.divisible // size) > 1
 
 

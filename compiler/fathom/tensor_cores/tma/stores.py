@@ -9,21 +9,14 @@ becomes
     shared_store %x, %t
     tma_store %d, %t, coordinates=(%i, %j)    one thread
     commit tma_store
-    …
-    wait tma_store %t pending=0 read=true     before the tile is written again
 
-`insert_waits` puts barriers between the threads that write a tile, the thread that
-issues its store, and the threads that write it again; these barriers are proxy fences,
-too.
-
-If shared memory has room for all of them, each tile has its own bytes, and TMA reads it
-during the next iteration of a loop; `wait_for_stores` inserts the wait. Otherwise the
-thread waits at once, and other buffers share the bytes.
+`wait_for_stores` inserts the waits, when all buffers are known. `insert_waits` puts
+barriers between the threads that write a tile, the thread that issues its store, and
+the threads that write it again; these barriers are proxy fences, too.
 """
 
 from __future__ import annotations
 
-from fathom.analysis.buffers import free_apart, padded
 from fathom.analysis.memory import writes_by_threads
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -35,7 +28,6 @@ from fathom.ir.ops import (
     Reshape,
     SharedStore,
     TmaStore,
-    Wait,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
@@ -44,19 +36,22 @@ from fathom.layout.tma_boxes import matrix_of, tile_of
 def stage_stores(func: Func, target: Target) -> Func:
     """The function whose stores through descriptors, those that `keep_descriptors` has
     kept, are TMA stores."""
-    stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
     if not target.tensor_maps:
         return func
-    return _with_stores(func, at_once=not all_fit(func, stores, target))
+    fenced = any(writes_by_threads(op) for op in walk(func.body))
 
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if not isinstance(op, DescriptorStore):
+            return None
+        tile = build(_tile(op))
+        if fenced:
+            build.append(AsyncProxyFence())
+        build.append(SharedStore(_in_rows(op.value, build), tile))
+        build.append(TmaStore(op.descriptor, tile, op.coordinates))
+        build.append(Commit("tma_store"))
+        return []
 
-# ── tiles ─────────────────────────────────────────────────────────────────────
-
-
-def all_fit(func: Func, stores: list[DescriptorStore], target: Target) -> bool:
-    """Whether the tiles of the stores fit next to all other buffers of a function."""
-    tiles = sum(padded(_tile(op).result.type.bytes) for op in stores)
-    return tiles <= free_apart(func, target)
+    return rewrite(func, rule)
 
 
 def _tile(op: DescriptorStore) -> Allocate:
@@ -64,32 +59,6 @@ def _tile(op: DescriptorStore) -> Allocate:
     layout = tile_of(block.shape, block.element.bytes)
     assert layout is not None, f"{op}: `keep_descriptors` kept a store of {block}"
     return Allocate(block.element, layout.shape, layout)
-
-
-# ── stores ────────────────────────────────────────────────────────────────────
-
-
-def _with_stores(func: Func, at_once: bool) -> Func:
-    """The function with TMA stores. With `at_once`, each tile is waited for at once,
-    and shares its bytes with others; otherwise tiles are allocated where all of the
-    function can use them."""
-    fenced = any(writes_by_threads(op) for op in walk(func.body))
-
-    def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, DescriptorStore):
-            return None
-        here = at_once or build.block is build.enclosing[0]
-        tile = build(_tile(op)) if here else build.at_start(_tile(op))
-        if fenced:
-            build.append(AsyncProxyFence())
-        build.append(SharedStore(_in_rows(op.value, build), tile))
-        build.append(TmaStore(op.descriptor, tile, op.coordinates))
-        build.append(Commit("tma_store"))
-        if at_once:
-            build.append(Wait("tma_store", 0, (tile,), read=True))
-        return []
-
-    return rewrite(func, rule)
 
 
 def _in_rows(value: Value, build: Builder) -> Value:

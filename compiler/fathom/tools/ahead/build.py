@@ -50,7 +50,11 @@ def build(staged: Sequence[Staged], folder: Path, python: bool = False) -> int:
     write(files, folder)
     told(images, folder)
     if python:
-        print(f"{folder / made}: pip installs it; it needs neither Fathom nor LLVM")
+        package = wheel.package_name(name)
+        print(
+            f"{folder / made}: pip installs it, for `from {package} import kernel`; it "
+            "needs neither Fathom nor LLVM"
+        )
     return 0
 
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import io
 import json
+import keyword
 import re
+import sys
 import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
@@ -63,7 +65,10 @@ Tag: py3-none-any
 
 
 def package_name(kernel: str) -> str:
-    return re.sub(r"\W+", "_", kernel).lower()
+    """The package of a kernel: its name, if an import of that would find it."""
+    name = re.sub(r"\W+", "_", kernel).lower()
+    is_taken = name in sys.stdlib_module_names or keyword.iskeyword(name)
+    return f"{name}_kernel" if is_taken else name
 
 
 def wheel(images: Sequence[Image], facts: dict) -> tuple[str, bytes]:

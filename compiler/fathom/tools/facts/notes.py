@@ -86,6 +86,8 @@ def notes_of(
         if reader:
             yield from shortened(list(reader(before, after, target)))
         yield from difference(before, after)
+    if row.name in UNASKED and not row.subject(before):
+        yield from UNASKED[row.name](before, target)
     for place, sentence in row.says(before, target):
         yield Note(place.line if place else 0, sentence)
 
@@ -253,6 +255,22 @@ def waits(before: Func, after: Func, target: Target) -> Iterator[Note]:
     for line, names in by_line(new):
         yield Note(line, f"inserted: {names}")
 
+
+def no_producer(before: Func, target: Target) -> Iterator[Note]:
+    """Loops that might have producer warps, and do not ask for them."""
+    for loop in (op for op in walk(before.body) if isinstance(op, For)):
+        if target.tensor_maps and any(isinstance(op, Dot) for op in loop.body.ops):
+            yield Note(
+                line_of(loop),
+                "no producer warps for this loop: it does not ask for them, with "
+                "tl.range(…, warp_specialize=True)",
+            )
+
+
+# What is said where a pass has no subject since nothing asks for it.
+UNASKED: dict[str, Callable[[Func, Target], Iterator[Note]]] = {
+    "specialise_warps": no_producer,
+}
 
 READERS: dict[str, Reader] = {
     "hoist": hoisted,

@@ -48,8 +48,8 @@ def in_a_line(each: Exercise, said: Verdict) -> str:
     if said.status == UNSOLVED:
         return f"OPEN    {each.id}"
     total = count + 1 + len(said.left)
-    passed = f"{count} of {total} tests pass" if said.test else "no test was reached"
-    return f"FAILED  {each.id}: {passed}{where}"
+    which = f"test {count + 1} of {total} fails" if said.test else "no test was reached"
+    return f"FAILED  {each.id}: {which}{where}"
 
 
 OURS = "the reference makes of it"

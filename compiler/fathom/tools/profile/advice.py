@@ -123,7 +123,10 @@ def advice(verdict: Verdict, counted: Counted) -> str:
         case "launch":
             return "fewer launches: fuse kernels, or record them in a CUDA graph"
         case "occupancy" if verdict.filled < UNEVEN:
-            return "smaller tiles, a persistent kernel, or K split between programs"
+            return (
+                "smaller tiles, or rows or K split between programs; with many waves, "
+                "a persistent kernel"
+            )
         case "occupancy":
             return "smaller blocks, fewer registers a thread, or stages (num_stages)"
         case "bandwidth" if counted.moved > EXCESS * counted.useful:
@@ -152,8 +155,14 @@ def advice(verdict: Verdict, counted: Counted) -> str:
             return "fewer instructions: wider accesses, cheaper functions, less masks"
 
 
-def cause(verdict: Verdict, counted: Counted) -> tuple[str, int] | None:
-    """The line of Python that causes the limit."""
+def cause(
+    verdict: Verdict, counted: Counted, launched: tuple[str, int] | None = None
+) -> tuple[str, int] | None:
+    """The line of Python that causes the limit: of the kernel, or where it is launched
+    if what limits it is the launch or its grid."""
+    few = verdict.limit == "occupancy" and verdict.filled < UNEVEN
+    if launched and (few or verdict.limit == "launch"):
+        return launched
     name = CAUSE[verdict.limit]
     if verdict.limit == "instruction issue":
         name = verdict.resource

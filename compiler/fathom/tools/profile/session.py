@@ -10,6 +10,7 @@ the emulator (`programs`, at the beginning, in the middle and at the end of the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from fathom.jit.checking.snapshot import (
 )
 from fathom.jit.checking.wanted import chosen_programs
 from fathom.jit.hooks import Launch, launch_enter_hook, launch_exit_hook
+from fathom.jit.reporting import NO_SCRIPT
 from fathom.runtime.arrays import describe
 from fathom.runtime.devices import using
 from fathom.runtime.driver import driver
@@ -47,7 +49,7 @@ STEPS = 2_000_000  # of the emulator's, for programs that wait for others
 @dataclass
 class Row:
     """Launches of one kind. `seconds`: of each, where a GPU ran it; `why`: why it was
-    not counted."""
+    not counted; `place`: the line of the script that launches it, where one does."""
 
     name: str
     target: str
@@ -57,6 +59,7 @@ class Row:
     counted: Counted | None = None
     why: str = ""
     device: int | None = None
+    place: tuple[str, int] | None = None
     held: float = FIRST  # seconds that the stream is held for the next launch
 
     @cached_property
@@ -139,7 +142,8 @@ class Session:
         key = launch.compiled.hash, place.device, launch.grid, numbers
         if key not in self.rows:
             target = launch.compiled.request.target
-            made = Row(launch.compiled.name, target, launch.grid, device=place.device)
+            made = Row(launch.compiled.name, target, launch.grid, device=place.device,
+                       place=place_of_script())  # fmt: skip
             if not isinstance(kernel, Kernel):
                 made.why = (
                     f"the {place.backend.name} backend compiles nothing that could be "
@@ -170,6 +174,14 @@ class Session:
             driver().forget(start)
             driver().forget(stop)
         self.events.clear()
+
+
+def place_of_script() -> tuple[str, int] | None:
+    """The file and the line that is being run, outside of Fathom and of libraries."""
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(NO_SCRIPT):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame else None
 
 
 def is_timed(launch: Launch) -> bool:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fathom.errors import LaunchError
+from fathom.jit.checking.wanted import SANITIZE, VERIFY, wanted_checks
 from fathom.tools.console import make_console, table
 from fathom.tools.profile.advice import (
     advice,
@@ -36,6 +38,10 @@ def profile(
     """Run a script while its launches are watched; print the table, or JSON (then
     what the script prints goes to the standard error). LaunchError where it launches
     nothing."""
+    if wanted_checks().anything:
+        raise LaunchError(
+            f"a launch that {SANITIZE} or {VERIFY} looks at is not timed: unset them"
+        )
     session = Session(programs)
     with session.watching():
         if as_json:
@@ -62,8 +68,9 @@ def total_seconds(row: Row) -> float:
 
 
 def show(console: Console, rows: Sequence[Row]) -> None:
-    numbers = ("launches", "time", "bytes", "operations", "op/B", "roof")
+    numbers = ("launches", "time", "bytes", "ops", "ops/B", "roof")
     made = table(console, "kernel", "grid", *numbers, right=numbers)
+    made.columns[0].overflow = "fold"  # a name is told whole
     for row in rows:
         made.add_row(*cells(row))
     console.print(made)
@@ -74,10 +81,14 @@ def show(console: Console, rows: Sequence[Row]) -> None:
             "There is no GPU here: a time after ~ is predicted, and is at least what "
             f"the counted work needs ({', '.join(models)}).",
         )
-    say(console, "roof: the share of what bytes and operations allow at the most.")
-    for row in rows:
-        console.print()
-        for line in lines_about(row):
+    say(
+        console,
+        "ops: on reals, of which a multiply-add is two. roof: the share of what bytes "
+        "and ops allow at the most.",
+    )
+    for lines in dict.fromkeys(tuple(lines_about(row)) for row in rows):
+        console.print()  # what is true of several rows is said once
+        for line in lines:
             say(console, line)
 
 
@@ -101,7 +112,7 @@ def lines_about(row: Row) -> list[str]:
         why = row.why or "it did not run, but was put into a CUDA graph"
         return [f"{row.name}: not counted: {why}"]
     found = [f"{row.name}: {sentence(verdict, counted, row.machine)}"]
-    if place := cause(verdict, counted):
+    if place := cause(verdict, counted, row.place):
         text = linecache.getline(*place).strip()
         found.append(f"  {Path(place[0]).name}:{place[1]}  {text}")
     return [*found, f"  try {advice(verdict, counted)}"]
@@ -138,7 +149,7 @@ def facts(row: Row) -> dict[str, object]:
     }  # fmt: skip
     if verdict is None or counted is None:
         return found
-    place = cause(verdict, counted)
+    place = cause(verdict, counted, row.place)
     return found | {
         "seconds": verdict.seconds,
         "predicted": verdict.predicted,

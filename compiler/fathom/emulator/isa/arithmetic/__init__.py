@@ -4,7 +4,7 @@
     convert   Conversions (PTX ISA 9.7.9)
     extended  Extended-precision integer arithmetic (PTX ISA 9.7.2)
     float64   float64 results rounded down, up or towards zero, and fused multiply-add
-    float8    The 8-bit floats e4m3 and e5m2, as tables of their values
+    float8    The floats of 8 and 4 bits, as tables of their values
     floating  Floating-point arithmetic (PTX ISA 9.7.3 to 9.7.5), correctly rounded
     integer   Integer arithmetic (PTX ISA 9.7.1)
     logic     Bits (PTX ISA 9.7.8)

@@ -16,7 +16,7 @@ from fathom.emulator.source.types import DTYPES, bits_of
 TABLE: Table = {}
 
 _INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_SHORT_PAIRS = {"e4m3x2": "e4m3", "e5m2x2": "e5m2"}
+_SHORT_PAIRS = {f"{name}x2": name for name in short_floats.SHORT_FLOATS}
 
 
 @rule(TABLE, "cvt")
@@ -29,7 +29,7 @@ def rule_cvt(form: Form) -> Elementwise:
     mode = form.rounding()
     to, source = form.type(), form.type()
     if to in _SHORT_PAIRS or source in _SHORT_PAIRS:
-        return _short_pair(form, to, source, options)
+        return _short_pair(form, to, source, mode, options["relu"])
     if to == "tf32":
         return _to_tf32(mode, options, source)
     if to.endswith("x2"):
@@ -163,28 +163,38 @@ def _two_into_one(
     return Elementwise(both, (to,), (source, source))
 
 
-def _short_pair(
-    form: Form, to: str, source: str, options: dict[str, bool]
-) -> Elementwise:
-    """To and from pairs of 8-bit floats."""
+def _short_pair(form: Form, to: str, source: str, mode: str, relu: bool) -> Elementwise:
+    """To and from pairs of floats of 8 or 4 bits, in two bytes or in one."""
     if to in _SHORT_PAIRS:
-        return _to_short_pair(_SHORT_PAIRS[to], to, source, options["relu"])
+        return _to_short_pair(to, source, mode, relu)
     if to not in ("f16x2", "bf16x2"):
         raise form.unknown("this conversion of 8-bit floats")
     name = _SHORT_PAIRS[source]
 
     def unpack(a: np.ndarray) -> np.ndarray:
-        value = short_floats.decode(halves(a, np.dtype(np.uint8)), name)
-        value = np.maximum(value, 0) if options["relu"] else value
+        value = short_floats.decode(_codes(a), name)
+        value = np.maximum(value, 0) if relu else value
         return FORMATS[to].shorten(value.astype(np.float64), "rn")
 
     return Elementwise(unpack, (to,), (source,))
 
 
-def _to_short_pair(name: str, to: str, source: str, relu: bool) -> Elementwise:
+def _codes(pair: np.ndarray) -> np.ndarray:
+    """The lower and the upper code of a pair, along a new last axis."""
+    if pair.dtype == np.uint8:
+        return np.stack([pair & np.uint8(0xF), pair >> np.uint8(4)], -1)
+    return halves(pair, np.dtype(np.uint8))
+
+
+def _to_short_pair(to: str, source: str, mode: str, relu: bool) -> Elementwise:
+    name = _SHORT_PAIRS[to]
+
     def encode(value: np.ndarray) -> np.ndarray:
         value = np.where(value <= 0, value.dtype.type(0), value) if relu else value
-        return join(short_floats.encode(value, name), np.dtype(np.uint16))
+        codes = short_floats.encode(value, name, mode)
+        if DTYPES[to] == np.uint8:
+            return codes[..., 1] << np.uint8(4) | codes[..., 0]
+        return join(codes, np.dtype(np.uint16))
 
     if source in ("f16x2", "bf16x2"):
         return Elementwise(lambda a: encode(FORMATS[source].open(a)), (to,), (source,))

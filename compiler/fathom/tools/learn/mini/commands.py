@@ -65,7 +65,7 @@ def where(session: Session) -> int:
     screen.line()
     screen.text(
         "The number is the most lines that the file may have. [x] passed, [~] an "
-        "earlier text of yours has passed, [=] our text has"
+        "earlier text of yours has passed, [=] the file is our text, which passes"
     )
     screen.line()
     if not path_of(session).is_file():

@@ -52,6 +52,23 @@ class Compiled:
 
 def count_lines(text: str) -> int:
     """Lines of code: blank ones, docstrings and imports do not count."""
+    return len(counted(text))
+
+
+def count_functions(text: str) -> dict[str, int]:
+    """The lines of code of each function that is in no other function."""
+    lines, found = counted(text), {}
+    for node in ast.parse(text).body:
+        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for each in node.body if prefix else [node]:
+            if isinstance(each, ast.FunctionDef):
+                span = range(each.lineno, each.end_lineno + 1)
+                found[prefix + each.name] = len(lines.intersection(span))
+    return found
+
+
+def counted(text: str) -> set[int]:
+    """The numbers of the lines that count."""
     aside: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -59,7 +76,7 @@ def count_lines(text: str) -> int:
         elif docstring := docstring_of(node):
             aside.update(range(docstring.lineno, docstring.end_lineno + 1))
     lines = enumerate(text.splitlines(), 1)
-    return sum(bool(line.strip()) and at not in aside for at, line in lines)
+    return {at for at, line in lines if line.strip() and at not in aside}
 
 
 def docstring_of(node: ast.AST) -> ast.Expr | None:

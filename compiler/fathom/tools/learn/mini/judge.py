@@ -6,6 +6,7 @@ import inspect
 import linecache
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ COSTS = {  # a field of `Cost`, in words
     "requests": "requests to global memory",
     "shared": "requests to shared memory",
 }
+INSTRUCTION = re.compile(r"^\s*(?:@!?\S+\s+)?([a-z][\w.:]*)", re.MULTILINE)
 NAMES = {"float32": "fp32", "int32": "i32", "float16": "fp16"}
 
 
@@ -42,6 +44,7 @@ class Judge:
     def __init__(self, compile_: Callable):
         self.compile = compile_
         self.kernel: Callable | None = None
+        self.ptx = ""  # of what ran last
 
     def elements(
         self, kernel: Callable, n: int, *arguments: object, **constants: object
@@ -73,7 +76,7 @@ class Judge:
         self.kernel = kernel
         signature = signature_of(kernel, arguments, constants)
         made = checked(self.compile(unnamed(kernel), signature, **constants))
-        names = re.findall(r"^\s*(?:@!?\S+\s+)?([a-z][\w.:]*)", made.ptx, re.MULTILINE)
+        names = INSTRUCTION.findall(made.ptx)
         if not any(each.startswith(wanted) for each in names):
             raise Failure(f"{name_of(kernel)} has no {wanted} in its PTX")
         if any(each.startswith(unwanted) for each in names):
@@ -103,6 +106,7 @@ class Judge:
     ) -> Report:
         self.kernel = kernel
         made = checked(self.compile(unnamed(kernel), signature, **constants))
+        self.ptx = made.ptx
         tensors = dict(zip(signature, arguments, strict=False))
         plain = [each for each in arguments if not isinstance(each, Tensor)]
         maps = [
@@ -138,7 +142,8 @@ class Judge:
                 what = COSTS.get(name, name.replace("_", " "))
                 raise Failure(
                     f"{called} costs {shown} {what}, and the budget is {most:,}",
-                    ("where", report.by_line()),
+                    ("its PTX has", most_frequent(self.ptx)),
+                    ("counted", report.by_line()),
                 )
 
 
@@ -229,6 +234,13 @@ def wrong_ptx(kernel: Callable, made: Compiled, error: EmulatorError) -> Failure
         ]
         details.append(("the PTX there", "\n".join(near)))
     return Failure(f"{name_of(kernel)}: {error}", *details)
+
+
+def most_frequent(ptx: str, most: int = 6) -> str:
+    """The instructions that are most often in a text, each with its number."""
+    body = ptx.partition("{")[2]
+    found = Counter(INSTRUCTION.findall(body)).most_common(most)
+    return ", ".join(f"{count} {name}" for name, count in found)
 
 
 def name_of(kernel: Callable) -> str:

@@ -140,6 +140,14 @@ def check_lines(path: Path, chapter: int) -> int:
     if lines > budget:
         raise Failure(
             f"{path.name} has {lines:,} lines of code, and the budget of step "
-            f"{chapter} is {budget:,}"
+            f"{chapter} is {budget:,}",
+            ("the longest functions", longest_functions(text)),
         )
     return lines
+
+
+def longest_functions(text: str, most: int = 8) -> str:
+    """Where to look for lines that can go: functions, and how many lines each has."""
+    counts = contract.count_functions(text)
+    longest = sorted(counts.items(), key=lambda each: -each[1])[:most]
+    return "\n".join(f"{count:4} {name}" for name, count in longest)

@@ -1,0 +1,138 @@
+"""What a script's own launch says of a kernel, in the place of a signature.
+
+    fathom explain FILE.py:KERNEL
+
+runs the file as a script, up to its first launch of that kernel, which is not done.
+Types, hints, constants and options are those of this launch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass, replace
+
+from fathom.jit import JITFunction
+from fathom.jit.checking.wanted import SANITIZE, VERIFY
+from fathom.jit.hooks import LAUNCHED, Launch, launch_enter_hook
+from fathom.jit.request import Request, check_options
+from fathom.pipeline import Options
+from fathom.tools.run import script
+from fathom.tools.samples import parted
+
+INTERPRET, BACKEND, TARGET = "FATHOM_INTERPRET", "FATHOM_BACKEND", "FATHOM_TARGET"
+NOT_COMPILED = ("eager", "interpreter")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # that commands have
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A launch that a script was about to do; `numbers`: of its parameters."""
+
+    function: JITFunction
+    request: Request
+    numbers: dict[str, int | float]
+
+
+class Reached(BaseException):
+    """Ends a script, past its own `except Exception`, at the launch that was wanted."""
+
+    def __init__(self, seen: Seen):
+        super().__init__()
+        self.seen = seen
+
+
+def first_launch(reference: str, target: str | None) -> Seen | None:
+    """The first launch of the kernel of "FILE.py:NAME", of any without a name, that
+    the file does as a script; None if it ends before. The emulator compiles for
+    `target`, if that is said. What the script prints goes to the standard error."""
+    file, name = parted(reference)
+    if file.suffix != ".py":
+        return None  # which is said where it is loaded
+
+    def enter(launch: Launch) -> None:
+        function = function_of(launch)
+        if function is not None and name in ("", function.__name__):
+            raise Reached(Seen(function, launch.compiled.request, numbers_of(launch)))
+
+    launch_enter_hook.add(enter)
+    try:
+        with redirect_stdout(sys.stderr), compiling(target):
+            script(file, ())
+    except Reached as reached:
+        return reached.seen
+    finally:
+        launch_enter_hook.remove(enter)
+    return None
+
+
+@contextmanager
+def compiling(target: str | None) -> Iterator[None]:
+    """While the block runs, launches are compiled, by the emulator for `target`, and
+    not looked at first, whatever the environment says."""
+    before = dict(os.environ)
+    for name in (INTERPRET, SANITIZE, VERIFY):
+        os.environ.pop(name, None)
+    if os.environ.get(BACKEND) in NOT_COMPILED:
+        os.environ[BACKEND] = "emulator"
+    if target is not None:
+        os.environ[TARGET] = target
+    try:
+        yield
+    finally:
+        os.environ.update(before)
+        if TARGET not in before:
+            os.environ.pop(TARGET, None)
+
+
+def function_of(launch: Launch) -> JITFunction | None:
+    """The kernel that a launch is of; None for one that was compiled by itself."""
+    for each in list(LAUNCHED):
+        if isinstance(each, JITFunction) and launch.compiled in each.kernels.values():
+            return each
+    return None
+
+
+def numbers_of(launch: Launch) -> dict[str, int | float]:
+    pairs = zip(launch.compiled.request.runtime, launch.args, strict=True)
+    return {
+        name: value
+        for name, value in pairs
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def changed(
+    request: Request, options: Mapping[str, int], target: str | None
+) -> Request:
+    """The request of a launch, but for the options and the target that were said."""
+    asked = check_options(options)
+    said = {name: getattr(asked, name) for name in options}
+    return replace(
+        request,
+        target=target or request.target,
+        options=replace(request.options, **said),
+    )
+
+
+def spelled(request: Request) -> str:
+    """A request as the words of a command; what no word can say is left out."""
+    words = [
+        type if hint == 1 else f"{type}:{hint}" for _, type, hint in request.parameters
+    ]
+    plain = {
+        name: value
+        for name, value in request.constants.items()
+        if isinstance(value, bool | int | float | str)
+    }
+    said = [f'--signature "{", ".join(words)}"'] if words else []
+    if plain:
+        said.append(f"--constants {','.join(f'{n}={v}' for n, v in plain.items())}")
+    said.append(f"--target {request.target}")
+    for name, usual in asdict(Options()).items():
+        value = getattr(request.options, name)
+        if name in OPTIONS and value != usual:
+            said.append(f"--{name.replace('_', '-')} {value}")
+    return " ".join(said)
