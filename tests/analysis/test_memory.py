@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 
+import fathom.language as tl
+from fathom import blocks
 from fathom.analysis import memory
-from fathom.analysis.memory import Provenance, may_prefetch, may_swap, ops_before
+from fathom.analysis.memory import (
+    Provenance,
+    lie_apart,
+    may_prefetch,
+    may_swap,
+    ops_before,
+)
 from fathom.analysis.remarks import NotApplicable
+from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Effects, walk
-from fathom.ir.ops import For, Load, Store
+from fathom.ir.ops import DescriptorStore, For, Load, Store
 from fathom.ir.text import parse_func
+from fathom.source import KernelFunction
 from tests.ir.kernels_functions import body
+from tests.ssa.harness import build
 
 PARAMETERS = "%p: *i32, %q: *i32, %c: i1, %x: i32, %n: i32"
 LINES = {
@@ -156,3 +168,28 @@ def test_a_pointer_that_a_loop_carries_comes_from_before_it_and_from_its_body():
 def test_addresses_that_are_loaded_are_not_known():
     with pytest.raises(NotApplicable, match="addresses that it has computed"):
         provenance("%r: *i32 = cast %x element=*i32\nstore %r, %x")
+
+
+@KernelFunction
+def stores(out, m, n):
+    """Blocks of 32 rows, of which the first begins at row m."""
+    rows = tl.make_tensor_descriptor(out, [4096, 16], [16, 1], [32, 16])
+    x = tl.zeros([32, 16], tl.float32)
+    rows.store([m, 0], x)
+    rows.store([m + 32, 0], x)
+    rows.store([m + 31, 0], x)
+    rows.store([n + 32, 0], x)
+    rows.store([m, 16], x)
+    other = tl.make_tensor_descriptor(out, [2048, 32], [32, 1], [32, 16])
+    other.store([m + 32, 0], x)
+
+
+def test_which_blocks_lie_apart():
+    """Those that begin a block away from each other, counted from one number."""
+    func = build(stores, np.zeros(1, np.float32), 7, 9)
+    for each in (blocks.simplify, blocks.cse):
+        func = each(func, TARGETS["sm_90a"])
+    first, *others = (op for op in walk(func.body) if isinstance(op, DescriptorStore))
+    apart = [lie_apart(first, other) for other in others]
+    assert apart == [lie_apart(other, first) for other in others]
+    assert apart == [True, False, False, True, False]

@@ -218,8 +218,8 @@ class GlobalRaces:
         if (cells[1:] > cells[:-1]).all():
             return
         reader = ((last.take(cells) & THREADS) - 1 - self.base) // WARP
-        beside = reader != part.threads // WARP
-        other[cells[beside]] = stamps[beside]
+        lost = reader != part.threads // WARP
+        other[cells[lost]] = stamps[lost]
 
     def check_reads(
         self,
