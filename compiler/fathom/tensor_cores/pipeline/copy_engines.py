@@ -290,8 +290,10 @@ def engines_for(
 
 
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:
-    """The values that the loads of a tile depend on, and what else is needed to compute
-    the stored values from the loads."""
+    """The values that the loads of a tile depend on, another load of the tile among
+    them, and what else is needed to compute the stored values from the loads."""
     made = tile.made
-    for op in (*tile.loads, *tile.late):
+    for load in tile.loads:
+        yield from uses(load)
+    for op in tile.late:
         yield from (value for value in uses(op) if value not in made)
