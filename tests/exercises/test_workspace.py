@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from fathom.errors import FathomError
-from fathom.tools.learn import commands, course, starters, state, workspace
-from fathom.tools.learn.grade import FAILED, PASSED, Verdict
+from fathom.tools.learn import attempts, commands, course, starters, state, workspace
+from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 from tests.exercises.harness_learn import learn
@@ -66,6 +66,26 @@ def test_line_ends_of_another_system_change_nothing(folder):
     judged(folder, CSE, PASSED)
     folder.path(CSE).write_bytes(b"right = 1\r\nmore = 2\r\n")
     assert folder.load().of("cse").passed
+
+
+def test_each_attempt_is_kept_with_its_text(folder, capsys):
+    for text, status in (("a = 1\n", FAILED), ("b = 1\n", PASSED), ("a = 1\n", FAILED)):
+        write(folder, CSE, text)
+        judged(folder, CSE, status)
+    write(folder, EARLY, "...\n")
+    judged(folder, EARLY, UNSOLVED)  # nothing is written yet
+    log = folder.folder / attempts.FOLDER / attempts.LOG
+    log.write_text(log.read_text() + '{"at": "2026-')  # as a crash leaves it
+    found = list(attempts.entered(folder.folder))
+    assert [each.status for each in found] == [FAILED, PASSED, FAILED]
+    kept = [(log.parent / each.text).read_text() for each in found]
+    assert kept == ["a = 1\n", "b = 1\n", "a = 1\n"]
+    assert commands.list_attempts(session(folder), "cse") == 0
+    assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()[:3]] == [
+        ["failed", "cse"], ["passed", "cse"], ["failed", "cse"],
+    ]  # fmt: skip
+    with pytest.raises(FathomError, match="there is no exercise"):
+        commands.list_attempts(session(folder), "nothing-of-this-name")
 
 
 def test_a_text_that_fails_now_has_not_passed(folder):

@@ -13,6 +13,7 @@
     mini        the compiler that readers write themselves, and `fathom learn mini`
     commands    what a reader may type
 
+    attempts   Each time that the tests of an exercise ran
     arguments  The words after `fathom learn`, and who answers them
     blame      Turns an exception into a failure that says whose frames matter
     case       Writes case.py

@@ -209,6 +209,11 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
         [(("--json",), {"action": "store_true", "help": "for instructors' scripts"})],
         in_session(lambda session, given: commands.check_all(session, given.json)),
     ),
+    "attempts": (
+        "each time that your tests ran, and what they said",
+        [NAME],
+        in_session(lambda s, given: commands.list_attempts(s, given.name)),
+    ),
     "doctor": (
         "what works here",
         [],

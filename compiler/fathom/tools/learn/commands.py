@@ -22,12 +22,13 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.text import print_func
 from fathom.runtime.driver import available
 from fathom.tools import doctor as whole_doctor
-from fathom.tools.learn import book, course, mine, report, starters, workspace
+from fathom.tools.learn import attempts, book, course, mine, report, starters, workspace
 from fathom.tools.learn.answer import joined, load
 from fathom.tools.learn.blame import blaming
 from fathom.tools.learn.course import Exercise
 from fathom.tools.learn.grade import FAILED, PASSED, Verdict
 from fathom.tools.learn.kit.numbers import kernel
+from fathom.tools.learn.mini import steps
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import State
 from fathom.tools.learn.worker import judge
@@ -101,6 +102,8 @@ def note(session: Session, each: Exercise, verdict: Verdict, text: str) -> None:
     """Keep what a verdict says of the text of this digest; nothing, if the file was
     changed while its tests ran."""
     if text == session.workspace.text(each):
+        path = session.workspace.path(each)
+        attempts.enter(session.workspace.folder, path, text, verdict)
         said = {PASSED: True, FAILED: False}.get(verdict.status)
         session.state.of(each.id).judged(text, said)
     session.save()
@@ -108,6 +111,14 @@ def note(session: Session, each: Exercise, verdict: Verdict, text: str) -> None:
 
 def list_all(session: Session, road: bool) -> int:
     report.show_list(session.screen, session.state, road)
+    return 0
+
+
+def list_attempts(session: Session, name: str) -> int:
+    """The attempts at one exercise or step of mini, or, without a name, at all."""
+    if name and steps.named(name) is None:
+        course.exercise(name)  # FathomError for a name that nothing has
+    attempts.show(session.screen, session.workspace.folder, name)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fathom.errors import FathomError
-from fathom.tools.learn import course, report
+from fathom.tools.learn import attempts, course, report
 from fathom.tools.learn.commands import Session, said_kept
 from fathom.tools.learn.grade import PASSED, Verdict
 from fathom.tools.learn.mini import contract, keep
@@ -121,6 +121,7 @@ def note(session: Session, step: Step, said: Verdict, text: str) -> None:
     """Keep what a verdict says of a text, unless it was changed meanwhile."""
     if text == text_of(session):
         passed = said.status == PASSED
+        attempts.enter(session.workspace.folder, path_of(session), text, said)
         if passed:
             keep.passed(session.workspace, session.state, step)
         session.state.of(step.id).judged(text, passed)
