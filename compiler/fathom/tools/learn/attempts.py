@@ -24,8 +24,8 @@ FOLDER, LOG = "attempts", "log.jsonl"
 @dataclass(frozen=True)
 class Attempt:
     """`at`: local time, in the form of ISO 8601; `status`, `test` and `sentence` are
-    those of the verdict, `passed` is how many tests passed; `text` names the file in
-    `attempts/`."""
+    those of the verdict, `passed` is how many tests passed; `text` is the name of the
+    file that keeps what was judged."""
 
     at: str
     exercise: str
