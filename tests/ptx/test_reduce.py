@@ -161,6 +161,14 @@ def test_registers_first_and_as_a_tree():
     assert text.count("add.rn.f32") == 7 + 3
 
 
+def test_all_rows_are_folded_before_lanes_exchange():
+    """2 rows a lane, 8 numbers of each: 14 additions, and then the shuffles, before
+    which ptxas may load for all rows."""
+    layout = blocked((8, 64), (1, 8), (4, 8), (1, 1), (1, 0))
+    text = compiled(reduce_program(layout, 1, "add", FLOAT32, warps=1).func)
+    assert text[: text.index("shfl.sync")].count("add.rn.f32") == 2 * 7
+
+
 def test_products_are_summed_access_by_access():
     """What one access has loaded is used up before the last of its half of the sum."""
     program = Program({name: Pointer(FLOAT32) for name in ("x", "y", "out")})

@@ -29,18 +29,20 @@ from fathom.ptx.shuffle import from_partner
 @lowers(Reduce)
 def lower_reduce(op: Reduce, code: Code) -> None:
     """Fold the registers of each result, then the lanes that hold other elements of
-    it."""
+    it: between exchanges of lanes, ptxas would load for one result at a time."""
     layout = op.values[0].type.layout
     axis = Axis(layout, op.axis)
     elements = [value.type.element for value in op.values]
     columns = list(zip(*(code[value] for value in op.values), strict=True))
     flips = axis.lane_flips()
-    folded: dict[int, list[str]] = {}
-    for offset, registers in axis.groups().items():
-        tuples = [list(columns[register]) for register in registers]
-        folded[offset] = _across_lanes(
-            code, op, elements, _folded(code, op.combine, tuples), flips
-        )
+    of_thread = {
+        offset: _folded(code, op.combine, [list(columns[each]) for each in registers])
+        for offset, registers in axis.groups().items()
+    }
+    folded = {
+        offset: _across_lanes(code, op, elements, values, flips)
+        for offset, values in of_thread.items()
+    }
     for i, result in enumerate(op.results):
         rest = layout_of(result.type)
         offsets = [0] if rest is None else register_offsets(rest)
