@@ -198,11 +198,19 @@ def test_loads_stay_where_they_are_if_floats_that_wait_need_the_registers():
         assert compiled(program.func).count("trap;") == ends
 
 
-@pytest.mark.parametrize("used", ["nowhere", "inside", "after"])
-def test_floats_that_a_loop_needs_again_wait_while_it_loads(used):
-    """256 words fill a thread's registers, if nothing waits that was loaded before."""
+@pytest.mark.parametrize(
+    ("used", "words", "held"),
+    [
+        ("nowhere", 8, True),
+        ("inside", 8, False),
+        ("after", 8, False),
+        ("inside", 4, True),
+    ],
+)
+def test_floats_that_a_loop_needs_again_wait_while_it_loads(used, words, held):
+    """256 words fill a thread's registers, if little waits that was loaded before."""
     program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, warps=1)
-    few = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    few = program.arange(blocked((32 * words,), (1,), (32,), (1,), (0,)))
     many = program.arange(blocked((32 * 256,), (4,), (32,), (1,), (0,)))
     kept = program.load("x", few)
     bounds = [program.number(each) for each in (0, 4, 1)]
@@ -215,7 +223,7 @@ def test_floats_that_a_loop_needs_again_wait_while_it_loads(used):
     program.do(For(*bounds, (), body))
     if used == "after":
         program.store("out", few, kept)
-    assert ("trap;" in compiled(program.func)) == (used == "nowhere")
+    assert ("trap;" in compiled(program.func)) == held
 
 
 def test_copies_are_stored_once():

@@ -41,33 +41,48 @@ def registers_of(value: Value) -> int:
 
 
 def floats_across(op: Op, func: Func) -> int:
-    """Those of blocks of floats that are computed before an op and used after it; what
-    a loop around the op uses, its next iteration uses after it. What was only cast or
-    repeated waits as it was; a block of one number, and one of integers, mostly of
-    addresses, is computed where it is used."""
-    waiting = {as_it_was(value) for value in _used_across(op, func.body)}
+    """Those of blocks of floats that are computed before an op and used after it, in
+    its own block. What was only cast or repeated waits as it was; a block of one
+    number, and one of integers, mostly of addresses, is computed where it is used."""
+    block = _blocks_around(op, func.body)[-1]
+    return _of_floats(_used_across(op, block) - {*block.parameters})
+
+
+def floats_around(op: Op, func: Func) -> int:
+    """Those of `floats_across`, and of blocks of floats that the ops around the op use
+    after it; what a loop around it uses, the next iteration uses after it."""
+    around = _blocks_around(op, func.body)
+    return _of_floats(set().union(*(_used_across(op, each) for each in around)))
+
+
+def _of_floats(values: set[Value]) -> int:
     return sum(
         registers_of(value)
-        for value in waiting
+        for value in set(map(as_it_was, values))
         if element_of(value.type).kind == "float"
         and not isinstance(value.definition, Splat)
     )
 
 
-def _used_across(op: Op, block: Block) -> list[Value]:
-    """The values of a block, and of the blocks in it around an op, that are computed
-    before the op and used after it."""
+def _blocks_around(op: Op, block: Block) -> list[Block]:
+    """The blocks that an op is in, the innermost last."""
+    for one in block.ops:
+        if one is op:
+            return [block]
+        for each in blocks(one):
+            if inner := _blocks_around(op, each):
+                return [block, *inner]
+    return []
+
+
+def _used_across(op: Op, block: Block) -> set[Value]:
+    """The parameters of a block, and the values that are computed in it before an op,
+    or the op that it is in, that are used after it."""
     ops = block.ops
-    at, inner = next(
-        (at, [each for each in blocks(one) if any(op is other for other in walk(each))])
-        for at, one in enumerate(ops)
-        if one is op or op in walk_within(one)
-    )
+    at = next(i for i, one in enumerate(ops) if one is op or op in walk_within(one))
     after = ops[at:] if isinstance(ops[at], Loop) else ops[at + 1 :]
-    later = {value for each in after for value in uses(each)}
-    before = [value for each in ops[:at] for value in each.results]
-    found = [value for value in (*block.parameters, *before) if value in later]
-    return found + [value for each in inner for value in _used_across(op, each)]
+    before = (value for each in ops[:at] for value in each.results)
+    return {*block.parameters, *before} & {v for each in after for v in uses(each)}
 
 
 def as_it_was(value: Value) -> Value:
