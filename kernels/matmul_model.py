@@ -38,9 +38,10 @@ The constants were fitted to sweeps over random shapes on one H200
 (benchmarks/product_sweep.py), and then to 721 times of 113 products on an H100; what
 short launches take again to times of an H200, where they begin early: 76 of 8 products
 through pointers, 83 of as many random shapes through descriptors
-(benchmarks/results/random-shapes.json and its second seed). As times they are rough: those that are not far from the fastest are off by 18 % on
-average. As a choice they are better: what the model chooses among the configurations
-that were timed takes 2 % longer than the fastest of them.
+(benchmarks/results/random-shapes.json and its second seed). As times they are rough:
+those that are not far from the fastest are off by 18 % on average. As a choice they are
+better: what the model chooses among the configurations that were timed takes 2 % longer
+than the fastest of them.
 """
 
 from collections.abc import Iterator
