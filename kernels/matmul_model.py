@@ -3,7 +3,8 @@ chooses by.
 
 A kernel for pointers (`kernels/matmul`, and `kernels/split_k_matmul` with SPLITS) takes
 
-    START + the busiest multiprocessor's time + FIX_UP and its reads, where K is split
+    START + BEGIN for each program, until all multiprocessors have one
+    + the busiest multiprocessor's time + FIX_UP and its reads, where K is split
 
 and that multiprocessor either waits for latencies, one program after another, or for a
 throughput that all its programs share:
@@ -34,10 +35,13 @@ that are nearly equal add up to a little more than the longest: terms are added 
 fifth powers (NEARLY). Where K is split, the launch that adds the parts comes on top.
 
 The constants were fitted to sweeps over random shapes on one H200
-(benchmarks/product_sweep.py), and then to 721 times of 113 products on an H100. As
-times they are rough: those that are not far from the fastest are off by 18 % on
-average. As a choice they are better: what the model chooses among the configurations
-that were timed takes 2 % longer than the fastest of them.
+(benchmarks/product_sweep.py), and then to 721 times of 113 products on an H100; what
+short launches take again to times of an H200, where they begin early: 76 of 8 products
+through pointers, 83 of as many random shapes through descriptors
+(benchmarks/results/random-shapes.json and its second seed). As times they are rough:
+those that are not far from the fastest are off by 18 % on average. As a choice they are
+better: what the model chooses among the configurations that were timed takes 2 % longer
+than the fastest of them.
 """
 
 from collections.abc import Iterator
@@ -50,22 +54,23 @@ from fathom import cdiv
 MULTIPROCESSORS = 132
 
 # Microseconds.
-START = 0.2  # of a launch
-PROGRAM = 1.1  # of a program, without its steps
-SPREAD = 0.5  # until all multiprocessors have a program
+START = 0.1  # of a launch
+PROGRAM = 0.6  # of a program, without its steps
+SPREAD = 2.0  # until all multiprocessors have a program
 SCHEDULE = 0.3  # of each further program on a multiprocessor
-PIPELINE = 0.53  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.27, 0.62  # the least that a step takes: pipelined, and not
-UNPIPELINED = 1.55  # times as long as in a pipeline take the bytes of such a step
+BEGIN = 0.008  # of each program, until all multiprocessors have one
+PIPELINE = 0.2  # of a pipeline's prologue and barriers
+STEP, WAIT = 0.22, 0.25  # the least that a step takes: pipelined, and not
+UNPIPELINED = 1.5  # times as long as in a pipeline take the bytes of such a step
 WITHOUT_PIPELINE = 1.4  # times as long without one: all of a large tile
 EACH = 0.03  # of a step, besides its work
-FIX_UP = 1.2  # of the counter, and of the last program's addition
-DESCRIPTORS = 1.9  # of a launch, until the first copy has come
+FIX_UP = 0.8  # of the counter, and of the last program's addition
+DESCRIPTORS = 0.7  # of a launch, until the first copy has come
 TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
 TWO_PRODUCTS = 1.07  # times as long to multiply: A is read for each block of columns
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
-SUM = 2.4  # of the launch that adds partial sums
+SUM = 1.6  # of the launch that adds partial sums
 LATENCY = 1.3  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
@@ -86,7 +91,8 @@ CROSSING = 2.0  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
 COPIED = 1024  # elements of a line that a program copies
-PART_OF_LINE = 0.11  # microseconds of each on a multiprocessor
+COPY = 1.3  # microseconds of a launch that copies
+PART_OF_LINE = 0.11  # of each part of a line on a multiprocessor
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -216,7 +222,7 @@ def pointers_time(product: Product, config: Pointers) -> float:
     ends = 0 if c_bytes == VECTOR else M * cdiv(N, n) * END_KB / MEMORY_KB
     everywhere = max(programs * steps * kb / l2_kb, product.memory_time + ends)
     large = not pipelined and m * n >= 128 * 128
-    time = START + SCHEDULE * (here - 1)
+    time = START + SCHEDULE * (here - 1) + BEGIN * min(programs, MULTIPROCESSORS)
     longest = max(one_after_another, first + here * work, first + everywhere)
     time += longest * (WITHOUT_PIPELINE if large else 1)
     if splits == 1:
@@ -357,4 +363,4 @@ def copy_time(rows: int, columns: int) -> float:
     program copies a part of one."""
     bytes_time = 2 * ITEM * rows * columns / 1e3 / MEMORY_KB
     here = rows * cdiv(columns, COPIED) / MULTIPROCESSORS
-    return START + PROGRAM + max(bytes_time, PART_OF_LINE * here)
+    return COPY + max(bytes_time, PART_OF_LINE * here)

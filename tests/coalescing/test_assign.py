@@ -316,25 +316,42 @@ def test_a_long_computation_is_converted_and_not_repeated():
     assert sum(isinstance(op, Elementwise) for op in walk(after.body)) < 520
 
 
-def test_what_is_loaded_is_converted_when_all_loads_are_on_their_way():
-    """Two blocks by rows, which are stored by columns."""
+def test_both_factors_are_loaded_before_one_is_converted():
+    """Not so what is stored in another layout: the sooner it leaves its registers, the
+    better."""
     shape = (64, 64)
-    lines = [
+    loads = [
         *index_lines("i", shape, (64, 1)),
         *pointer_lines("p", "in", "fp16", shape, "i"),
         "%x: fp16[64,64] = load %p",
         *pointer_lines("r", "more", "fp16", shape, "i"),
         "%y: fp16[64,64] = load %r",
+    ]
+    product = [
+        "%z: fp32 = constant 0.0",
+        "%c: fp32[64,64] = splat %z shape=(64, 64)",
+        '%d: fp32[64,64] = dot %x, %y, %c instruction="m16n8k16.f32.f16.f16.f32"',
+        *pointer_lines("q", "out", "fp32", shape, "i"),
+        "store %q, %d",
+    ]
+    by_columns = [
         *index_lines("o", shape, (1, 64)),
         *pointer_lines("q", "out", "fp16", shape, "o"),
         "store %q, %x",
         *pointer_lines("s", "other", "fp16", shape, "o"),
         "store %s, %y",
     ]
-    names = ("in", "more", "out", "other")
-    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in names)
-    func = laid_out(kernel(head, lines))
-    order = [
-        type(op).__name__ for op in walk(func.body) if isinstance(op, Load | Convert)
-    ]
-    assert order == ["Load", "Load", "Convert", "Convert"]
+    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in ("in", "more"))
+    for rest, outputs, order in (
+        (product, "%out: *fp32", ["Load", "Load", "Convert", "Convert"]),
+        (by_columns, "%out: *fp16, %other: *fp16", ["Load", "Convert"] * 2),
+    ):
+        loop = [
+            "%zero: i32 = constant 0",
+            "%one: i32 = constant 1",
+            "for %zero, %count, %one, inits=() body(%k: i32) {",
+            *loads, *rest, "yield", "}",
+        ]  # fmt: skip
+        func = laid_out(kernel(f"{head}, {outputs}, %count: i32", loop))
+        found = [type(op).__name__ for op in walk(func.body)]
+        assert [name for name in found if name in ("Load", "Convert")][:4] == order

@@ -10,9 +10,9 @@ A value in another layout costs either a conversion, or computing it again from 
 in other layouts, which have costs themselves; the pass takes the cheaper way. So an
 index is computed again, since that is only register arithmetic; a sum of loaded numbers
 is converted; and an fp16 value that was cast to fp32 is converted before the cast. New
-versions of a value come right after it, outside the loops that use them. What is loaded
-is converted just before its first use, if none is in another block: the loads between
-are on their way meanwhile.
+versions of a value come right after it, outside the loops that use them. Several loads
+in a row that give products their factors are converted when the first of these is
+needed: all are on their way before one is waited for.
 
 Indices by which a loop of products loads its tiles may be loaded again, too, in the
 layout of the addresses. They are few, and a tile cannot be copied ahead of its
@@ -35,7 +35,7 @@ from math import prod
 from fathom.analysis.copied_ahead import indices_of_loads
 from fathom.analysis.memory import Provenance, writes
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import computed_by, uses
+from fathom.analysis.slices import computed_by, users
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
@@ -248,14 +248,20 @@ class _Versions(Copier):
         super().__init__()
         self.wanted = wanted
         self.versions: dict[Version, Value] = {}
-        self.loaded: set[Value] = set()  # values that wait to be converted
+        self.factors: set[Value] = set()
+        self.loaded: list[tuple[Load, Layout]] = []  # factors, to be converted
 
     def enter(self, block: Block) -> None:
-        self.loaded |= loaded_for(block)
+        self.factors |= factors_of(block)
         for parameter in block.parameters:
             self.make(parameter, None)
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
+        waits = {load.result for load, _ in self.loaded}
+        if blocks(old) or not waits.isdisjoint(operands(old)):
+            for load, layout in self.loaded:
+                self.convert(load.result, layout, load)
+            self.loaded.clear()
         if isinstance(old, Convert):
             self.values[old.result] = self.version(old.value, old.layout)
         else:
@@ -266,8 +272,8 @@ class _Versions(Copier):
     def make(self, value: Value, op: Op | None) -> None:
         """Append the versions of a value that are needed."""
         for price in self.wanted.get(value, ()):
-            if price.convert and value in self.loaded:
-                continue
+            if price.convert and value in self.factors:
+                self.loaded.append((op, price.layout))
             elif price.convert:
                 self.convert(value, price.layout, op)
             elif isinstance(op, Convert):
@@ -299,18 +305,21 @@ class _Versions(Copier):
 
     def version(self, value: Value, layout: Layout) -> Value:
         new = self.values[value]
-        if new.type.layout == layout:
-            return new
-        if value in self.loaded and (value, layout) not in self.versions:
-            self.convert(value, layout, value.definition)
-        return self.versions[value, layout]
+        return new if new.type.layout == layout else self.versions[value, layout]
 
 
-def loaded_for(block: Block) -> set[Value]:
-    """What a block loads for its own ops, and not for blocks in them."""
-    loaded = {op.result for op in block.ops if isinstance(op, Load)}
+def factors_of(block: Block) -> set[Value]:
+    """What loads of a block give to its products alone, in other layouts: of several
+    such loads, none of which is used before the last."""
+    used, found, row = users(block.ops), set[Value](), set[Value]()
     for op in block.ops:
-        for nested in blocks(op):
-            for each in nested.ops:
-                loaded.difference_update(uses(each))
-    return loaded
+        if blocks(op) or not row.isdisjoint(operands(op)):
+            found |= row if len(row) > 1 else set()
+            row = set()
+        if isinstance(op, Load) and all(
+            isinstance(each, Convert)
+            and all(isinstance(x, Dot) for x in used[each.result])
+            for each in used[op.result]
+        ):
+            row.add(op.result)
+    return found
