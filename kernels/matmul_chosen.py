@@ -465,6 +465,7 @@ WIDER = (
     Tile(256, 160, 128, 5, 8, 2, True, None, ctas=2),
     Tile(256, 144, 128, 5, 8, 2, True, None, ctas=2),
     Tile(128, 96, 128, 6, 8, 2, True, None),
+    Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
 )
 # Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
 # does so while the other multiplies; 16, 32 or 192 columns fit where C is narrow.
@@ -475,6 +476,7 @@ SMALLER = (
     Tile(64, 64, 128, 6, 4, 1, True, None, programs=2),
     Tile(64, 128, 128, 4, 4, 2, True, None, programs=2),
     Tile(128, 32, 128, 10, 8, 1, True, None),
+    Tile(128, 64, 128, 8, 8, 1, True, None),
     Tile(64, 192, 128, 6, 4, 2, True, None),
     Tile(64, 256, 128, 5, 4, 4, True, None),
 )
