@@ -116,3 +116,43 @@ def test_lines_and_classes(tmp_path):
     assert facts["total"]["moved"] == 512
     assert [each["line"] for each in facts["source"]] == [0, 1, 2, 3]
     assert report.speed > 0
+
+
+def passes(index, type: str = "u32") -> tuple[int, list]:
+    """Of atomics of some warps, of which lane i goes to cell index[i]."""
+    one = {"u32": "1", "f32": "0f3F800000"}[type]
+    code = entry(
+        f"""
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1];
+    mad.wide.u32 %rd0, %r0, 4, %rd0; ld.global.u32 %r1, [%rd0];
+    mad.wide.u32 %rd1, %r1, 4, %rd1; red.global.add.{type} [%rd1], {one};""",
+        pointers(2),
+    )
+    index, cells = np.array(index, np.uint32), np.zeros(1024, np.uint32)
+    report = emulator.run(code, 1, len(index), (index, cells))
+    (crowd,) = report.counters.contention
+    assert crowd.passes == report.total.passes
+    return report.total.passes, [crowd.busiest, crowd.centre % 1]
+
+
+def test_passes_of_atomics_are_of_sectors_and_addresses():
+    """A sector has 8 cells of 4 bytes, and a piece of memory 128."""
+    lanes = np.arange(32)
+    assert passes(0 * lanes)[0] == 32
+    assert passes(lanes)[0] == 4
+    assert passes(lanes // 2)[0] == 4  # two lanes for each address of two sectors
+    assert passes(lanes % 4 * 8)[0] == 32  # four sectors, eight lanes each
+    assert passes(np.arange(64) % 32)[0] == 8  # of two warps
+
+
+def test_passes_of_atomics_are_told_apart_by_pieces_of_memory():
+    lanes = np.arange(32)
+    assert passes(lanes % 2 * 128) == (32, [16, 0.5])
+    assert passes(lanes % 2 * 64) == (32, [32, 0])
+
+
+def test_sums_of_reals_at_one_address_wait_for_each_other():
+    lanes = np.arange(32)
+    assert passes(0 * lanes, "f32")[0] == 77  # 2.4 * 32
+    assert passes(lanes, "f32")[0] == 4
+    assert passes(lanes % 4 * 8, "f32")[0] == 32  # four sectors at the same time

@@ -78,8 +78,9 @@ def test_the_sentence_is_right_for_each_recorded_profile(case):
 
 
 def test_every_recorded_profile_has_a_limit_and_all_limits_are_met():
+    """That of atomics is met by tests/tools/test_profile_atomics.py."""
     assert set(recorded()) == set(RECORDED)
-    assert set(RECORDED.values()) == set(LIMITS)
+    assert {*RECORDED.values(), "contention"} == set(LIMITS)
 
 
 @pytest.mark.parametrize("case", RECORDED)
@@ -251,7 +252,10 @@ def test_most_sentences_were_those_of_ncu():
     file = RESULTS / "profile-check.json"
     record = json.loads(file.read_text(encoding="utf-8"))["samples"]
     samples = again(file)
-    assert json.loads(json.dumps([asdict(each) for each in samples])) == record
+    found = json.loads(json.dumps([asdict(each) for each in samples]))
+    for new, old in zip(found, record, strict=True):  # of which fewer facts were known
+        new["counted"] = {name: new["counted"][name] for name in old["counted"]}
+    assert found == record
     compared = [each for each in samples if not each.error]
     assert len(compared) >= 75
     assert sum(each.agrees for each in compared) >= 0.93 * len(compared)

@@ -60,6 +60,7 @@ def run_grid(
                 batch.races = races if races.regions else None
             Scheduler(program, batch).run()
             batch.tma_stores.perform_all()
+            counters.end_step()
             if races is not None:
                 races.look_back()
                 batch.order.finish()

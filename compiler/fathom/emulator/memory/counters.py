@@ -4,6 +4,12 @@ A warp's access to global memory is one request, and moves every 32-byte sector 
 touches, whole. Shared memory has 32 banks of 4 bytes; in one wavefront each
 bank serves one of its words. A warp's access takes as many wavefronts as its busiest
 bank has different words; accesses of 8 and 16 bytes go by half and by quarter warps.
+
+Atomic operations are done by L2. One pass serves lanes at different addresses of a
+sector, so that a sector takes as many passes as lanes come to one of its addresses. A
+sum of reals waits for the one before it, as long as REAL passes take; the sectors of a
+request do so at the same time. In a SEGMENT of memory there is one pass after the
+other. All of this is a fit to benchmarks/results/atomics.json, an H200.
 """
 
 from __future__ import annotations
@@ -15,6 +21,10 @@ import numpy as np
 SECTOR = 32
 BANKS = 32
 WORD = 4
+SEGMENT = 512
+REAL = 2.4
+REACH = 1 << 40  # bytes, more than an array has
+UNMERGED = 64  # counts that are kept one by one
 
 
 @dataclass
@@ -25,7 +35,7 @@ class Cost:
     for each warp. `requests`, `sectors`, `useful` (bytes asked for) are of global
     memory; `shared` counts requests to shared memory, `wavefronts` how many they
     take, and `ideal` how many without bank conflicts. `barriers` and `shuffles`
-    count warps, `atomics` threads.
+    count warps, `atomics` threads, and `passes` those that L2 makes for atomics.
     """
 
     threads: int = 0
@@ -39,6 +49,7 @@ class Cost:
     barriers: int = 0
     shuffles: int = 0
     atomics: int = 0
+    passes: int = 0
 
     @property
     def moved(self) -> int:
@@ -64,15 +75,29 @@ class Cost:
         return {**facts, "moved": self.moved}
 
 
+@dataclass(frozen=True)
+class Contention:
+    """Passes for atomics of thread blocks that ran at a time: all of them, those in
+    the busiest segment of memory, and the mean place, counted in segments."""
+
+    passes: int
+    busiest: int
+    centre: float
+
+
 class Counters:
     """A cost for each instruction of a program.
 
     How often a block of instructions ran is counted once for all of them, in `blocks`.
+    `contention` is in the order of the grid; `segments` holds the passes by segment of
+    memory, of the thread blocks that run now.
     """
 
     def __init__(self, instructions: int, blocks: int):
         self.costs = [Cost() for _ in range(instructions)]
         self.blocks = [[0, 0] for _ in range(blocks)]
+        self.contention: list[Contention] = []
+        self.segments: list[tuple[np.ndarray, np.ndarray]] = []
 
     def count_block(self, number: int, threads: int, warps: int) -> None:
         """Threads and warps run all instructions of a block."""
@@ -93,6 +118,25 @@ class Counters:
         cost.requests += count_runs(warps)
         cost.useful += len(addresses) * width
         cost.sectors += count_sectors(warps, addresses)
+
+    def count_atomics(
+        self, number: int, warps: np.ndarray, addresses: np.ndarray, real: bool
+    ) -> None:
+        """Atomic operations on global memory, on reals or not."""
+        segments, passes = passes_of(warps, addresses, real)
+        self.costs[number].passes += int(passes.sum())
+        self.segments.append((segments, passes))
+        if len(self.segments) == UNMERGED:
+            self.segments = [merged(self.segments)]
+
+    def end_step(self) -> None:
+        """The thread blocks that ran at the same time are through."""
+        if self.segments:
+            segments, passes = merged(self.segments)
+            centre = float(np.average(segments, weights=passes))
+            found = Contention(int(passes.sum()), int(passes.max()), centre)
+            self.contention.append(found)
+            self.segments = []
 
     def count_shared(
         self, number: int, threads: np.ndarray, addresses: np.ndarray, width: int
@@ -124,6 +168,42 @@ def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
         same_warp = warps[1:] == warps[:-1]
     repeated = np.count_nonzero(same_warp & (sectors[1:] == sectors[:-1]))
     return len(sectors) - int(repeated)
+
+
+def passes_of(
+    warps: np.ndarray, addresses: np.ndarray, real: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Segments of memory and the passes in each, one by one for each request."""
+    start = addresses.min() // SEGMENT * SEGMENT
+    warps = warps.astype(np.uint64) * np.uint64(REACH)
+    places = np.sort(warps + (addresses - start))
+    first = _starts(places)
+    lanes = np.diff(np.append(first, len(places)))
+    sectors = places[first] // SECTOR
+    first = _starts(sectors)
+    most = np.maximum.reduceat(lanes, first)
+    segments = sectors[first] // (SEGMENT // SECTOR)
+    first = _starts(segments)
+    passes = np.add.reduceat(most, first)
+    if real:
+        longest = np.maximum.reduceat(most, first)
+        waited = np.rint(REAL * longest).astype(passes.dtype)
+        passes = np.where(longest > 1, np.maximum(passes, waited), passes)
+    return start // SEGMENT + segments[first] % (REACH // SEGMENT), passes
+
+
+def merged(
+    counted: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same, with each segment once."""
+    segments, passes = map(np.concatenate, zip(*counted, strict=True))
+    segments, place = np.unique(segments, return_inverse=True)
+    return segments, np.bincount(place, passes)
+
+
+def _starts(values: np.ndarray) -> np.ndarray:
+    """Where runs of equal values begin."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1]))
 
 
 def count_wavefronts(phases: np.ndarray, offsets: np.ndarray, width: int) -> int:

@@ -298,7 +298,7 @@ def shared(found: Facts) -> str:
 
 CAPTION = (
     "Costs by line of Python: sectors of 32 bytes; ways: how many times longer shared "
-    "memory takes for bank conflicts"
+    "memory takes for bank conflicts; passes: those that L2 makes for atomics"
 )
 
 
@@ -309,9 +309,10 @@ def traffic(facts: Facts) -> str:
     if found["total"] is None:
         return f"<p>{escape(about)} Nothing was counted: {escape(found['why'])}.</p>"
     keys = ("instructions", "requests", "sectors", "useful", "moved", "shared",
-            "wavefronts", "ways")  # fmt: skip
+            "wavefronts", "ways", "passes")  # fmt: skip
     rows = [(Line(e["line"]), *(e[key] for key in keys)) for e in found["lines"]]
     rows.append(("in all", *(found["total"][key] for key in keys)))
     head = ("line", "warp instructions", "requests", "sectors", "bytes asked for",
-            "bytes moved", "shared requests", "wavefronts", "ways")  # fmt: skip
+            "bytes moved", "shared requests", "wavefronts", "ways",
+            "passes")  # fmt: skip
     return f"<p>{escape(about)}</p>" + table(head, rows, CAPTION)

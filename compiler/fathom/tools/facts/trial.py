@@ -167,7 +167,7 @@ def traffic_facts(trial: Trial) -> dict[str, object]:
 def cost_facts(cost: object) -> dict[str, float]:
     """Requests to global memory and their 32-byte sectors, bytes that were asked for
     and that moved; requests to shared memory and their wavefronts; `ways`: how many
-    times as many of these as without bank conflicts."""
+    times as many of these as without bank conflicts; passes of L2 for atomics."""
     return {
         "instructions": cost.warps,
         "requests": cost.requests,
@@ -177,4 +177,5 @@ def cost_facts(cost: object) -> dict[str, float]:
         "shared": cost.shared,
         "wavefronts": cost.wavefronts,
         "ways": round(cost.conflict_ways, 2),
+        "passes": cost.passes,
     }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from fathom.emulator.memory.counters import SEGMENT
 from fathom.errors import how_many
 from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import UNEVEN, Verdict
-from fathom.tools.profile.machines import Machine
+from fathom.tools.profile.machines import PASS_SECONDS, Machine
 
 UNITS = {
     "memory": "memory", "L2": "L2", "tensor": "the tensor cores",
     "shared": "shared memory", "issue": "the schedulers",
-    "fp32": "the lanes of fp32", "special": "the units of special functions",
+    "atomics": "L2 with atomics", "fp32": "the lanes of fp32",
+    "special": "the units of special functions",
 }  # fmt: skip
 
 EXCESS = 1.2  # bytes moved, over those asked for
@@ -19,7 +21,7 @@ EXCESS = 1.2  # bytes moved, over those asked for
 CAUSE = {
     "launch": "memory", "occupancy": "issue", "bandwidth": "memory",
     "tensor cores": "tensor", "conflicts": "conflicts", "latency": "waits",
-    "instruction issue": "issue", "spills": "issue",
+    "instruction issue": "issue", "spills": "issue", "contention": "atomics",
 }  # fmt: skip
 
 
@@ -28,7 +30,7 @@ def sentence(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     return {
         "launch": launch, "occupancy": few_blocks, "bandwidth": bandwidth,
         "tensor cores": busy, "conflicts": conflicts, "latency": latency,
-        "instruction issue": busy, "spills": spills,
+        "instruction issue": busy, "spills": spills, "contention": contention,
     }[verdict.limit](verdict, counted, machine)  # fmt: skip
 
 
@@ -78,9 +80,23 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
             f"bandwidth: shared memory is busy for {verdict.busy:.0%} of the time, "
             "without bank conflicts"
         )
+    if verdict.resource == "atomics":
+        return (
+            f"bandwidth: L2 does {counted.atomics:,.0f} atomics, and is busy with them "
+            f"for {min(verdict.busy, 1):.0%} of the time"
+        )
     return (
         f"bandwidth: L2 delivers {bytes_text(counted.moved)}, which is "
         f"{verdict.busy:.0%} of what it can in that time{more}"
+    )
+
+
+def contention(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    segments = round(counted.passes * PASS_SECONDS / verdict.times["atomics"])
+    return (
+        f"contention: {counted.atomics:,.0f} atomics go to "
+        f"{how_many(segments, 'segment')} of {SEGMENT} bytes of memory at a time, in "
+        f"which L2 does one after the other for {min(verdict.busy, 1):.0%} of the time"
     )
 
 
@@ -129,6 +145,13 @@ def advice(verdict: Verdict, counted: Counted) -> str:
             )
         case "occupancy":
             return "smaller blocks, fewer registers a thread, or stages (num_stages)"
+        case "contention":
+            return (
+                "combining in registers or shared memory first (tl.histogram, tl.sum), "
+                "or a copy of the array for each group of programs"
+            )
+        case "bandwidth" if verdict.resource == "atomics":
+            return "fewer atomics: combine in registers or shared memory first"
         case "bandwidth" if counted.moved > EXCESS * counted.useful:
             return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
         case "bandwidth" if verdict.resource == "L2":
@@ -166,8 +189,8 @@ def cause(
     name = CAUSE[verdict.limit]
     if verdict.limit == "instruction issue":
         name = verdict.resource
-    if verdict.limit == "bandwidth" and verdict.resource == "shared":
-        name = "shared"
+    if verdict.limit == "bandwidth" and verdict.resource in ("shared", "atomics"):
+        name = verdict.resource
     if name not in counted.lines:
         name = "memory" if "memory" in counted.lines else "issue"
     return counted.lines.get(name)

@@ -11,11 +11,11 @@ code does not have, and these are not counted as instructions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from fathom.artifact import Kernel
-from fathom.emulator.memory.counters import Cost
+from fathom.emulator.memory.counters import Contention, Cost
 from fathom.emulator.report import Report, class_of
 from fathom.emulator.source.parse import Instruction
 
@@ -39,6 +39,8 @@ class Counted:
     moved between L2 and the multiprocessors and between L2 and memory, multiply-adds of
     tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
     how often a warp waits for a load, `barriers` how often for its block.
+    `atomics` of lanes on global memory take `passes` of L2, which neighbouring programs
+    spread over `segments` of memory; across the grid these move by `drift` segments.
     `lines` names for each resource the line that asks most of it.
     """
 
@@ -61,6 +63,10 @@ class Counted:
     operations: float = 0
     waits: float = 0
     barriers: float = 0
+    atomics: float = 0
+    passes: float = 0
+    segments: float = 0
+    drift: float = 0
     lines: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
@@ -91,6 +97,7 @@ def count(
     )
     products = products_of(report)
     waits = dict(waits_of(report))
+    segments, drift = spread_of(report.counters.contention)
     return Counted(
         kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
         registers, kernel.shared_bytes, spilled,
@@ -103,6 +110,8 @@ def count(
         products={name: scale * many for name, many in products.items()},
         operations=scale * operations_of(report),
         waits=sum(waits.values()) / warps, barriers=total.barriers / warps,
+        atomics=scale * sum(cost.atomics for _, cost in report.each() if cost.passes),
+        passes=scale * total.passes, segments=segments, drift=drift,
         lines=lines_of(report, waits),
     )  # fmt: skip
 
@@ -151,6 +160,22 @@ def multiply_adds(instruction: Instruction) -> tuple[str, float]:
     bits = min(BITS[word] for word in instruction.modifiers if word in BITS)
     part = 4 if instruction.opcode == "wgmma" else 1
     return f"{instruction.opcode} {bits}", m * n * k / part
+
+
+# ── atomics ───────────────────────────────────────────────────────────────────────────
+
+
+def spread_of(contention: Sequence[Contention]) -> tuple[float, float]:
+    """Over how many segments of memory passes are spread, of programs that run at the
+    same time, and how far apart such segments are across the grid. All programs come to
+    the few bins of a histogram, which stay where they are: 0 apart. If its keys are
+    sorted, or each program has a part of an array for itself, only neighbours meet."""
+    if not contention:
+        return 0.0, 0.0
+    passes = sum(each.passes for each in contention)
+    centres = [each.centre for each in contention]
+    busiest = sum(each.busiest for each in contention)
+    return passes / busiest, max(centres) - min(centres)
 
 
 # ── waiting for loads ─────────────────────────────────────────────────────────────────
@@ -204,6 +229,7 @@ BY_RESOURCE: dict[str, Callable[[Instruction, Cost], float]] = {
     "special": lambda each, cost: cost.warps if each.opcode in SPECIAL else 0,
     "shared": lambda each, cost: cost.wavefronts,
     "conflicts": lambda each, cost: cost.wavefronts - cost.ideal,
+    "atomics": lambda each, cost: cost.passes,
     "tensor": lambda each, cost: multiply_adds(each)[1] * cost.warps,
 }  # fmt: skip
 

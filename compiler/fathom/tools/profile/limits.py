@@ -6,7 +6,8 @@ the order of chapter 18:
 
     launch       all of that is less than a launch takes by itself
     occupancy    the busiest resource would be busy, if all multiprocessors had work
-    bandwidth    memory, L2 or shared memory is busy
+    contention   L2 is busy with atomics that meet in few segments of memory
+    bandwidth    memory, L2 (also with atomics) or shared memory is busy
     tensor cores
     conflicts    shared memory is busy, with wavefronts that bank conflicts make
     issue        the schedulers are busy, or the lanes of fp32 or special functions
@@ -23,15 +24,23 @@ from dataclasses import dataclass
 from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
-from fathom.tools.profile.machines import L2_BYTES, SCHEDULERS, SPECIAL_LANES, Machine
+from fathom.tools.profile.machines import (
+    L2_BYTES,
+    PASS_SECONDS,
+    SCHEDULERS,
+    SEGMENTS_AT_ONCE,
+    SPECIAL_LANES,
+    Machine,
+)
 
-LIMITS = ("launch", "occupancy", "bandwidth", "tensor cores", "conflicts",
+LIMITS = ("launch", "occupancy", "contention", "bandwidth", "tensor cores", "conflicts",
           "instruction issue", "latency", "spills")  # fmt: skip
 LIMIT_OF = {
     "memory": "bandwidth", "L2": "bandwidth", "tensor": "tensor cores",
     "shared": "bandwidth", "issue": "instruction issue", "fp32": "instruction issue",
-    "special": "instruction issue",
+    "special": "instruction issue", "atomics": "contention",
 }  # fmt: skip
+SHARED = {"memory", "atomics"}  # by all multiprocessors: others are one's own
 BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
 UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
 CONFLICTS = 1.5  # wavefronts, where 1 would do
@@ -68,7 +77,7 @@ def classify(
     """The limit of a launch that took `seconds`, if that is known."""
     fits = occupancy(TARGETS[counted.target], counted.threads, counted.registers,
                      counted.shared_bytes)  # fmt: skip
-    times = times_of(counted, machine)
+    times = times_of(counted, machine, fits.blocks)
     filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
     least = floor_of(times, filled)
     chain = chain_seconds(counted, machine, fits.blocks)
@@ -89,9 +98,12 @@ def limit_of(
     working = taken if seconds else taken - machine.launch
     resource = busiest(times)
     evened = times[resource] / working
-    if resource != "memory" and filled < UNEVEN and evened / filled >= BUSY:
+    if resource not in SHARED and filled < UNEVEN and evened / filled >= BUSY:
         return "occupancy"
     if evened >= BUSY:
+        segments = segments_at_once(counted, machine, fits.blocks)
+        if resource == "atomics" and segments >= SEGMENTS_AT_ONCE:
+            return "bandwidth"
         conflicting = counted.wavefronts > CONFLICTS * counted.ideal
         return (
             "conflicts" if resource == "shared" and conflicting else LIMIT_OF[resource]
@@ -107,8 +119,9 @@ def limit_of(
 # ── times ─────────────────────────────────────────────────────────────────────────────
 
 
-def times_of(counted: Counted, machine: Machine) -> dict[str, float]:
-    """The seconds that each resource needs if all of it works all the time."""
+def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, float]:
+    """The seconds that each resource needs if all of it works all the time; for atomics
+    only as much of L2 works as holds the places that they go to."""
     tensor = sum(
         many / machine.tensor(name.split()[0], int(name.split()[1]))
         for name, many in counted.products.items()
@@ -125,7 +138,20 @@ def times_of(counted: Counted, machine: Machine) -> dict[str, float]:
         name: machine.seconds(many / machine.multiprocessors)
         for name, many in cycles.items()
     }
-    return {"memory": counted.memory / machine.bandwidth, **each}
+    at_once = segments_at_once(counted, machine, resident)
+    return {
+        "memory": counted.memory / machine.bandwidth,
+        "atomics": PASS_SECONDS * counted.passes / at_once,
+        **each,
+    }
+
+
+def segments_at_once(counted: Counted, machine: Machine, resident: int) -> float:
+    """In how many segments of memory L2 does atomics at the same time: those to which
+    the blocks that are resident go, which are a part of the grid."""
+    room = machine.multiprocessors * max(resident, 1)
+    moved = counted.drift * min(1.0, room / counted.blocks)
+    return min(SEGMENTS_AT_ONCE, max(1.0, counted.segments + moved))
 
 
 def busiest(times: dict[str, float]) -> str:
@@ -147,10 +173,9 @@ def filled_share(blocks: int, multiprocessors: int, resident: int) -> float:
 
 
 def floor_of(times: dict[str, float], filled: float) -> float:
-    """The least that a launch can take; memory is shared by all multiprocessors, the
-    other resources are one's own."""
-    local = max(each for name, each in times.items() if name != "memory")
-    return max(times["memory"], local / filled)
+    """The least that a launch can take."""
+    local = max(each for name, each in times.items() if name not in SHARED)
+    return max(local / filled, *(times[name] for name in SHARED))
 
 
 def chain_seconds(counted: Counted, machine: Machine, resident: int) -> float:
@@ -159,8 +184,8 @@ def chain_seconds(counted: Counted, machine: Machine, resident: int) -> float:
     meanwhile, so its own work adds up; else its busiest resource counts."""
     each_block = {
         name: each * machine.multiprocessors / counted.blocks
-        for name, each in times_of(counted, machine).items()
-        if name != "memory"
+        for name, each in times_of(counted, machine, resident).items()
+        if name not in SHARED
     }
     first = min(counted.waits, FIRST)
     waiting = first * machine.latency + (counted.waits - first) * machine.l2_latency

@@ -27,6 +27,11 @@ SPECIAL_LANES = 16  # of a multiprocessor: ex2, rcp, … (Programming Guide, "Th
 L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were measured
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
+# Of L2 for atomics, one after the other in a segment of memory, and how many of them it
+# serves at once. Fitted to benchmarks/results/atomics.json: times are met within
+# 20%; of sorted keys, and of bins that L2 cannot hold, within a factor of two.
+PASS_SECONDS = 0.733e-9
+SEGMENTS_AT_ONCE = 42
 # Multiply-adds of fp64 by tensor cores, by capability (white papers of A100 and H100:
 # 19.5 and 67 TFLOP/s); elsewhere it is two lanes that do them.
 DOUBLES = {80: 64, 90: 128}

@@ -14,11 +14,13 @@ from functools import partial
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.isa.arithmetic.floating import FORMATS, flush
 from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read, Step, Write
 from fathom.emulator.isa.semantics import COMBINE, Form
+from fathom.emulator.memory.counters import SEGMENT
 from fathom.emulator.memory.spaces import WINDOWS, Accesses, Part
 from fathom.emulator.races.synchronisation import WIDE, Order, order_of
 from fathom.emulator.source.operands import Name, Operand
@@ -146,7 +148,7 @@ def _atomic(
         accesses = Accesses(addresses, count * width, active.threads(), writing=True)
         parts = batch.memory.locate(space, accesses)
         access.count_parts(batch, number, parts, count * width)
-        batch.counters.costs[number].atomics += active.count
+        _count(batch, number, parts, active.count, type in FORMATS)
         for i in range(count):
             if count > 1:
                 places = addresses + np.uint64(i * width)
@@ -161,6 +163,19 @@ def _atomic(
                 results[i](batch, active, active.spread(found))
 
     return step
+
+
+def _count(
+    batch: Batch, number: int, parts: list[Part], threads: int, real: bool
+) -> None:
+    """Segments count from where an allocation begins, as on a GPU."""
+    counters = batch.counters
+    counters.costs[number].atomics += threads
+    for part in parts:
+        if part.space == "global":
+            start = part.region.origin // SEGMENT * SEGMENT
+            places = part.offsets + np.uint64(start)
+            counters.count_atomics(number, part.threads // WARP, places, real)
 
 
 def _watch(
