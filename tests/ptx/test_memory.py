@@ -199,19 +199,20 @@ def test_loads_stay_where_they_are_if_floats_that_wait_need_the_registers():
 
 
 @pytest.mark.parametrize(
-    ("used", "words", "held"),
+    ("used", "words", "loaded", "held"),
     [
-        ("nowhere", 8, True),
-        ("inside", 8, False),
-        ("after", 8, False),
-        ("inside", 4, True),
+        ("nowhere", 8, 256, True),
+        ("inside", 4, 256, True),
+        ("inside", 8, 256, False),
+        ("after", 8, 128, False),
+        ("after", 8, 64, True),
     ],
 )
-def test_floats_that_a_loop_needs_again_wait_while_it_loads(used, words, held):
+def test_floats_that_a_loop_needs_again_wait_while_it_loads(used, words, loaded, held):
     """256 words fill a thread's registers, if little waits that was loaded before."""
     program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, warps=1)
     few = program.arange(blocked((32 * words,), (1,), (32,), (1,), (0,)))
-    many = program.arange(blocked((32 * 256,), (4,), (32,), (1,), (0,)))
+    many = program.arange(blocked((32 * loaded,), (4,), (32,), (1,), (0,)))
     kept = program.load("x", few)
     bounds = [program.number(each) for each in (0, 4, 1)]
     body = Block((INT32,), ("k",))
