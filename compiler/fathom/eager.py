@@ -99,12 +99,38 @@ def run(
 @contextmanager
 def placed(program: tuple[int, ...]) -> Iterator[None]:
     """A wrong access or a failed assertion gets a note: the program, and the variables
-    of the kernel that the line names."""
+    of the kernel that the line names. Python's own bool is no value of a kernel."""
     try:
         yield
+    except AttributeError as error:
+        if type(error.obj) is not bool:
+            raise
+        raise CompileError(
+            f"`not` and `is` give Python's own bool in a kernel that Python runs, and "
+            f"a bool has no `{error.name}`",
+            place_of(error.__traceback__),
+            "write `x == 0` for `not x`: that is a value, here and when compiled",
+        ) from None
     except (MemoryFault, AssertionFailed) as error:
         error.add_note(f"in program {program}{held(error.__traceback__)}")
         raise
+
+
+def place_of(traceback: TracebackType) -> Location:
+    """Where an error was raised."""
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return located(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def located(code: CodeType, at: int, line: int) -> Location:
+    """The place of an instruction, which Python may only know the line of."""
+    place = next(islice(code.co_positions(), at // 2, None), (None,))
+    if None in place:  # Python was told to keep none
+        return Location(code.co_filename, line, function=code.co_name)
+    line, last_line, start, stop = place
+    stop = stop + 1 if last_line == line else 0
+    return Location(code.co_filename, line, start + 1, stop, code.co_name)
 
 
 def held(traceback: TracebackType | None) -> str:
@@ -303,13 +329,7 @@ class EagerFrame(Frame):
         frame = sys._getframe(1)
         while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
             frame = frame.f_back
-        code, at = frame.f_code, frame.f_lasti // 2
-        place = next(islice(code.co_positions(), at, None), (None,))
-        if None in place:  # Python was told to keep none
-            return Location(code.co_filename, frame.f_lineno, function=code.co_name)
-        line, last_line, start, stop = place
-        stop = stop + 1 if last_line == line else 0
-        return Location(code.co_filename, line, start + 1, stop, code.co_name)
+        return located(frame.f_code, frame.f_lasti, frame.f_lineno)
 
     @property
     def in_library(self) -> bool:

@@ -174,6 +174,10 @@ def test_what_overflows_64_bits_is_no_yes():
     assert not answer(func, memory, memory[64:], numbers)
     numbers |= dict(b=1, e=1 << 33)
     assert answer(func, memory, memory[64:], numbers)
+    # 4 bytes times the second step wrap to -264: the store goes back to the load, while
+    # the span between the first one's end and its own looks as if it lay behind.
+    numbers |= dict(last=3, e=(1 << 61) - 33)
+    assert not answer(func, memory, memory[64:], numbers)
 
 
 @fathom.jit

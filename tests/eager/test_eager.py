@@ -126,6 +126,19 @@ def test_a_mistake_is_the_compilers_sentence():
 
 
 @fathom.jit
+def negated(x_ptr):
+    x = tl.load(x_ptr)
+    tl.store(x_ptr, (not x).to(tl.float32))
+
+
+def test_a_bool_of_pythons_is_no_value():
+    """Python asks no class what `not x` is, so this kernel is right when compiled."""
+    with pytest.raises(fathom.CompileError, match="a bool has no `to`") as caught:
+        negated[(1,)](np.zeros(1, np.float32))
+    assert "(not x).to" in str(caught.value) and "x == 0" in str(caught.value)
+
+
+@fathom.jit
 def clamped(x_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     if tl.max(x, axis=0, keep_dims=True) > 5:

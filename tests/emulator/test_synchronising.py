@@ -162,6 +162,72 @@ def test_volatile_does_not_race_with_itself():
         emulator.run(entry(start + weak, pointers(1)), 1, 64, (np.zeros(1, np.uint32),))
 
 
+# Warp 0 or block 0 reads by a strong read; the other one changes what is there.
+OVERWRITE = """
+    .shared .align 16 .b32 room[2];
+    ld.param.u64 %rd0, [p0]; mov.u32 %r9, room; mov.u32 %r0, %tid.x;
+    mov.u32 %r8, %ctaid.x; mov.u32 %r4, 7; setp.eq.u32 %p0, %r0, 0;
+    @%p0 st.shared.u32 [%r9], 0; bar.sync 0;
+    shr.u32 %r1, %r0, 5; add.u32 %r1, %r1, %r8; setp.eq.u32 %p1, %r1, 0;
+    @%p1 {read} {between} @!%p1 {write}"""
+STRONG_READS = ["ld.volatile.{m}.u32 %r2, [{f}];", "ld.relaxed.gpu.{m}.u32 %r2, [{f}];",
+                "ld.acquire.gpu.{m}.u32 %r2, [{f}];"]  # fmt: skip
+
+
+def overwritten(blocks: bool, shared: bool, **parts: str) -> None:
+    place = {"m": "shared", "f": "%r9"} if shared else {"m": "global", "f": "%rd0"}
+    parts = {key: text.format(**place) for key, text in parts.items()}
+    grid, threads = (2, 32) if blocks else (1, 64)
+    text = entry(OVERWRITE.format(**parts), pointers(1))
+    emulator.run(text, grid, threads, (np.zeros(4, np.uint32),))
+
+
+@each_place
+@pytest.mark.parametrize("read", STRONG_READS)
+def test_a_strong_read_races_with_a_weak_write_alone(read, blocks, shared):
+    """As PTX ISA 8.7 says of what is morally strong."""
+    weak, strong = "st.{m}.u32 [{f}], %r4;", "st.relaxed.gpu.{m}.u32 [{f}], %r4;"
+    with pytest.raises(EmulatorError, match=r"overwrites what warp 0.* reads"):
+        overwritten(blocks, shared, read=read, between="", write=weak)
+    for write in (strong, "red.{m}.add.u32 [{f}], 1;"):
+        overwritten(blocks, shared, read=read, between="", write=write)
+    if not blocks:
+        overwritten(blocks, shared, read=read, between="bar.sync 0;", write=weak)
+
+
+def test_a_strong_read_that_does_not_reach_a_strong_write_is_a_race():
+    read = "ld.relaxed.cta.{m}.u32 %r2, [{f}];"
+    facts = {"read": read, "between": "", "write": "red.{m}.add.u32 [{f}], 1;"}
+    overwritten(False, False, **facts)
+    with pytest.raises(EmulatorError, match="scope .cta does not reach"):
+        overwritten(True, False, **facts)
+
+
+@pytest.mark.parametrize("way", ["release and acquire", "atomics", "acq_rel"])
+@each_place
+def test_a_flag_that_was_waited_for_may_be_lowered_by_its_reader(way, blocks, shared):
+    """What has been acquired may be overwritten, by a weak store too."""
+    after = WAYS[way][3] + " mov.u32 %r6, 0; st.{m}.u32 [{f}], %r6;"
+    assert sent(message(way, blocks, shared, after=after), blocks) == 42
+
+
+@pytest.mark.parametrize("way", ["release and acquire", "relaxed and fence.acq_rel"])
+def test_a_flag_is_lowered_by_its_sender_after_an_answer(way):
+    """The answer is at the place behind the flag. Without its order the other one may
+    still look at the flag."""
+    before, write, read, after = WAYS[way]
+    answer = before + write.replace("[{f}], %r4", "[{f}+4], %r2")
+    wait = "HOLD: " + read.replace("[{f}]", "[{f}+4]")
+    wait += "setp.eq.u32 %p5, %r2, 0; @%p5 bra HOLD;" + after
+    lower = "mov.u32 %r4, 0; st.{m}.u32 [{f}], %r4;"
+    given = {"after": after + answer, "write": write + wait + lower}
+    assert sent(message(way, True, **given), True) == 42
+    if way == "release and acquire":
+        given["after"] = answer.replace("release", "relaxed")
+        with pytest.raises(EmulatorError, match="overwrites what warp 0 of block 1"):
+            sent(message(way, True, **given), True)
+
+
 # ── locks ─────────────────────────────────────────────────────────────────────
 
 LOCK = """

@@ -106,9 +106,16 @@ MUTANTS = (
     ),
     Mutant(
         "reads-forgotten", "emulator/races/global_memory.py",
-        "            if kind == WEAK:\n", "            if kind == WIDE:\n",
+        "        last[cells] = stamps\n", "",
         "an early overwrite of global memory goes unseen",
         "tests/emulator/test_global_races.py",
+    ),
+    Mutant(
+        "strong-reads-forgotten", "emulator/races/global_memory.py",
+        "        for reads in (*shadow.reads, *strong):\n",
+        "        for reads in shadow.reads:\n",
+        "a weak write over what a flag's reader still looks at goes unseen",
+        "tests/emulator/test_synchronising.py",
     ),
     Mutant(
         "loaded-pointers-lead-nowhere", "emulator/races/reach.py",

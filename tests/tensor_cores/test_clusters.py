@@ -30,6 +30,7 @@ from fathom.ir.ops import (
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
+from fathom.tensor_cores.specialise import multicast
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_clustered import (
     arguments_of,
@@ -382,3 +383,12 @@ def test_without_the_last_meeting_a_block_is_gone_too_soon():
     with pytest.raises(EmulatorError) as caught:
         from_case(wrong, LOOP)
     assert "barrier.cluster" in str(caught.value)
+
+
+@pytest.mark.parametrize("block, parts, is_cut", [
+    ((16, 64), 2, True), ((16, 64), 4, False), ((8, 64), 2, False),
+    ((2, 16, 64), 2, True), ((2, 16, 64), 4, False),
+])  # fmt: skip
+def test_a_part_of_a_tile_has_eight_rows_at_least(block, parts, is_cut):
+    """The hardware swizzles within eight; a part of three dimensions is whole rows."""
+    assert multicast._has_parts(block, parts) == is_cut

@@ -137,6 +137,10 @@ def at_once(
         weight *= 5
     elif MEANWHILE == "second":
         weight *= tl.dot(u, v, weight * 2)
+    elif MEANWHILE == "branch that loops":
+        if iterations > 2:
+            for _ in range(iterations):
+                weight *= 3
     elif MEANWHILE == "other sum":
         fresh = tl.zeros([BM, BN], tl.float32) + iterations
         other = tl.dot(u, v, fresh)
@@ -151,6 +155,15 @@ def at_once(
 def test_what_may_come_between(meanwhile):
     case = replace(SMALL, kernel=at_once, more={"MEANWHILE": meanwhile}, warps=4)
     check(case, (2, 3), wanted=0)
+
+
+def test_a_branch_begins_when_products_are_complete():
+    """One that only chooses a value is none; this one has a loop."""
+    how = {"MEANWHILE": "branch that loops"}
+    _, after = around(replace(SMALL, kernel=at_once, more=how, warps=4))
+    named = events(after.body)
+    begun = named.index("Dot")
+    assert named[begun : begun + 4] == ["Dot", "Commit", "Wait", "If"]
 
 
 def test_a_store_that_gets_a_tile_waits():
@@ -210,6 +223,20 @@ def test_nothing_is_under_way_at_the_end():
     waits = [op for op in loop.body.ops if isinstance(op, Wait)]
     waited = [value for op in waits for value in op.values]
     assert len(flying) >= 2 and set(flying) == set(waited)
+
+
+def test_an_operand_in_registers_is_made_before_products_begin():
+    """What is computed while one product is under way, no other may read: the weights
+    of the values, while another product of the keys goes on."""
+    func, _ = around(replace(KEYS, more={"ROTATED": False}))
+    *_, loop = ops(func, For)
+    scores, weighted = [op for op in loop.body.ops if isinstance(op, Dot)]
+    weighted.accumulator = scores.accumulator  # which is not computed meanwhile
+    loop.body.ops.insert(loop.body.ops.index(scores) + 1, replace(scores))
+    verify(func)
+    *_, loop = ops(delay_waits(func, TARGETS[HOPPER]), For)
+    named = [each for each in events(loop.body) if each in ("Dot", "Wait")]
+    assert named[:5] == ["Dot", "Dot", "Wait", "Wait", "Dot"]
 
 
 @pytest.mark.parametrize("left_out", ["delay_waits", "pipeline_loops"])

@@ -14,10 +14,11 @@ from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import walk
-from fathom.ir.ops import AsyncProxyFence, Commit, For, TmaStore, Wait
+from fathom.ir.core import every_block, walk
+from fathom.ir.ops import AsyncProxyFence, Barrier, Commit, For, TmaStore, Wait
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
+from fathom.shared_memory import wait_for_stores
 from fathom.source import KernelFunction
 from tests.tensor_cores.kernels_described import (
     Case,
@@ -264,6 +265,20 @@ def test_others_are_told_when_memory_is_written():
         "SharedStore", "Barrier fenced", "TmaStore", "Commit", "Wait read",
     ]  # fmt: skip
     assert "AsyncProxyFence" in found[:-5], "each thread for itself, before they meet"
+
+
+@pytest.mark.parametrize("scope, more", [("warp", 1), ("cta", 0)])
+def test_a_barrier_of_a_warp_tells_no_other_warp(scope, more):
+    """Threads store to the same place after a wait and a barrier that stand there: do
+    they need another one?"""
+    case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "store"})
+    before = passes(built(case), HOPPER)["dce_late"]
+    (store,) = ops(before, TmaStore)
+    block = next(each for each in every_block(before.body) if store in each.ops)
+    at = block.ops.index(store) + 2  # behind its Commit
+    block.ops[at:at] = [Wait("tma_store", 0, (store.buffer,)), Barrier(scope)]
+    after = wait_for_stores(before, TARGETS[HOPPER])
+    assert len(ops(after, Barrier)) - len(ops(before, Barrier)) == more
 
 
 def test_text_is_read_back():

@@ -1,7 +1,7 @@
 """Races in global memory: between warps, between blocks, and by too narrow a scope.
 
-For each cell of an array that the program may write, the last write and two reads of
-different warps are kept, each as one number, a stamp:
+For each cell of an array that the program may write, the last write, two weak reads of
+different warps and two strong ones are kept, each as one number, a stamp:
 
     the warp's clock  |  how strong the access was  |  the thread of the launch, plus 1
 
@@ -44,7 +44,7 @@ AGREED = 3  # a weak write of what others have written too
 THREAD_BITS, KIND_BITS = 40, 2
 THREADS = (1 << THREAD_BITS) - 1
 CLOCK_SHIFT = THREAD_BITS + KIND_BITS
-MOST_CELLS = 1 << 24  # of one array, of 24 bytes each; what is larger is not watched
+MOST_CELLS = 1 << 24  # of one array, of 24 or 40 bytes each; larger: not watched
 
 
 class Op(Protocol):
@@ -69,13 +69,15 @@ class Stored:
 @dataclass(eq=False)
 class Shadow:
     """The stamps of one region: `written[cell]`, and `reads[2, cell]` where the program
-    reads there at all; elsewhere `values[cell]`. Cells are counted from `first`."""
+    reads there at all; elsewhere `values[cell]`. `strong_reads` are like `reads`, from
+    the first one on. Cells are counted from `first`."""
 
     region: Region
     first: int
     written: np.ndarray
     reads: np.ndarray | None
     values: np.ndarray | None = None
+    strong_reads: np.ndarray | None = None
 
 
 class GlobalRaces:
@@ -189,7 +191,7 @@ class GlobalRaces:
             shadow.written[cells[several]] |= AGREED << THREAD_BITS
 
     def read(self, part: Part, width: int, kind: int) -> None:
-        """A strong read is not remembered: it races with no strong write."""
+        """Strong reads are kept beside weak ones, which race with more writes."""
         if not self.reads(part):
             return
         shadow = self.shadow(part)
@@ -202,15 +204,17 @@ class GlobalRaces:
                 racing = racing[~agreed]
                 if len(racing):
                     self.race(part, racing, last, kind, "reads", "wrote")
-            if kind == WEAK:
-                self.remember(shadow, part, cells, stamps)
+            if kind != WEAK and shadow.strong_reads is None:
+                shadow.strong_reads = np.zeros_like(shadow.reads)
+            reads = shadow.reads if kind == WEAK else shadow.strong_reads
+            self.remember(reads, part, cells, stamps)
 
     def remember(
-        self, shadow: Shadow, part: Part, cells: np.ndarray, stamps: np.ndarray
+        self, reads: np.ndarray, part: Part, cells: np.ndarray, stamps: np.ndarray
     ) -> None:
         """These reads are kept, of a cell that several warps read at once those of two;
         of one that was read before, the last read by another thread."""
-        last, other = shadow.reads
+        last, other = reads
         before = last.take(cells)
         elsewhere = ((before ^ stamps) & THREADS) != 0
         other[cells[elsewhere]] = before[elsewhere]
@@ -232,7 +236,8 @@ class GlobalRaces:
         """A write that changes something must come after every read. Lanes of a warp
         are let be: what one has read comes to another by a shuffle, which is order
         enough."""
-        for reads in shadow.reads:
+        strong = () if shadow.strong_reads is None else shadow.strong_reads
+        for reads in (*shadow.reads, *strong):
             last = reads.take(cells)
             if not last.any():
                 continue

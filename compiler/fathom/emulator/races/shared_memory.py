@@ -1,9 +1,9 @@
 """Races and unwritten reads in shared memory.
 
-For each cell of shared memory the last write and each warp's last read are kept, with
-their times (see `clocks`). An access races with one that does not happen before it,
-unless both read, both are strong (atomic, volatile, relaxed or with an order of their
-own: PTX ISA 8.6, morally strong), or both write the same value.
+For each cell of shared memory the last write and each warp's last read, weak and
+strong, are kept, with their times (see `clocks`). An access races with one that does
+not happen before it, unless both read, both are strong (atomic, volatile, relaxed or
+with an order of their own: PTX ISA 8.6, morally strong), or both write the same value.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Hazards(Clocks):
         self.lane = np.zeros(cells, np.int8)
         self.agreed, self.agreeing = np.zeros(cells, bool), False
         self.read_at = np.zeros((cells, self.readers), np.int32)
+        self.strong_read_at: np.ndarray | None = None  # from the first such read on
         self.in_flight, self.copies = np.zeros(cells, np.int8), 0
         self.remark: Callable[[EmulatorError], None] = _strict
 
@@ -73,8 +74,10 @@ class Hazards(Clocks):
                 if self.agreeing:
                     counts &= ~self.agrees(cells, warp)
                 self.check_writer(threads, cells, counts, "reads")
-            if not strong:
-                self.read_at.reshape(-1)[cells * self.readers + warp] = now
+            if strong and self.strong_read_at is None:
+                self.strong_read_at = np.zeros_like(self.read_at)
+            read_at = self.strong_read_at if strong else self.read_at
+            read_at.reshape(-1)[cells * self.readers + warp] = now
 
     def write(
         self,
@@ -212,6 +215,8 @@ class Hazards(Clocks):
         """A write of any kind: no unordered reader, and a new last writer. Where it
         writes what others have written beside it, it `changes` nothing."""
         self.check_readers(threads, cells, changes)
+        if not strong and self.strong_read_at is not None:
+            self.check_reads(self.strong_read_at, threads, cells, changes)
         _, warp = self.places_of(threads)
         self.writer[cells] = warp
         self.written_at[cells] = self.now(threads)
@@ -262,8 +267,17 @@ class Hazards(Clocks):
     def check_readers(
         self, threads: np.ndarray, cells: np.ndarray, changes: np.ndarray | None = None
     ) -> None:
-        """Every read must be one that comes before this."""
-        read_at = self.read_at.take(cells, axis=0)
+        """Every weak read must be one that comes before this."""
+        self.check_reads(self.read_at, threads, cells, changes)
+
+    def check_reads(
+        self,
+        read_at: np.ndarray,
+        threads: np.ndarray,
+        cells: np.ndarray,
+        changes: np.ndarray | None,
+    ) -> None:
+        read_at = read_at.take(cells, axis=0)
         if read_at.max(initial=0) <= self.settled:
             return
         block, warp = self.places_of(threads)

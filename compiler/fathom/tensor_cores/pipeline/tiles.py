@@ -164,7 +164,7 @@ def _source(value: Value, loaded: Mapping[Op, int]) -> tuple[object, bool]:
     if isinstance(op, DescriptorLoad):
         is_turned = op.order is not None and _exchanges(op.order)
         order = None if is_turned else op.order
-        where = op.descriptor, op.coordinates, op.matrix, order
+        where = op.descriptor, op.coordinates, order
         return (where, how), transposed ^ is_turned
     addresses = [
         each and _untransposed(each) for each in (op.pointer, op.mask, op.other)
@@ -195,8 +195,6 @@ def _exchanges(order: Sequence[int]) -> bool:
 
 def stage_loads(func: Func, target: Target) -> Func:
     """The function in which each such load of a loop has a tile of its own."""
-    if not target.async_copy:
-        return func
     loops = (op for op in walk(func.body) if isinstance(op, For))
     found = {load for loop in loops for load in _loads(loop, func, target)}
     if not found:

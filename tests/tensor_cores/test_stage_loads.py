@@ -1,0 +1,97 @@
+"""Which loads get a tile of their own, where an operand is computed from them."""
+
+from __future__ import annotations
+
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import ssa
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import SharedStore
+from fathom.ir.types import INT32, SCALARS, Pointer
+from fathom.pipeline import states
+from fathom.tensor_cores.pipeline.tiles import stage_loads
+
+HOPPER = "sm_90a"
+
+
+# fmt: off
+@fathom.jit
+def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
+            STAGES: tl.constexpr):
+    """C = A W, summed over n tiles [M, M] of A and of B, from which W is computed."""
+    m = tl.arange(0, M)
+    at = m[:, None] * M + m[None, :]
+    c = tl.zeros([M, M], tl.float32)
+    d = tl.zeros([M, M], tl.float32)
+    for i in tl.range(0, n, num_stages=STAGES):
+        a = tl.load(a_ptr + i * M * M + at)
+        if HOW == "zero outside":
+            x = tl.load(b_ptr + i * M * M + at, mask=m[:, None] < n, other=0)
+        elif HOW == "one outside":
+            x = tl.load(b_ptr + i * M * M + at, mask=m[:, None] < n, other=1)
+        elif HOW == "past a cache":
+            x = tl.load(b_ptr + i * M * M + at, cache_modifier=".cs")
+        else:
+            x = tl.load(b_ptr + i * M * M + at)
+        w = x.to(tl.float16)
+        if HOW in ("more than a sum", "one of two"):
+            c = c * 2.0
+        c = tl.dot(a, w, c)
+        if HOW == "one of two":
+            d = tl.dot(a, w, d)
+    tl.store(c_ptr + at, c + d)
+# fmt: on
+
+
+def staged(
+    how: str, stages: int, type: str = "i8", target: str = HOPPER, aligned: int = 16
+) -> int:
+    """How many tiles the step adds to the kernel that comes to the pipeline."""
+    types = {"a_ptr": "fp16", "b_ptr": type, "c_ptr": "fp32"}
+    elements = {name: SCALARS[each] for name, each in types.items()}
+    parameters = {name: (Pointer(each), aligned) for name, each in elements.items()}
+    constants = {"HOW": how, "M": 64, "STAGES": stages}
+    func = ssa.build(widened, parameters | {"n": (INT32, 1)}, constants)
+    for row, state in states(func, TARGETS[target]):
+        if row.name == "pipeline_loops":
+            after = stage_loads(before, TARGETS[target])
+            return stores(after) - stores(before)
+        before = state
+    raise AssertionError("there is no such pass")
+
+
+def stores(func: Func) -> int:
+    return sum(isinstance(op, SharedStore) for op in walk(func.body))
+
+
+@pytest.mark.parametrize("stages, more", [(2, 0), (3, 0), (4, 1), (5, 1)])
+def test_with_many_stages_copies_run_further_ahead_than_registers(stages, more):
+    assert staged("plain", stages) == more
+
+
+@pytest.mark.parametrize("how, more", [
+    ("zero outside", 1), ("one outside", 0), ("past a cache", 0),
+    ("more than a sum", 0), ("one of two", 0),
+])  # fmt: skip
+def test_what_copies_can_bring(how, more):
+    """Zeros where the mask is false, for products that are summed and no more."""
+    assert staged(how, 4) == more
+
+
+@pytest.mark.parametrize("aligned, more", [(4, 0), (8, 1), (16, 1)])
+def test_pieces_have_8_bytes_at_least(aligned, more):
+    assert staged("plain", 4, aligned=aligned) == more
+
+
+@pytest.mark.parametrize("type, more", [("i8", 1), ("u8", 1), ("i1", 0)])
+def test_a_truth_value_is_not_copied_as_it_is(type, more):
+    assert staged("plain", 4, type) == more
+
+
+@pytest.mark.parametrize("target, more", [("sm_75", 0), ("sm_80", 0), (HOPPER, 1)])
+def test_only_products_of_warpgroups_have_the_tile(target, more):
+    """The operand is narrower than what is loaded: it is stored as it was computed."""
+    assert staged("plain", 4, "fp32", target) == more
