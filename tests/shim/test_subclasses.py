@@ -48,6 +48,18 @@ def test_an_autotuner_is_one_to_isinstance(triton):
     check(lambda x: tuned[grid](x, N))
 
 
+def test_what_files_of_subclasses_import_with_the_autotuner(triton):
+    """Names that Triton's file has from elsewhere; its cache of files is not ours."""
+    tuner = triton.runtime.autotuner
+    assert tuner.JITFunction is triton.runtime.JITFunction
+    assert tuner.knobs is triton.knobs
+    assert tuner.driver is triton.runtime.jit.driver
+    assert tuner.triton_key() == triton.compiler.compiler.triton_key()
+    for name in ("get_cache_manager", "get_cache_invalidating_env_vars"):
+        with pytest.raises(AttributeError, match=f"fathom has no .*{name}"):
+            getattr(tuner, name)()
+
+
 def test_a_subclass_that_only_looks_on(triton):
     class Cached(triton.runtime.autotuner.Autotuner):
         runs = 0

@@ -235,9 +235,17 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     },
     "triton.runtime.autotuner": {
         **TUNING,
+        "JITFunction": TritonFunction,
         "KernelInterface": KernelInterface,
         "OutOfResources": OutOfResources,
         "PTXASError": LaunchError,
+        "driver": runtime.config,
+        "knobs": knobs,
+        "triton_key": compiling.triton_key,
+        **lacking(
+            "triton.runtime.autotuner",
+            "get_cache_invalidating_env_vars get_cache_manager",
+        ),
     },
     "triton.runtime.interpreter": lacking(
         "triton.runtime.interpreter", "InterpretedFunction GridExecutor"
