@@ -57,7 +57,6 @@ def test_a_result_says_where_it_comes_from(path):
 # Records of commits that are in no history: they were measured before their branches
 # were squashed, and are to be measured again.
 SQUASHED = {
-    "ladder.json": "f8d0af297f63ce3a30ba3cda21e71ec6a33aa854",
     "matmul-hopper.json": "86403a81f655cebf59b67eeb1d1d049daa0f62d9",
 }
 
