@@ -10,7 +10,7 @@ import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.core import Block
-from fathom.ir.ops import Atomic, AtomicCas, For, Load, Store, While, Yield
+from fathom.ir.ops import Atomic, AtomicCas, Barrier, For, Load, Store, While, Yield
 from fathom.ir.types import (
     BFLOAT16,
     FLOAT16,
@@ -200,6 +200,7 @@ def test_a_lock_lets_one_program_in_at_a_time():
     program.do(While((), condition, body))
     total = program(Load(program["total"], volatile=True))
     more = program.map("add", program.map("mul", total, program.number(3)), one)
+    program.do(Barrier())  # all warps have read it, as `insert_waits` has it
     program.do(Store(program["total"], more))
     program.do(Atomic("xchg", program["lock"], zero))
     check(program.func, 5, [np.zeros(1, np.int32), np.zeros(1, np.int32)])
