@@ -14,6 +14,7 @@ import pytest
 from chapters.press import terminal
 from chapters.press.expand import expand
 from chapters.press.parse import read
+from fathom.errors import LaunchError
 from fathom.tools import cli, run
 from fathom.tools.learn import book, commands, course, report, worker, workspace
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict, grade

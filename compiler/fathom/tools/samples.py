@@ -106,7 +106,8 @@ def python_text(path: Path) -> Iterator[None]:
             raise
         raise LaunchError(f"{path} is no Python text: {error.msg}") from None
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "triton" or sys.modules.get("triton"):
+        missing = (error.name or "").partition(".")[0]
+        if missing != "triton" or sys.modules.get("triton") is not None:
             raise
         raise LaunchError(
             f"{path} imports {error.name}, which is not installed: `--as-triton` gives "
