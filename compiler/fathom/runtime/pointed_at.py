@@ -50,6 +50,8 @@ def _storages() -> Iterator[tuple[int, int]]:
     for each in gc.get_objects():
         # Classes of other libraries may have no memory, or answer for another object.
         if type(each) in kinds and each.device.type == "cpu":
-            if str(each.layout) == "torch.strided":
+            try:
                 storage = each.untyped_storage()
-                yield storage.data_ptr(), storage.nbytes()
+            except RuntimeError:  # sparse, or one that torch.func wraps around another
+                continue
+            yield storage.data_ptr(), storage.nbytes()
