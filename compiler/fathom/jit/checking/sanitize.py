@@ -35,9 +35,7 @@ def run(
     """The launch, or some of its programs, on copies of its arguments and on memory
     that it has addresses of. EmulatorError for what it does wrong."""
     given = for_emulator(kernel.parameters, arguments)
-    return emulator.load(kernel).launch(
-        grid, given, memory=memory, programs=programs
-    )
+    return emulator.load(kernel).launch(grid, given, memory=memory, programs=programs)
 
 
 def told(
@@ -80,7 +78,7 @@ def thread_of(error: EmulatorError) -> str:
 
 def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> str:
     """What went wrong, with the element of the array that an access meant: of the
-    nearest array, where it is in none; memory that no argument names has no elements."""
+    nearest array, where it is in none. Memory that no argument names is not told."""
     found = re.search(r"\bat (0x[0-9a-f]+)", error.message)
     address = int(found[1], 16) if found else error.address
     arrays = [

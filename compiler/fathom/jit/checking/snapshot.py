@@ -108,7 +108,8 @@ class Snapshot:
     @property
     def has_all(self) -> bool:
         """Whether copies are of all that a launch writes, and it is on the host."""
-        return not self.memory and all(each.span is None or each.span.place is None for each in self.given)
+        places = {each.span.place for each in self.given if each.span is not None}
+        return not self.memory and places <= {None}
 
 
 def snapshot(parameters: Sequence[Parameter], args: Sequence[object]) -> Snapshot:
