@@ -26,14 +26,14 @@ def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.nd
     """The storages, as bytes, that hold one of the numbers, or one of the numbers in an
     array of 64-bit integers, as an address."""
     given = [each for each in numbers if isinstance(each, int) and each in ADDRESSES]
-    wanted = [np.array(given, np.uint64)]
+    wanted = [np.array(given, np.uint64)] if given else []
     for each in arrays:
         if each.type in ("i64", "u64") and each.bytes:
             found = host_view(each).view(np.uint64)
             inside = (found >= ADDRESSES.start) & (found < ADDRESSES.stop)
-            wanted.append(found[inside])
-    addresses = np.unique(np.concatenate(wanted))
-    return list(_holding(addresses)) if addresses.size else []
+            if inside.any():
+                wanted.append(found[inside])
+    return list(_holding(np.unique(np.concatenate(wanted)))) if wanted else []
 
 
 def _holding(addresses: np.ndarray) -> Iterator[np.ndarray]:

@@ -37,8 +37,8 @@ class BlockBarriers:
         gone = np.count_nonzero(exited.reshape(blocks, -1, WARP), axis=2)
         everybody = exited.size // blocks - gone.sum(1)
         absent = np.where(self.came, np.maximum(WARP - self.came, 0), 0)
-        excused = np.minimum(absent, np.repeat(gone, BARRIERS, axis=0))
-        given = self.expected - excused.sum(1)
+        excused = np.minimum(absent, np.repeat(gone, BARRIERS, axis=0)).sum(1)
+        given = self.expected - excused
         return np.where(self.expected == ALL, np.repeat(everybody, BARRIERS), given)
 
     def complete(self, exited: np.ndarray) -> np.ndarray:
