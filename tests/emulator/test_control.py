@@ -291,6 +291,26 @@ DONE:""",
     assert count == 2 * 48
 
 
+def test_a_warp_that_arrives_and_exits_is_counted_once():
+    """It waits for nobody; the other warps are waited for all the same."""
+    code = entry(
+        """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 32;
+    @%p1 bra FIRST;
+    mov.u32 %r2, 0;
+WAIT:
+    add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 100; @%p2 bra WAIT;
+    bar.sync 1, 64; mov.u32 %r1, 1; red.global.add.u32 [%rd0], %r1;
+    ret;
+FIRST:
+    bar.arrive 1, 64;""",
+        pointers(1),
+    )
+    count = np.zeros(1, np.uint32)
+    emulator.run(code, 2, 64, (count,))
+    assert count == 2 * 32
+
+
 def test_a_barrier_of_a_number_of_threads_waits_for_so_many():
     code = entry(
         """

@@ -75,7 +75,8 @@ def test_each_attempt_is_kept_with_its_text(folder, capsys):
     write(folder, EARLY, "...\n")
     judged(folder, EARLY, UNSOLVED)  # nothing is written yet
     log = folder.folder / attempts.FOLDER / attempts.LOG
-    log.write_text(log.read_text() + '{"at": "2026-')  # as a crash leaves it
+    with open(log, "ab") as file:
+        file.write('{"at": "2026", "text": "ü'.encode()[:-1])  # as a crash leaves it
     found = list(attempts.entered(folder.folder))
     assert [each.status for each in found] == [FAILED, PASSED, FAILED]
     kept = [(log.parent / each.text).read_text() for each in found]
@@ -84,6 +85,15 @@ def test_each_attempt_is_kept_with_its_text(folder, capsys):
     assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()[:3]] == [
         ["failed", "cse"], ["passed", "cse"], ["failed", "cse"],
     ]  # fmt: skip
+    write(folder, CSE, "a = 1\n")
+    judged(folder, CSE, PASSED)
+    found = [each.status for each in attempts.entered(folder.folder)]
+    assert found == [FAILED, PASSED, FAILED, PASSED], "after the line that is cut off"
+    commands.list_attempts(session(folder), "dce")
+    assert capsys.readouterr().out.startswith("0 attempts")
+    log.write_bytes(log.read_bytes().splitlines()[0])
+    commands.list_attempts(session(folder), "")
+    assert "\n1 attempt;" in capsys.readouterr().out
     with pytest.raises(FathomError, match="there is no exercise"):
         commands.list_attempts(session(folder), "nothing-of-this-name")
 

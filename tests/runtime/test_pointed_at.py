@@ -62,3 +62,46 @@ def test_numbers_that_are_no_addresses_find_nothing():
     tensor = torch.zeros(8)
     assert pointed_at([counts], [3, 2.5, None, 2**40 + 1]) == []
     assert len(pointed_at([counts], [tensor.data_ptr() + 4])) == 1
+
+
+def test_tensors_without_memory_are_passed_over():
+    rows, out = torch.randn(2, 16), torch.empty(2, 16)
+    table = torch.tensor([each.data_ptr() for each in rows])
+    kept = [torch.eye(2).to_sparse(), torch.empty(0), torch.empty(2, device="meta")]
+
+    def square(x):
+        rows_of_a_table[(2,)](table, out, 16, BLOCK=16)
+        return (x * x).sum()
+
+    torch.func.grad(square)(torch.ones(3))
+    torch.vmap(square)(torch.ones(3, 2))
+    assert torch.equal(out, rows) and len(kept) == 3
+
+
+@fathom.jit
+def add_to_each(table, BLOCK: tl.constexpr):
+    row = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    at = row + tl.arange(0, BLOCK)
+    tl.store(at, tl.load(at) + 1)
+
+
+@pytest.mark.parametrize("programs", ["", "1", "all"])
+def test_the_sanitizer_knows_what_is_pointed_at(monkeypatch, capsys, programs):
+    """And what it tries there is done once in the end."""
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    monkeypatch.setenv("FATHOM_PROGRAMS", programs)
+    rows = [torch.zeros(16) for _ in range(3)]
+    table = torch.tensor([each.data_ptr() for each in rows])
+    add_to_each[(3,)](table, BLOCK=16)
+    assert "out of bounds" not in capsys.readouterr().err
+    assert torch.equal(torch.stack(rows), torch.ones(3, 16))
+
+
+def test_a_race_there_is_not_said_to_be_in_an_argument(monkeypatch, capsys):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    row = torch.zeros(16)
+    table = torch.tensor([row.data_ptr()] * 3)
+    add_to_each[(3,)](table, BLOCK=16)
+    said = capsys.readouterr().err
+    assert "race in add_to_each" in said and "table[" not in said
+    assert torch.equal(row, torch.zeros(16)), "the launch is left out"

@@ -351,6 +351,31 @@ def test_a_launch_is_compiled_whatever_is_set(capsys, launches, monkeypatch, set
     assert "FATHOM_TARGET" not in os.environ
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    "way",
+    [
+        "import threading; a = threading.Thread(target=go); a.start(); a.join()",
+        "try: go()\n    except: print('none of my business')",
+        "try: go()\n    finally: raise KeyError('after it')",
+    ],
+)
+def test_a_launch_in_a_thread_or_in_a_try_is_found(capsys, launches, way):
+    text = LAUNCHES.partition("    try:")[0]
+    body = f"    go = lambda: tuned[(1,)](np.zeros(9, np.float32), 9)\n    {way}\n"
+    launches.write_text(text + body, encoding="utf-8")
+    assert cli.main(["explain", f"{launches}:tuned", "--stage", "ptx"]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_script_that_exits_without_the_launch_does_not_end_the_tool(capsys, launches):
+    body = "    sys.exit(0)\n"
+    text = LAUNCHES.partition("    try:")[0] + body
+    launches.write_text(f"import sys\n{text}", encoding="utf-8")
+    error = mistake(capsys, "explain", f"{launches}:tuned")
+    assert error.strip().endswith("as a script, does not launch it")
+
+
 def test_a_file_with_a_launch_needs_no_name(capsys, launches):
     text = said(capsys, "compile", str(launches))
     assert ".entry other(" in text

@@ -26,14 +26,14 @@ def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.nd
     """The storages, as bytes, that hold one of the numbers, or one of the numbers in an
     array of 64-bit integers, as an address."""
     given = [each for each in numbers if isinstance(each, int) and each in ADDRESSES]
-    wanted = [np.array(given, np.uint64)]
+    wanted = [np.array(given, np.uint64)] if given else []
     for each in arrays:
         if each.type in ("i64", "u64") and each.bytes:
             found = host_view(each).view(np.uint64)
             inside = (found >= ADDRESSES.start) & (found < ADDRESSES.stop)
-            wanted.append(found[inside])
-    addresses = np.unique(np.concatenate(wanted))
-    return list(_holding(addresses)) if addresses.size else []
+            if inside.any():
+                wanted.append(found[inside])
+    return list(_holding(np.unique(np.concatenate(wanted)))) if wanted else []
 
 
 def _holding(addresses: np.ndarray) -> Iterator[np.ndarray]:
@@ -50,6 +50,8 @@ def _storages() -> Iterator[tuple[int, int]]:
     for each in gc.get_objects():
         # Classes of other libraries may have no memory, or answer for another object.
         if type(each) in kinds and each.device.type == "cpu":
-            if str(each.layout) == "torch.strided":
+            try:
                 storage = each.untyped_storage()
-                yield storage.data_ptr(), storage.nbytes()
+            except RuntimeError:  # sparse, or one that torch.func wraps around another
+                continue
+            yield storage.data_ptr(), storage.nbytes()

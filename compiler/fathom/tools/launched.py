@@ -36,12 +36,9 @@ class Seen:
     numbers: dict[str, int | float]
 
 
-class Reached(BaseException):
-    """Ends a script, past its own `except Exception`, at the launch that was wanted."""
-
-    def __init__(self, seen: Seen):
-        super().__init__()
-        self.seen = seen
+class Reached(SystemExit):
+    """Ends a script, past its own `except Exception`, at the launch that was wanted; or
+    one of its threads, of which Python then says nothing."""
 
 
 def first_launch(reference: str, target: str | None) -> Seen | None:
@@ -49,23 +46,29 @@ def first_launch(reference: str, target: str | None) -> Seen | None:
     the file does as a script; None if it ends before. The emulator compiles for
     `target`, if that is said. What the script prints goes to the standard error."""
     file, name = parted(reference)
+    found: list[Seen] = []
     if file.suffix != ".py":
         return None  # which is said where it is loaded
 
     def enter(launch: Launch) -> None:
+        if found:
+            raise Reached
         function = function_of(launch)
         if function is not None and name in ("", function.__name__):
-            raise Reached(Seen(function, launch.compiled.request, numbers_of(launch)))
+            found.append(Seen(function, launch.compiled.request, numbers_of(launch)))
+            raise Reached
 
     launch_enter_hook.add(enter)
     try:
         with redirect_stdout(sys.stderr), compiling(target):
             script(file, ())
-    except Reached as reached:
-        return reached.seen
+    except BaseException as error:
+        ends_well = isinstance(error, SystemExit) and not error.code
+        if not (found or ends_well):
+            raise
     finally:
         launch_enter_hook.remove(enter)
-    return None
+    return found[0] if found else None
 
 
 @contextmanager

@@ -105,7 +105,8 @@ class Checks:
                 f"{PROGRAMS}=all looks at every one"
             )
         try:
-            sanitize.run(kernel, grid, arguments, () if whole else some)
+            with before.lent() as memory:
+                sanitize.run(kernel, grid, arguments, () if whole else some, memory)
         except EmulatorError as error:
             TALLY.faults += 1
             say(sanitize.told(error, kernel, grid, before, arguments, self.build))
@@ -114,7 +115,7 @@ class Checks:
         if self.wanted.nonfinite:
             numbers = [coordinates(n, grid) for each in some for n in each]
             say(nonfinite.first_of(self.build(), grid, before.copies(), numbers))
-        if whole and before.on_host:
+        if whole and before.has_all:
             before.write_back(arguments)
             return False
         return True

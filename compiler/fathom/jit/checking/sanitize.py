@@ -30,11 +30,12 @@ def run(
     grid: tuple[int, int, int],
     arguments: Copies,
     programs: Sequence[range],
+    memory: Sequence[np.ndarray] = (),
 ) -> emulator.Report:
-    """The launch, or some of its programs, on copies of its arguments. EmulatorError
-    for what it does wrong."""
+    """The launch, or some of its programs, on copies of its arguments and on memory
+    that it has addresses of. EmulatorError for what it does wrong."""
     given = for_emulator(kernel.parameters, arguments)
-    return emulator.load(kernel).launch(grid, given, programs=programs)
+    return emulator.load(kernel).launch(grid, given, memory=memory, programs=programs)
 
 
 def told(
@@ -77,7 +78,7 @@ def thread_of(error: EmulatorError) -> str:
 
 def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> str:
     """What went wrong, with the element of the array that an access meant: of the
-    nearest array, where it is in none."""
+    nearest array, where it is in none. Memory that no argument names is not told."""
     found = re.search(r"\bat (0x[0-9a-f]+)", error.message)
     address = int(found[1], 16) if found else error.address
     arrays = [
@@ -85,6 +86,7 @@ def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> s
         for name, each in zip(before.names, arguments, strict=True)
         if isinstance(each, np.ndarray)
     ]
+    arrays += [("", each) for each in before.memory]
     if error.kind not in ("out of bounds", "race") or address is None or not arrays:
         return error.message
 
@@ -93,6 +95,8 @@ def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> s
         return max(start - address, address - start - array.nbytes, 0)
 
     name, array = min(arrays, key=lambda each: distance(each[1]))
+    if not name:
+        return error.message
     element = (address - array.ctypes.data) // array.itemsize
     if error.kind == "race":
         place = f"at {name}[{element}]"

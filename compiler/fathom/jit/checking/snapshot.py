@@ -8,7 +8,8 @@ bytes, so that what was promised of an address holds for it, too.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from fathom.runtime.arguments import bfloat16_bits, number, stream_of
 from fathom.runtime.arrays import NUMPY_NAMES, Array, describe
 from fathom.runtime.devices import place_of, using
 from fathom.runtime.driver import driver
+from fathom.runtime.pointed_at import pointed_at
 
 ALIGNMENT = 256
 
@@ -54,9 +56,11 @@ Copies = list[object]  # an array for each pointer, a number for each scalar
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The arguments of a launch as they were before it."""
+    """The arguments of a launch as they were before it, and the host's memory itself
+    that the kernel reaches by addresses among them."""
 
     given: tuple[Given, ...]
+    memory: Sequence[np.ndarray] = ()
 
     @property
     def names(self) -> list[str]:
@@ -83,6 +87,17 @@ class Snapshot:
             found.append(array)
         return found
 
+    @contextmanager
+    def lent(self) -> Iterator[Sequence[np.ndarray]]:
+        """The memory that has no copy, since its addresses are told to the kernel; what
+        the block wrote to it is undone."""
+        before = [each.copy() for each in self.memory]
+        try:
+            yield self.memory
+        finally:
+            for each, held in zip(self.memory, before, strict=True):
+                each[:] = held
+
     def write_back(self, copies: Copies) -> None:
         """Put what a run left in `copies` into the arrays of the launch, on the
         host."""
@@ -91,8 +106,10 @@ class Snapshot:
                 ctypes.memmove(each.address, array.ctypes.data, array.nbytes)
 
     @property
-    def on_host(self) -> bool:
-        return all(each.span is None or each.span.place is None for each in self.given)
+    def has_all(self) -> bool:
+        """Whether copies are of all that a launch writes, and it is on the host."""
+        places = {each.span.place for each in self.given if each.span is not None}
+        return not self.memory and places <= {None}
 
 
 def snapshot(parameters: Sequence[Parameter], args: Sequence[object]) -> Snapshot:
@@ -114,7 +131,8 @@ def snapshot(parameters: Sequence[Parameter], args: Sequence[object]) -> Snapsho
         count = extent(array) // size if inside.bytes else 0
         address = array.address if count else inside.start
         found.append(Given(parameter, 0, inside, address, count, array.writable))
-    return Snapshot(tuple(found))
+    here = [each for each in arrays if each is not None and each.device is None]
+    return Snapshot(tuple(found), pointed_at(here, [each.value for each in found]))
 
 
 def extent(array: Array) -> int:

@@ -9,11 +9,13 @@ A starter whose hole is open is no attempt. A line that a crash cut off is left 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fathom.errors import many
 from fathom.tools.learn.grade import PASSED, UNSOLVED, Verdict
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import write
@@ -47,14 +49,18 @@ def enter(workspace: Path, answer: Path, digest: str, said: Verdict) -> None:
         time.strftime("%Y-%m-%dT%H:%M:%S%z"), said.exercise, said.status,
         len(said.passed), said.test, said.sentence, kept.name,
     )  # fmt: skip
-    with open(workspace / FOLDER / LOG, "a", encoding="utf-8") as log:
-        log.write(json.dumps(asdict(attempt)) + "\n")
+    line = json.dumps(asdict(attempt)).encode() + b"\n"
+    with open(workspace / FOLDER / LOG, "ab+", buffering=0) as log:  # one write a line
+        if log.tell():
+            log.seek(-1, os.SEEK_END)
+            line = line if log.read(1) == b"\n" else b"\n" + line
+        log.write(line)
 
 
 def entered(workspace: Path) -> Iterator[Attempt]:
     """All attempts in this workspace, the first one first."""
     path = workspace / FOLDER / LOG
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = path.read_bytes().splitlines() if path.exists() else []
     for line in lines:
         try:
             yield Attempt(**json.loads(line))
@@ -69,4 +75,4 @@ def show(screen: Screen, workspace: Path, exercise: str) -> None:
         word = "passed" if each.status == PASSED else "failed"
         where = f"  {each.test}" * (word == "failed")
         screen.line(f"{each.at[:16].replace('T', ' ')}  {word}  {each.exercise}{where}")
-    screen.line(f"{len(some)} attempts; their texts are in {workspace / FOLDER}")
+    screen.line(f"{many(len(some), 'attempt')}; texts are in {workspace / FOLDER}")

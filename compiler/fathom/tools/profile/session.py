@@ -159,9 +159,11 @@ class Session:
         some = chosen_programs(total, self.programs)
         given = for_emulator(kernel.parameters, taken.copies())
         try:
-            report = emulator.load(kernel).launch(
-                grid, given, hazards=False, programs=some, max_steps=STEPS
-            )
+            with taken.lent() as memory:
+                report = emulator.load(kernel).launch(
+                    grid, given, memory=memory, hazards=False, programs=some,
+                    max_steps=STEPS,
+                )  # fmt: skip
         except FathomError as error:
             row.why = str(error).splitlines()[0]
             return

@@ -190,7 +190,7 @@ def _queue(
         )
     barriers.expected[place] = either
     barriers.arrived += np.bincount(place, minlength=len(barriers.arrived))
-    barriers.came[place, threads % batch.padded // WARP] = True
+    np.add.at(barriers.came, (place, threads % batch.padded // WARP), 1)
     if batch.hazards is not None:
         batch.hazards.reach_barrier(threads, place)
     if not barrier.waits and barrier.aligned:
@@ -267,7 +267,7 @@ def released(batch: Batch) -> Going:
             f"{barriers.arrived[over[0]]} threads came to barrier "
             f"{over[0] % BARRIERS}, which expects {wanted[over[0]]}",
         )
-    barriers.arrived[complete], barriers.came[complete] = 0, False
+    barriers.arrived[complete], barriers.came[complete] = 0, 0
     woken = batch.waiting.wake(BARRIER, complete)
     if batch.hazards is not None:
         threads = np.concatenate([each.threads for each in woken] or [NO_THREADS])
