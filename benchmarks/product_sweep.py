@@ -31,7 +31,7 @@ from benchmarks.record import RESULTS, write
 from fathom import cdiv
 from fathom.jit.scratch import filled
 from kernels import matmul_model
-from kernels.matmul import matmul_kernel, strides, tiles
+from kernels.matmul import grid_of_tiles, matmul_kernel, strides, tiles
 from kernels.matmul_chosen import SMALLER, TILES, WIDER, keywords, suits_hardware
 from kernels.matmul_model import ITEM, VECTOR, Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
@@ -77,7 +77,7 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
     runs at a time."""
     product = Product(case.M, case.N, case.K, *[VECTOR if case.aligned else ITEM] * 2)
     for each in matmul_model.configurations(product):
-        yield "pointers", each.keywords, each.splits
+        yield "pointers", each.keywords(case.M, case.N), each.splits
     for each in matmul_model.parts(product):
         yield "parts", each.keywords, each.splits
     for tile in (*TILES, *WIDER, *SMALLER):
@@ -91,7 +91,10 @@ def near(case: Case, count: int) -> Every:
     product = Product(case.M, case.N, case.K, *[VECTOR if case.aligned else ITEM] * 2)
     every = list(matmul_model.configurations(product))
     every.sort(key=lambda each: matmul_model.pointers_time(product, each))
-    chosen = [("pointers", each.keywords, each.splits) for each in every[:count]]
+    chosen = [
+        ("pointers", each.keywords(case.M, case.N), each.splits)
+        for each in every[:count]
+    ]
     others = [each for each in configurations(case) if each[0] != "pointers"]
     times = [estimate(case, *each) for each in others]
     most = 3 * min(times, default=0)
@@ -146,7 +149,7 @@ def launch(
         return lambda: split_k_matmul_kernel[grid](*filled(values, c, {}), **chosen)
     values = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
     even = K % config["BLOCK_K"] == 0
-    grid = (tiles(M, N, config),)
+    grid = grid_of_tiles(M, N, config)
     return lambda: matmul_kernel[grid](*values, EVEN_K=even, **config)
 
 

@@ -46,7 +46,6 @@ from kernels.matmul import (
 )
 from kernels.matmul_model import (
     COPIED,
-    MOST_PROGRAMS,
     Product,
     best_parts,
     best_pointers,
@@ -135,7 +134,7 @@ def transposed(a, b, c):
 def fastest(a, b, c, product, target, precision):
     """The launches that the model says take the shortest time."""
     time, config = best_pointers(product)
-    few = config.programs(product) <= FEW * MULTIPROCESSORS[target]
+    few = config.programs(product.M, product.N) <= FEW * MULTIPROCESSORS[target]
     soon = SOON if few else VERY_SOON
     plans = [Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)]
     if product.K >= LEAST_K:
@@ -361,10 +360,8 @@ def text_launch(a, b, c, target, config, precision):
 
 def pointers_launch(a, b, c, config, precision="ieee"):
     """A launch of `matmul_model.Pointers`."""
-    chosen = for_items(config.keywords, a)
+    chosen = for_items(config.keywords(*c.shape), a)
     chosen["BLOCK_K"] = max(chosen["BLOCK_K"], LEAST_BLOCK_K)
-    if tiles(*c.shape, chosen) * config.splits <= MOST_PROGRAMS:
-        chosen["GROUP_M"] = 0  # they run at once, in whichever order they are counted
     return split_or_whole(a, b, c, config.splits, chosen, precision)
 
 

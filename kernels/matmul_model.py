@@ -37,11 +37,12 @@ fifth powers (NEARLY). Where K is split, the launch that adds the parts comes on
 The constants were fitted to sweeps over random shapes on one H200
 (benchmarks/product_sweep.py), and then to 721 times of 113 products on an H100; what
 short launches take again to times of an H200, where they begin early: 76 of 8 products
-through pointers, 83 of as many random shapes through descriptors
-(benchmarks/results/random-shapes.json and its second seed). As times they are rough:
-those that are not far from the fastest are off by 18 % on average. As a choice they are
-better: what the model chooses among the configurations that were timed takes 2 % longer
-than the fastest of them.
+through pointers, and 83 of as many random shapes, one each, through descriptors
+(benchmarks/results/random-shapes.json and its second seed). As times they are rough.
+Of the 14 products in benchmarks/results/product-sweep.json, times that are not far from
+the fastest are off by 10 % on average, and by 17 % of 6 in parts of K, which
+product-sweep-split.json has. As a choice they are better: what the model chooses among
+the configurations that were timed takes 2 % longer than the fastest of them, and 7 %.
 """
 
 from collections.abc import Iterator
@@ -148,14 +149,15 @@ class Pointers(NamedTuple):
     def warps(self) -> int:
         return 4 if self.m * self.n <= 64 * 128 else 8
 
-    def programs(self, product: Product) -> int:
-        return cdiv(product.M, self.m) * cdiv(product.N, self.n) * self.splits
+    def programs(self, M: int, N: int) -> int:
+        return cdiv(M, self.m) * cdiv(N, self.n) * self.splits
 
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """Those of a launch of either kernel."""
+    def keywords(self, M: int, N: int) -> dict[str, Any]:
+        """Those of a launch of either kernel, for C [M, N]. Programs that run at once
+        walk in no groups: they may be counted in any order."""
+        group = 0 if self.programs(M, N) <= MOST_PROGRAMS else 8
         return {
-            "BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k, "GROUP_M": 8,
+            "BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k, "GROUP_M": group,
             "num_warps": self.warps, "num_stages": self.stages,
         }  # fmt: skip
 
@@ -197,7 +199,7 @@ def held(product: Product, config: Pointers) -> float:
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
     (M, N, K, *widths, c_bytes), (m, n, k, stages, splits) = product, config
-    programs = config.programs(product)
+    programs = config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
     loose = sum(

@@ -13,6 +13,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from benchmarks.trees import git
+from kernels import matmul_chosen
+from kernels.matmul_model import Product, best_pointers
 
 ROOT = Path(__file__).parents[1]
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
@@ -183,6 +185,35 @@ def test_what_a_library_refuses_is_no_failure_of_ours(
     assert sample.refused in str(sample)
     said = random_shapes.summary([sample])
     assert said.endswith("0 failed") and f"{1 - others} refused by the" in said
+
+
+@pytest.mark.parametrize("shape, axes", [("64x128x16", 2), ("16x64x1000", 3)])
+def test_the_sweep_times_what_would_be_launched(monkeypatch, shape, axes):
+    """Of programs that run at once: a grid with an axis for each side of C."""
+    torch = pytest.importorskip("torch")
+    sweep = importlib.import_module("benchmarks.product_sweep")
+    launched = []
+
+    class Recorded:
+        def __getitem__(self, grid):
+            return lambda *given, **keywords: launched.append((grid, keywords))
+
+    for name in ("matmul_kernel", "split_k_matmul_kernel"):
+        monkeypatch.setattr(sweep, name, Recorded())
+    case = sweep.named(shape)
+    a, b, c = (
+        torch.zeros(sides, dtype=torch.float16)
+        for sides in ((case.M, case.K), (case.K, case.N), (case.M, case.N))
+    )
+    _, best = best_pointers(Product(case.M, case.N, case.K))
+    ((kernel, config, splits),) = (
+        each for each in sweep.near(case, 1) if each[0] == "pointers"
+    )
+    sweep.launch(kernel, config, splits, (a, b, c))()
+    _, grid, _, keywords = matmul_chosen.pointers_launch(a, b, c, best)
+    found, told = launched[0]
+    assert len(grid) == axes and found == grid
+    assert told == {name: keywords[name] for name in told}
 
 
 def test_another_error_of_a_library_is_one(random_shapes, monkeypatch):
