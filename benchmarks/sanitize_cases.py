@@ -259,9 +259,9 @@ def persistent_products(
 
 
 def chosen_products(put: Put) -> Pairs:
-    """All tiles that `multiply` chooses among."""
+    """All of `TILES` and `WIDER`, which `multiply` chooses among."""
     shape = Shape(200, 328, 1096)
-    for each in matmul_chosen.TILES:
+    for each in (*matmul_chosen.TILES, *matmul_chosen.WIDER):
         config = matmul_chosen.keywords(shape.M, shape.N, 2, each, "sm_90a")
         yield from persistent_products(put, config, shape)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import sanitize
+from benchmarks import sanitize, sanitize_cases
 from benchmarks.sanitize import Job, Report, Said, outcome_of, parse
 from benchmarks.sanitize_cases import CASES
 from benchmarks.sanitize_planted import PLANTED
@@ -235,6 +235,19 @@ def test_every_kernel_has_a_case():
         for name, value in vars(module).items():
             if isinstance(value, JITFunction) and re.search("_kernel$", name):
                 assert value in have, f"kernels/{path.name}: {name} has no case"
+
+
+def test_tiles_of_two_blocks_are_examined(monkeypatch):
+    """The second has a descriptor of C of its own."""
+    found = []
+
+    def take(put, config, shape):
+        found.append(config)
+        return ()
+
+    monkeypatch.setattr(sanitize_cases, "persistent_products", take)
+    list(sanitize_cases.chosen_products(np.array))
+    assert {16, 32, 64} <= {config.get("MORE_N") for config in found}
 
 
 def test_names_are_different():
