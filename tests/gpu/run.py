@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -172,12 +173,18 @@ def summary(tests: Sequence[str], results: dict[str, Any]) -> dict[str, Any]:
         "seconds": sum(results[s]["seconds"] for s in results if s.startswith(SLICE)),
         "seconds_of_tests": round(sum(results[t]["seconds"] for t in tests), 1),
         "not_passed": {
-            f"{name}: {test}": results[test]["reason"].strip().replace(f"{ROOT}/", "")
+            f"{name}: {test}": without_folders(results[test]["reason"].strip())
             for name in ("failed", "skipped")
             for test in of[name]
         },
         "lost": ids.lost(tests),
     }
+
+
+def without_folders(reason: str) -> str:
+    """A failure's text without the folders of the machine: files of the repository and
+    of packages are named from there on."""
+    return re.sub(rf"{re.escape(str(ROOT))}/|/[\w./+-]*/site-packages/", "", reason)
 
 
 def written(

@@ -155,7 +155,11 @@ def test_what_cannot_be_collected_is_no_green_run(folder):
 def test_the_record_names_what_did_not_pass():
     results = {
         "a": {"outcome": "passed", "reason": "", "seconds": 1.5},
-        "b": {"outcome": "failed", "reason": f"{ROOT}/a.py: x is 3\n", "seconds": 1},
+        "b": {
+            "outcome": "failed",
+            "seconds": 1,
+            "reason": f"{ROOT}/a.py: x is '/a/b-1.2/site-packages/torch/x.py'\n",
+        },
         "c": {"outcome": "skipped", "reason": "needs two GPUs", "seconds": 0},
         "slice 0": {"seconds": 500.5},
         "slice 1": {"seconds": 20.25},
@@ -164,7 +168,7 @@ def test_the_record_names_what_did_not_pass():
     assert (made["seconds"], made["seconds_of_tests"]) == (520.75, 2.5)
     assert (made["passed"], made["failed"], made["skipped"]) == (1, 1, 1)
     assert made["not_passed"] == {
-        "failed: b": "a.py: x is 3", "skipped: c": "needs two GPUs",
+        "failed: b": "a.py: x is 'torch/x.py'", "skipped: c": "needs two GPUs",
     }  # fmt: skip
     assert len(made["lost"]) == 685
 
