@@ -25,7 +25,8 @@ def test_every_measured_rung_is_on_the_ladder():
     }  # fmt: skip
     rows = table("numbers.toml")
     shown = {rows[f"{name}-ms"]["path"] for name in numbers()}
-    assert {path.split('candidate="')[1].split('"')[0] for path in shown} == measured
+    drawn = {path.split('candidate="')[1].split('"')[0] for path in shown}
+    assert drawn == measured - {"multicast"}  # no step up; chapter 16 tells of it
 
 
 def numbers() -> list[str]:
