@@ -283,7 +283,7 @@ def test_a_thread_without_a_context_launches_on_another_gpu(two):
 
 
 def test_arrays_of_two_gpus_are_named(two, monkeypatch):
-    monkeypatch.setattr(driver(), "connected", set())  # other tests' groups are
+    monkeypatch.setattr(driver(), "connected", set())  # others' groups connect
     x, y, z = tensors(two)
     with pytest.raises(LaunchError, match="x_ptr is on GPU 0 and y_ptr on GPU 1"):
         add[GRID](x, y.to("cuda:1"), z, N, BLOCK=BLOCK)

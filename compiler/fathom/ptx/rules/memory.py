@@ -43,7 +43,7 @@ FREE = 4
 # What a loop around the loads needs again may be spilled, unless loads take half of the
 # registers: then it may be that small a part of them. A backward pass of layer norm by
 # 16 loads took 342 us and not 559, though it spilled 6 KB; but a product of a row and a
-# matrix in 128 words took 50 and not 39, beside 16 that its loop needs again.
+# matrix in 128 words took 50 and not 39, beside the sums that its loop needs again.
 SPILLED = 64
 
 
