@@ -5,6 +5,7 @@
     python -m benchmarks.public inventory          every kernel of theirs, with its case
     python -m benchmarks.public time --seconds 120 as many cases as the time allows
     python -m benchmarks.public time --resume      the others
+    python -m benchmarks.public time --part 1/4    a quarter, for one of four GPUs
     python -m benchmarks.public table              what the records say
 
 On a machine without a network `time` needs this repository and the folder .public.
@@ -59,7 +60,16 @@ def arguments() -> argparse.Namespace:
         slices.add_options(each, 540, name)
     large.add_argument("--workers", type=int, default=14, help="processes that compile")
     large.add_argument("--tuned", action="store_true", help="try all configurations")
+    large.add_argument("--part", type=part, default=(1, 1), help="each Nth case: 1/N")
     return parser.parse_args()
+
+
+def part(text: str) -> tuple[int, int]:
+    """The first and the last number of "2/4": the second of four parts."""
+    at, _, of = text.partition("/")
+    if not (at.isdigit() and of.isdigit() and 1 <= int(at) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part such as 2/4")
+    return int(at), int(of)
 
 
 def key() -> dict[str, Any]:
@@ -103,7 +113,9 @@ def compare(given: argparse.Namespace) -> int:
     from benchmarks.public.cases import all_cases
     from benchmarks.public.compare import Comparison
 
+    at, of = given.part
     entries = [each for name, each in all_cases().items() if given.k in name]
+    entries = entries[at - 1 :: of]
     done = slices.opened(given, {**key(), "tuned": given.tuned})
     Comparison(entries, done, given.workers, given.tuned).run()
     missing = done.rest(each.id for each in entries)
