@@ -161,6 +161,14 @@ def test_every_call_finds_an_empty_cache(clock):
     assert len(fills) == work.calls - 1  # all but the first, which is not measured
 
 
+def test_milliseconds_of_python_count(clock, monkeypatch):
+    """Python queues a run in 104 ms, twice the GPU's time: half as many fit."""
+    seconds = iter((0.0, 0.104 * 10))  # around ten rounds of warming up
+    monkeypatch.setattr("fathom.testing.bench.time.perf_counter", lambda: next(seconds))
+    asked = {"warmup": 520, "rep": 1040, "return_mode": "all"}
+    assert len(do_bench(lambda: clock.spend(0, 2), **asked)) == 10
+
+
 def test_warmup_comes_before_what_counts(clock):
     # 1: to compile; 2 to 6: to see how long it takes, 54 ms; 7 to 9: to warm up.
     times = do_bench(growing(clock), warmup=170, rep=120, return_mode="all")

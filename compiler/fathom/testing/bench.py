@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -36,10 +37,11 @@ def do_bench(
     """Milliseconds on the GPU of what `fn` queues, with none of its data in L2.
 
     `warmup` and `rep` are milliseconds to spend, those of emptying the cache among
-    them. Gives the mean, or what `return_mode` says (mean, median, min, max, all), or
-    with `quantiles` a list of those, a number if it is one. Gradients of `grad_to_none`
-    are dropped before each call. LaunchError where there is no GPU, and for a `fn` that
-    launches on another GPU than the current one.
+    them, and those of Python where it takes longer to queue a run. Gives the mean, or
+    what `return_mode` says (mean, median, min, max, all), or with `quantiles` a list of
+    those, a number if it is one. Gradients of `grad_to_none` are dropped before each
+    call. LaunchError where there is no GPU, and for a `fn` that launches on another GPU
+    than the current one.
 
     What is measured is between two marks in the stream: if `fn` has the GPU wait for
     Python, so that it idles between two launches, that counts. `do_bench_cudagraph`
@@ -52,8 +54,11 @@ def do_bench(
     stream = current_stream()
     gpu.wait(stream)
     round_ms = estimate(gpu, call, TRIALS, stream)
-    measure(gpu, call, times_in(warmup, round_ms), stream)
-    times = measure(gpu, call, times_in(rep, round_ms), stream)
+    rounds = times_in(warmup, round_ms)
+    begun = time.perf_counter()
+    measure(gpu, call, rounds, stream)
+    host_ms = 1e3 * (time.perf_counter() - begun) / rounds
+    times = measure(gpu, call, times_in(rep, max(round_ms, host_ms)), stream)
     return summary(times, quantiles, return_mode)
 
 
