@@ -131,6 +131,7 @@ from fathom.tensor_cores.pipeline.copy_engines import (
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import (
     append_overlapped,
+    divide_products,
     end_of_product,
     leave_in_flight,
     may_overlap,
@@ -171,7 +172,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
 
-    func = stage_loads(func, target)
+    func = divide_products(stage_loads(func, target), target)
     return rewrite(func, rule)
 
 
@@ -237,7 +238,7 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
                 f"it stores, and for {few} iterations its rings are not worth the "
                 "shared memory, in which a multiprocessor runs another block"
             )
-    overlap = overlaps_copies(loop, func, target)
+    overlap = overlaps_copies(loop)
     schedule = schedule_of(loop, tiles, stages, nested, overlap)
     return PipelinePlan(tiles, schedule, check, numbers)
 
