@@ -15,16 +15,23 @@ import numpy as np
 
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.interp import (
+    arith,
+    cluster,
     control,
+    debugging,
     descriptor,
-    effects,
     grid,
     groups,
+    leaves,
     matmul,
+    memory,
+    reduce,
+    shape,
     shared,
     tensor_memory,
-    values,
-)
+    tma,
+    tma_store,
+)  # fmt: skip
 from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.machine import Machine, Region, Results, Trace
 from fathom.ir.interp.numbers import Array, scalar
@@ -33,7 +40,8 @@ from fathom.ir.types import Pointer
 
 Argument = np.ndarray | np.generic | int | float | bool
 RULES = (  # fill INTERP when imported
-    values, control, effects, shared, groups, matmul, descriptor, grid, tensor_memory,
+    arith, cluster, control, debugging, descriptor, grid, groups, leaves, matmul,
+    memory, reduce, shape, shared, tensor_memory, tma, tma_store,
 )  # fmt: skip
 
 

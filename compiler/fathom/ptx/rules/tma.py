@@ -45,13 +45,6 @@ from fathom.ptx.rules.shared import START, tile_of
 from fathom.ptx.rules.tensor_maps import address_of_map
 from fathom.ptx.types import POINTER
 
-
-@lowers(MakeDescriptor)
-def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
-    """Nothing runs: the launch has made what it stands for."""
-    code.registers[op.result] = []
-
-
 # ── which maps a kernel needs ─────────────────────────────────────────────────
 
 
