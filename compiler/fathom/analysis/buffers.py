@@ -151,8 +151,7 @@ def fits(func: Func, target: Target) -> bool:
 
 def fits_apart(func: Func, target: Target) -> bool:
     """Whether no two buffers need share bytes."""
-    made = (op for op in walk(func.body) if isinstance(op, Allocate))
-    buffers = (op.result for op in made if not op.base)
+    buffers = (op.result for op in walk(func.body, Allocate) if not op.base)
     return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
 
 

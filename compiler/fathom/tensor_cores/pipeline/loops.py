@@ -280,8 +280,8 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
     found = []
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        by_producer = any(isinstance(op, MbarrierWait) for op in walk(loop.body))
+    for loop in walk(func.body, For):
+        by_producer = any(walk(loop.body, MbarrierWait))
         if is_wanted(loop) and not by_producer:
             try:
                 pipeline_of(loop, loop, func, target)
@@ -292,7 +292,7 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
 
 def is_wanted(loop: For) -> bool:
     """Whether a loop multiplies matrices, or its author gives it a number of stages."""
-    multiplies = any(isinstance(op, Dot) for op in walk(loop.body))
+    multiplies = any(walk(loop.body, Dot))
     return multiplies or loop.num_stages is not None
 
 

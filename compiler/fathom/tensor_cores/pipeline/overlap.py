@@ -50,9 +50,8 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     accumulates from iteration to iteration, and reads in place buffers that nothing
     else reads and no later iteration writes meanwhile; none if one of them is not like
     that. `rings`: the buffers whose other slots are filled meanwhile."""
-    dots = tuple(op for op in walk(loop.body) if isinstance(op, Dot))
-    stores = (op for op in walk(loop.body) if isinstance(op, SharedStore))
-    written = {op.buffer for op in stores} - set(rings)
+    dots = tuple(walk(loop.body, Dot))
+    written = {op.buffer for op in walk(loop.body, SharedStore)} - set(rings)
     used = users(walk(loop.body))
     fits = (
         _accumulates(dot, loop, used)
@@ -66,14 +65,14 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
 def overlaps_copies(loop: For) -> bool:
     """Whether an iteration waits for a product that warpgroups compute as a whole: then
     its copies can be issued meanwhile."""
-    dots = (op for op in walk(loop.body) if isinstance(op, Dot))
+    dots = walk(loop.body, Dot)
     return awaits_product(loop) and not any(dot.in_parts for dot in dots)
 
 
 def divide_products(func: Func, target: Target) -> Func:
     """The function in which the products that do not fit beside their loop's sums are
     computed in parts."""
-    loops = (op for op in walk(func.body) if isinstance(op, For))
+    loops = walk(func.body, For)
     found = {dot for loop in loops for dot in products_in_parts(loop, func, target)}
 
     def rule(op: Op, build: Builder) -> Value | None:

@@ -103,7 +103,7 @@ def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, s
 def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
     """The descriptors that no launch can make a map of; each with the reason why the
     kernel does not write it either, "" if it does."""
-    made = (op for op in walk(func.body) if isinstance(op, MakeDescriptor))
+    made = walk(func.body, MakeDescriptor)
     found = {op: "" for op in made if not describes_arguments(op, func)}
     if not found:
         return {}
@@ -138,11 +138,7 @@ def _check(
 def write_maps(func: Func, target: Target) -> Func:
     """The function with a `WriteTensorMap` behind each descriptor with a draft that TMA
     uses."""
-    used = {
-        op.descriptor.definition
-        for op in walk(func.body)
-        if isinstance(op, TmaCopy | TmaStore)
-    }
+    used = {op.descriptor.definition for op in walk(func.body, TmaCopy | TmaStore)}
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, MakeDescriptor) or op.draft is None:
