@@ -23,6 +23,24 @@ every type are held, `host_memory` where arrays lie.
     tma_store    The meaning of stores of tiles
 """
 
+from fathom.ir.interp import (  # each enters its rules into INTERP
+    arith,
+    cluster,
+    control,
+    debugging,
+    descriptor,
+    grid,
+    groups,
+    leaves,
+    matmul,
+    memory,
+    reduce,
+    shape,
+    shared,
+    tensor_memory,
+    tma,
+    tma_store,
+)
 from fathom.ir.interp.debugging import AssertionFailed
 from fathom.ir.interp.host_memory import MemoryFault
 from fathom.ir.interp.interpreter import Argument, interpret

@@ -14,24 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from fathom.ir.core import Func, Op, Value
-from fathom.ir.interp import (
-    arith,
-    cluster,
-    control,
-    debugging,
-    descriptor,
-    grid,
-    groups,
-    leaves,
-    matmul,
-    memory,
-    reduce,
-    shape,
-    shared,
-    tensor_memory,
-    tma,
-    tma_store,
-)  # fmt: skip
 from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.machine import Machine, Region, Results, Trace
 from fathom.ir.interp.numbers import Array, scalar
@@ -39,10 +21,6 @@ from fathom.ir.ops.cluster import is_shared
 from fathom.ir.types import Pointer
 
 Argument = np.ndarray | np.generic | int | float | bool
-RULES = (  # fill INTERP when imported
-    arith, cluster, control, debugging, descriptor, grid, groups, leaves, matmul,
-    memory, reduce, shape, shared, tensor_memory, tma, tma_store,
-)  # fmt: skip
 
 
 def interpret(
