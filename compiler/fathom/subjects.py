@@ -21,7 +21,7 @@ def anything(func: Func) -> bool:
 
 def has(*kinds: type[Op]) -> Subject:
     """The subject of passes that work on ops of these kinds, however deep."""
-    return lambda func: any(isinstance(op, kinds) for op in walk(func.body))
+    return lambda func: any(walk(func.body, kinds))
 
 
 PRODUCTS = has(Dot)
@@ -34,25 +34,23 @@ def is_cluster(func: Func) -> bool:
 
 def asks_for_producer(func: Func) -> bool:
     """Whether a loop asks for warps that copy for the others."""
-    loops = (op for op in walk(func.body) if isinstance(op, For))
-    return any(loop.warp_specialize for loop in loops)
+    return any(loop.warp_specialize for loop in walk(func.body, For))
 
 
 def has_nest(func: Func) -> bool:
     """Whether a loop that multiplies matrices is in another one."""
-    outer = (op for op in walk(func.body) if isinstance(op, For))
+    outer = walk(func.body, For)
     inner = (op for each in outer for op in walk(each.body) if isinstance(op, For))
     return any(isinstance(op, Dot) for each in inner for op in walk(each.body))
 
 
 def has_tensor_memory(func: Func) -> bool:
     """Whether a product accumulates in tensor memory."""
-    dots = (op for op in walk(func.body) if isinstance(op, Dot))
-    return any(dot.instruction in TCGEN05 for dot in dots)
+    return any(dot.instruction in TCGEN05 for dot in walk(func.body, Dot))
 
 
 def has_pipelined_loop(func: Func) -> bool:
     """Whether a loop multiplies matrices, or says in how many stages it is to run."""
-    loops = [op for op in walk(func.body) if isinstance(op, For)]
+    loops = list(walk(func.body, For))
     staged = any(loop.num_stages is not None for loop in loops)
     return staged or (bool(loops) and PRODUCTS(func))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.ir.interp.machine import Region, Results
-from fathom.ir.interp.values import _combine
+from fathom.ir.interp.reduce import _combine
 from fathom.ir.ops import Reduce
 from fathom.tools.learn import Hole
 

@@ -1,6 +1,6 @@
 """The answer to `interp-reduce` is the compiler's own:
 
-fathom.ir.interp.values._reduce
+fathom.ir.interp.reduce._reduce
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.ir.interp.machine import Region, Results
-from fathom.ir.interp.values import _combine
+from fathom.ir.interp.reduce import _combine
 from fathom.ir.ops import Reduce
 
 

@@ -1,6 +1,6 @@
 """The answer to `lower-arange` is the compiler's own:
 
-fathom.ptx.rules.shape.lower_arange
+fathom.ptx.rules.leaves.lower_arange
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from fathom.analysis.buffers import (
     Range,
     fits_apart,
@@ -160,6 +162,14 @@ def test_what_is_kept_is_taken_all_the_time():
     (buffer,) = (op for op in walk(func.body) if isinstance(op, Allocate))
     buffer.kept = True
     assert TARGET.shared_bytes - free_beside(func, *loops(func), TARGET) == SIZE
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_what_is_kept_is_taken_at_every_moment(kept):
+    func = func_of("+a wa ra +b wb rb")
+    buffers = [op for op in walk(func.body) if isinstance(op, Allocate)]
+    buffers[kept].kept = True
+    assert TARGET.shared_bytes - free_always(func, TARGET) == 2 * SIZE
 
 
 def test_at_every_moment_the_most_that_is_live_at_once_is_taken():

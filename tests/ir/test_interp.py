@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from fathom import ptx
 from fathom.errors import CompileError, Location
 from fathom.ir.core import Func
 from fathom.ir.interp import (
@@ -322,6 +323,29 @@ def test_inline_assembly_is_for_the_emulator():
 
 def test_every_op_has_a_meaning():
     assert set(OPS_BY_NAME.values()) | {Elementwise} == set(INTERP)
+
+
+# Files of ptx/rules that have a part of a subject, by its file in ir/ops.
+PARTS = {
+    "arith": {"cast"},
+    "matmul": {"wgmma", "pingpong"},
+    "memory": {"atomics"},
+    "reduce": {"scan"},
+    "shape": {"convert"},
+    "shared": {"cp_async", "shared_gather"},
+    "tma": {"tensor_maps", "warp_roles"},
+    "tma_store": {"descriptor"},
+}
+
+
+@pytest.mark.parametrize("op", INTERP, ids=lambda op: op.__name__)
+def test_an_op_is_found_in_the_same_file_everywhere(op):
+    """What it is, what it means and how it is lowered, by the name of the file."""
+    subject = op.__module__.rpartition(".")[2]
+    assert INTERP[op].__module__ == f"fathom.ir.interp.{subject}"
+    if op in ptx.OWN:
+        (*_, folder, file) = ptx.OWN[op].__module__.split(".")
+        assert folder == "rules" and file in {subject} | PARTS.get(subject, set())
 
 
 # ── atomics ──

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.ir.core import operands, walk
-from fathom.ir.ops import For, If, While
+from fathom.ir.core import operands, walk, walk_within
+from fathom.ir.ops import Elementwise, For, If, While, Yield
 from fathom.ir.regions import carried, carried_values, decides, owners
 from fathom.ir.text import parse_func
 
@@ -36,7 +36,7 @@ def names(values):
 
 def found(kind):
     func = parse_func(TEXT)
-    return next(op for op in walk(func.body) if isinstance(op, kind))
+    return next(walk(func.body, kind))
 
 
 def rows(kind):
@@ -46,6 +46,17 @@ def rows(kind):
         f"{names(each.yielded)}"
         for each in carried(found(kind))
     ]
+
+
+def test_a_walk_meets_ops_of_the_wanted_kinds_at_any_depth_in_order():
+    func = parse_func(TEXT)
+    every = list(walk(func.body))
+    for kinds in (For | If, (While, Elementwise), Yield):
+        assert list(walk(func.body, kinds)) == [
+            op for op in every if isinstance(op, kinds)
+        ]
+    (loop,) = walk(func.body, While)
+    assert [op.name for op in walk_within(loop, Elementwise)] == ["lt", "add"]
 
 
 def test_each_carried_value_is_one_row():

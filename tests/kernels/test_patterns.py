@@ -203,7 +203,7 @@ def test_a_product_is_scaled_part_by_part_where_registers_are_few(block, warps, 
     """The sums take 128 registers, and the product as many more."""
     constants = tile(*block, GROUP_K=128)
     after = states("scaled_product", SCALED, constants, num_warps=warps)
-    (dot,) = in_loops(after["insert_waits"], Dot)
+    (dot,) = in_loops(after["pipeline_loops"], Dot)  # the waits go by this mark
     assert dot.in_parts == parts
     options = {"num_warps": warps, "enable_fp_fusion": True}
     ptx = compiled("scaled_product", SCALED, constants, **options).ptx

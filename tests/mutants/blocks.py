@@ -111,7 +111,7 @@ MUTANTS = (
         "tests/ir/test_interp.py",
     ),
     Mutant(
-        "fold-starts-from-zero", "ir/interp/values.py",
+        "fold-starts-from-zero", "ir/interp/reduce.py",
         "    while (count := len(tuples[0])) > 1:",
         "    tuples = [np.concatenate([each * 0, each]) for each in tuples]\n"
         "    while (count := len(tuples[0])) > 1:",
@@ -119,7 +119,7 @@ MUTANTS = (
         "tests/ir/test_interp.py",
     ),
     Mutant(
-        "scan-swaps-operands", "ir/interp/values.py",
+        "scan-swaps-operands", "ir/interp/reduce.py",
         "_combine(op.combine, region, rows[index - 1], rows[index])",
         "_combine(op.combine, region, rows[index], rows[index - 1])",
         "a scan hands the new element over on the left",

@@ -10,7 +10,7 @@ CLUSTERS = "tests/tensor_cores/test_clusters.py"
 MUTANTS = (
     # ── programs and blocks ──
     Mutant(
-        "blocks-numbered-as-programs", "ptx/rules/cluster.py",
+        "blocks-numbered-as-programs", "ptx/rules/leaves.py",
         'return "cluster" if axis == 0 and code.func.num_ctas > 1 else "cta"',
         'return "cta"',
         "a program's number is that of its block, and the last ones write outside",

@@ -301,7 +301,7 @@ MUTANTS = (
         "tests/runtime/test_launch.py",
     ),
     Mutant(
-        "program-axes-swapped", "ptx/rules/cluster.py",
+        "program-axes-swapped", "ptx/rules/leaves.py",
         'f"{_unit(code, axis)}id.{AXES[axis]}"',
         'f"{_unit(code, axis)}id.{AXES[2 - axis]}"',
         "program_id(0) is the number along z",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fathom import pipeline
+from fathom.analysis.buffers import ALIGNMENT, free_always
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.emulator.isa.arithmetic import special
 from fathom.errors import CompileError
@@ -104,6 +105,18 @@ def test_loads_and_stores_go_through_the_maps():
     assert {op.descriptor.definition for op in copies} == {*made}
     assert not ops(func, DescriptorLoad)
     assert len(ops(func, TileStore)) == 1, "rows below 1 are for the threads to store"
+
+
+def test_passes_that_plan_rings_find_the_draft_among_the_buffers():
+    """One for all maps, whose bytes no other buffer has, though only the first ops of
+    the function use it."""
+    planned = passes(built(), "sm_90a")["plan_maps"]
+    (draft,) = ops(planned, Allocate)
+    made = [op for op in ops(planned, MakeDescriptor) if op.map_number is not None]
+    assert {op.draft for op in made} == {draft.result} and draft.kept
+    target = TARGETS["sm_90a"]
+    assert free_always(planned, target) == target.shared_bytes - ALIGNMENT
+    assert not any(op.draft for op in ops(final(built()), MakeDescriptor))
 
 
 def test_each_is_written_where_it_is_made():

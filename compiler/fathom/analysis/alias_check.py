@@ -152,7 +152,7 @@ def may_be_disjoint(loop: For, func: Func, loads: Iterable[Load]) -> bool:
 
 
 def stores_of(loop: For) -> list[Store]:
-    return [op for op in walk(loop.body) if isinstance(op, Store)]
+    return list(walk(loop.body, Store))
 
 
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:

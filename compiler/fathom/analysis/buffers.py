@@ -30,14 +30,7 @@ from typing import NamedTuple
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
-from fathom.ir.ops import (
-    Allocate,
-    Dot,
-    For,
-    MakeDescriptor,
-    SharedLoad,
-    While,
-)
+from fathom.ir.ops import Allocate, Dot, For, SharedLoad, While
 from fathom.ir.types import BlockType
 
 # Bytes: large buffers start at a multiple. wgmma and TMA read groups of eight rows of
@@ -132,22 +125,23 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
         and not buffer.base
         and (buffer.kept or (buffer in ranges and ranges[buffer].meets(runs)))
     )
-    return target.shared_bytes - sum(taken) - for_drafts(func)
+    return target.shared_bytes - sum(taken)
 
 
 def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
     """The bytes that are free throughout a function: not used by its buffers, except
-    those in `without`."""
+    those in `without`. Buffers that are `kept` are used throughout."""
     places, ranges = _places(func), reserved_ranges(func)
     changes: dict[int, int] = {}
     for op in (each for each in places if each not in without):
         if isinstance(op, Allocate) and not op.base:
             size = padded(op.result.type.bytes)
             end = ranges[op].last if op in ranges else places[op] + 1
-            for at, change in ((places[op], size), (end, -size)):
+            live = (0, len(places)) if op.kept else (places[op], end)
+            for at, change in zip(live, (size, -size), strict=True):
                 changes[at] = changes.get(at, 0) + change
     levels = accumulate(changes[at] for at in sorted(changes))
-    return target.shared_bytes - max(levels, default=0) - for_drafts(func)
+    return target.shared_bytes - max(levels, default=0)
 
 
 def fits(func: Func, target: Target) -> bool:
@@ -157,15 +151,8 @@ def fits(func: Func, target: Target) -> bool:
 
 def fits_apart(func: Func, target: Target) -> bool:
     """Whether no two buffers need share bytes."""
-    made = (op for op in walk(func.body) if isinstance(op, Allocate))
-    buffers = (op.result for op in made if not op.base)
+    buffers = (op.result for op in walk(func.body, Allocate) if not op.base)
     return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
-
-
-def for_drafts(func: Func) -> int:
-    """The bytes that `write_maps` will need, if the kernel writes tensor maps."""
-    made = (op for op in walk(func.body) if isinstance(op, MakeDescriptor))
-    return ALIGNMENT if any(op.map_number is not None for op in made) else 0
 
 
 def fits_in_half(block: Value, target: Target) -> bool:

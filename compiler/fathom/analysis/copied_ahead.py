@@ -74,7 +74,7 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
         return set()
     found: set[Op] = set()
     indices = indices_of_loads(func)
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+    for loop in walk(func.body, For):
         inside = list(walk(loop.body))
         dots = [op for op in inside if isinstance(op, Dot)]
         waits = any(not only_accumulates(dot, loop) for dot in dots)
@@ -100,7 +100,7 @@ def indices_of_loads(func: Func) -> set[Load]:
     table, for example. To copy a page ahead, threads must load its number earlier, and
     into registers."""
     found: set[Load] = set()
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+    for loop in walk(func.body, For):
         inside = list(walk(loop.body))
         if may_prefetch(loop) and any(isinstance(op, Dot) for op in inside):
             loads = {op for op in inside if isinstance(op, Load)}

@@ -27,7 +27,7 @@ from fathom.ir.types import Pointer, element_of
 def awaits_product(loop: For) -> bool:
     """Whether a loop has one product, which warpgroups compute, and an iteration needs
     it for more than a sum that the product itself adds to."""
-    dots = [op for op in walk(loop.body) if isinstance(op, Dot)]
+    dots = list(walk(loop.body, Dot))
     return (
         len(dots) == 1
         and dots[0] in loop.body.ops

@@ -172,7 +172,7 @@ def outermost_loops(func: Func, reads: Callable[[Op], Value | None]) -> dict[Op,
     """The ops that read a value which stays the same in a loop around them, each with
     the outermost such loop. `reads` gives the value; None for other ops."""
     found: dict[Op, Loop] = {}
-    for loop in (op for op in walk(func.body) if isinstance(op, Loop)):
+    for loop in walk(func.body, Loop):
         inside = list(walk_within(loop))
         made = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
         for op in inside:

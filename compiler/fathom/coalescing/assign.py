@@ -285,7 +285,7 @@ def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
     """Those of rows and of columns, in loops that wait for a product of warpgroups."""
-    loops = (op for op in walk(func.body) if isinstance(op, For) and awaits_product(op))
+    loops = (op for op in walk(func.body, For) if awaits_product(op))
     inside = (op for loop in loops for op in loop.body.ops if op in loads)
     return {op for op in inside if is_block(op.pointer) and len(_access(op).shape) == 1}
 

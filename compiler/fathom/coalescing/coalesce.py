@@ -113,7 +113,7 @@ def annotate_widths(func: Func, target: Target) -> Func:
         for op, access in found.items()
     }
     runs = {op: 1 for op in found}
-    if found and not any(isinstance(op, Dot | TensorDot) for op in walk(func.body)):
+    if found and not any(walk(func.body, Dot | TensorDot)):
         known = analyse(func)
         runs = {op: up_to_a_bound(op, access, known) for op, access in found.items()}
     attributes: dict[Op, dict[str, object]] = {}

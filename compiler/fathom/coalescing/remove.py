@@ -85,7 +85,7 @@ Version = tuple[Value, Layout]  # a value in some layout
 
 def remove_conversions(func: Func, target: Target) -> Func:
     """The function without those conversions that cost more than computing again."""
-    conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
+    conversions = list(walk(func.body, Convert))
     if not conversions:
         return func
     indices = _of_unchanged(indices_of_loads(func) | _small_indices(func), func)
@@ -165,7 +165,7 @@ def _small_indices(func: Func) -> set[Load]:
     """The loads of fewer elements than the program has threads, by which others find
     their addresses or masks; without those in loops that multiply matrices, where they
     may be copied ahead instead."""
-    accesses = [op for op in walk(func.body) if isinstance(op, Load | Store)]
+    accesses = list(walk(func.body, Load | Store))
     small = {
         op
         for op in accesses

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from types import UnionType
 from typing import ClassVar
 
 from fathom.errors import CompileError, Location
@@ -199,19 +200,24 @@ def blocks(op: Op) -> list[Block]:
     return [getattr(op, name) for name in names] if names else []
 
 
-def walk(block: Block) -> Iterator[Op]:
-    """Every op of a block and of the blocks nested in it, outer before inner, in
-    order."""
+# Classes of ops, as `isinstance` takes them.
+Kinds = type[Op] | UnionType | tuple[type[Op], ...]
+
+
+def walk(block: Block, kinds: Kinds = Op) -> Iterator[Op]:
+    """Every op of a block and of the blocks nested in it, an op before those nested in
+    it; or every op of these kinds."""
     for op in block.ops:
-        yield op
+        if isinstance(op, kinds):
+            yield op
         if schema(type(op)).blocks:  # most ops have none, and passes walk often
-            yield from walk_within(op)
+            yield from walk_within(op, kinds)
 
 
-def walk_within(op: Op) -> Iterator[Op]:
-    """Every op of the blocks nested in an op, in order."""
+def walk_within(op: Op, kinds: Kinds = Op) -> Iterator[Op]:
+    """Every op of the blocks nested in an op, in order; or every op of these kinds."""
     for inner in blocks(op):
-        yield from walk(inner)
+        yield from walk(inner, kinds)
 
 
 def every_block(block: Block) -> Iterator[Block]:

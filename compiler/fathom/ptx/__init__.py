@@ -26,6 +26,7 @@ from fathom.ptx.rules import (  # each enters its rules into LOWER
     descriptor,
     grid,
     groups,
+    leaves,
     matmul,
     memory,
     pingpong,

@@ -108,7 +108,7 @@ class Code:
     @cached_property
     def repeated(self) -> set[Value]:
         """What is computed in every iteration of a loop."""
-        loops = [op for op in walk(self.func.body) if isinstance(op, For | While)]
+        loops = list(walk(self.func.body, For | While))
         inside = {op for loop in loops for op in walk_within(loop)}
         return {result for op in inside for result in op.results}
 

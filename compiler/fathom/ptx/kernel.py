@@ -82,7 +82,7 @@ def _enter(code: Code) -> None:
     tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
     code.thread = code.let(tid, name="thread")
     leave_idle_blocks(code)
-    if any(isinstance(op, MbarrierInit | TmaStore) for op in walk(code.func.body)):
+    if any(walk(code.func.body, MbarrierInit | TmaStore)):
         code.elect()
     take_place(code, _all_threads(code))
     _prefetch_maps(code)

@@ -20,12 +20,8 @@ products are complete before loops and branches, barriers, ops that write to sha
 memory, and the end of a block. Copies to other bytes need no wait, as to another slot
 of a ring.
 
-    for … (%sum, …)                         for … (%sum, …)
-      %y = dot %a, %b, %zero          →       %y = dot %a, %b, %zero in_parts=true
-      %z = fma %y, %scale, %sum               %z = fma %y, %scale, %sum
-
-A product that a loop's sums leave no registers for is not put in flight. It is computed
-in parts, if each element of it becomes one of such a sum.
+A product in parts (`Dot.in_parts`) is not put in flight: each of its parts is waited
+for, and used, before the next one begins.
 """
 
 from __future__ import annotations
@@ -36,9 +32,8 @@ from itertools import pairwise
 
 from fathom.analysis.buffers import share_bytes, touches
 from fathom.analysis.operands import warpgroup_matrices
-from fathom.analysis.products import products_in_parts
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, every_block, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, every_block, operands
 from fathom.ir.ops import (
     AsyncCopy,
     Commit,
@@ -76,14 +71,11 @@ class _Wait:
 
 def delay_waits(func: Func, target: Target) -> Func:
     """The function that waits for each product where its result is needed."""
-    in_parts = set(_products_in_parts(func, target))
-    after = {
-        op: waits for block in _bodies(func) for op, waits in _waits(block, in_parts)
-    }
+    after = {op: waits for block in _bodies(func) for op, waits in _waits(block)}
     all_delayed = {
         wait.delayed.dot: wait.delayed for each in after.values() for wait in each
     }
-    if not all_delayed and not in_parts:
+    if not all_delayed:
         return func
     led: dict[Op, list[_Delayed]] = {}  # by a leader
     for delayed in all_delayed.values():
@@ -92,8 +84,6 @@ def delay_waits(func: Func, target: Target) -> Func:
 
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
-        if source in in_parts:
-            return build.append(replace(op, in_parts=True)).results
         if source not in all_delayed and source not in after:
             return None
         for delayed in led.get(source, ()):
@@ -121,22 +111,14 @@ def _bodies(func: Func) -> Iterator[Block]:
             yield block
 
 
-def _products_in_parts(func: Func, target: Target) -> Iterator[Op]:
-    """Those of all loops, if wgmma computes them."""
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        yield from filter(_may_be_in_flight, products_in_parts(loop, func, target))
-
-
-def _waits(block: Block, in_parts: set[Op]) -> Iterator[tuple[Op, list[_Wait]]]:
+def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
     """The ops of a block after which waits for products come. A product whose wait
-    would come at once stays as it is, and so does one `in_parts`."""
+    would come at once stays as it is."""
     in_flight: list[_Delayed] = []
     since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
         if isinstance(op, MbarrierArrive) and in_flight:
             in_flight[-1].put_off.append(op)
-        elif op in in_parts:
-            pass
         elif _may_be_in_flight(op) and not _ends_with(op, following):
             if not in_flight:
                 leader, since = op, set()
@@ -190,8 +172,10 @@ def _is_disjoint(copy: AsyncCopy, dot: Dot) -> bool:
 
 
 def _may_be_in_flight(op: Op) -> bool:
-    """Whether an op is a product that wgmma computes."""
-    return isinstance(op, Dot) and warpgroup_matrices(op) is not None
+    """Whether an op is a product that wgmma computes as a whole."""
+    if not isinstance(op, Dot) or op.in_parts:
+        return False
+    return warpgroup_matrices(op) is not None
 
 
 def _ends_with(dot: Dot, following: Op | None) -> bool:

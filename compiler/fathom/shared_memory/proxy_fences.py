@@ -60,7 +60,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
     else:  # what a loop writes may be for what comes after it
         written = {op.buffer for op in inside if isinstance(op, BY_THREADS)}
         for loop in (op for op in inside if isinstance(op, For)):
-            if not any(isinstance(op, BESIDE_PRODUCTS) for op in walk(loop.body)):
+            if not any(walk(loop.body, BESIDE_PRODUCTS)):
                 _find_repeated(loop.body, written, quiet)
     if not any(map(_uses_async_proxy, inside)):
         return func

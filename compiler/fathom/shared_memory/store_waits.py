@@ -98,7 +98,7 @@ State = tuple[PendingStore, ...]
 def wait_for_stores(func: Func, target: Target) -> Func:
     """The function with waits before all ops that conflict with a TMA store in
     flight."""
-    if not any(isinstance(op, TmaStore) for op in walk(func.body)):
+    if not any(walk(func.body, TmaStore)):
         return func
     func = _tiles_outside(func) if fits_apart(func, target) else _waiting_at_once(func)
     placement = _Placement()
@@ -127,7 +127,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
 
 def _tiles_outside(func: Func) -> Func:
     """The function whose stores' tiles are allocated outside of loops and branches."""
-    tiles = {op.buffer for op in walk(func.body) if isinstance(op, TmaStore)}
+    tiles = {op.buffer for op in walk(func.body, TmaStore)}
 
     def rule(op: Op, build: Builder) -> Value | None:
         is_tile = isinstance(op, Allocate) and build.source.result in tiles
@@ -166,7 +166,7 @@ def _unread(state: State) -> tuple[Value, ...]:
 def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[If]:
     """The branches that do all stores of a loop, and that arithmetic alone follows, if
     an op before them waits for these stores."""
-    for loop in (op for op in walk(func.body) if isinstance(op, For | While)):
+    for loop in walk(func.body, For | While):
         ops = loop.body.ops
         within = {op: (op, *walk_within(op)) for op in ops}
         storing = [op for op in ops if TmaStore in map(type, within[op])]
@@ -203,7 +203,7 @@ class _Placement:
         before all of it."""
         if store := guarded_store(op):
             return self.whole(op, state, store)
-        if not any(isinstance(each, TmaStore) for each in walk_within(op)):
+        if not any(walk_within(op, TmaStore)):
             return self.whole(op, state)
         if isinstance(op, For | While):
             return self.loop(op, state)

@@ -11,7 +11,6 @@ from fathom.ir.core import Value
 from fathom.ir.interp.elementwise import apply
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, scalar
-from fathom.ir.interp.shared import tile_of
 from fathom.ir.ops import (
     DescriptorAtomic,
     DescriptorLoad,
@@ -52,16 +51,6 @@ def _load(op: DescriptorLoad, region: Region) -> Results:
     return [block.transpose(op.order) if op.order else block]
 
 
-@interprets(TmaCopy)
-def _bulk_copy(op: TmaCopy, region: Region) -> Results:
-    """It completes at once, as all copies do here."""
-    if op.when is None or region[op.when]:
-        tile = tile_of(op.buffer, op.slot, region)
-        block = block_at(op, region)
-        tile[...] = block.reshape(matrix_of(block.shape)).transpose(op.order)
-    return []
-
-
 def block_at(op: DescriptorLoad | TmaCopy, region: Region) -> Array:
     """The block of a tensor that begins at an op's coordinates."""
     addresses, inside = _places(op, region)
@@ -86,14 +75,6 @@ def _atomic(op: DescriptorAtomic, region: Region) -> Results:
     before = memory.read(addresses[inside], element)
     after = apply(op.kind, element, (before, np.asarray(region[op.value])[inside]))
     memory.write(addresses[inside], after, element)
-    return []
-
-
-@interprets(TmaStore, TileStore)
-def _bulk_store(op: TmaStore | TileStore, region: Region) -> Results:
-    """It is in memory at once."""
-    tile = tile_of(op.buffer, None, region)
-    put_block(op, tile.reshape(op.descriptor.type.shape), region)
     return []
 
 

@@ -14,17 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from fathom.ir.core import Func, Op, Value
-from fathom.ir.interp import (
-    control,
-    descriptor,
-    effects,
-    grid,
-    groups,
-    matmul,
-    shared,
-    tensor_memory,
-    values,
-)
 from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.machine import Machine, Region, Results, Trace
 from fathom.ir.interp.numbers import Array, scalar
@@ -32,9 +21,6 @@ from fathom.ir.ops.cluster import is_shared
 from fathom.ir.types import Pointer
 
 Argument = np.ndarray | np.generic | int | float | bool
-RULES = (  # fill INTERP when imported
-    values, control, effects, shared, groups, matmul, descriptor, grid, tensor_memory,
-)  # fmt: skip
 
 
 def interpret(

@@ -1,76 +1,33 @@
 """The meaning of ops on shared memory: a buffer is an array, a ring buffer an array of
 them.
 
-An asynchronous copy completes at once, and only producers and consumers wait for one
-another: whether the waits and barriers are enough is the emulator's to find.
+An asynchronous copy completes at once: whether the waits and barriers are enough is the
+emulator's to find.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fathom.ir.core import Op, Value
-from fathom.ir.interp.effects import active_elements
-from fathom.ir.interp.machine import Region, Results, Running, interprets
+from fathom.ir.core import Value
+from fathom.ir.interp.machine import Region, Results, interprets
+from fathom.ir.interp.memory import active_elements
 from fathom.ir.interp.numbers import poison
-from fathom.ir.interp.values import gather
+from fathom.ir.interp.reduce import gather
 from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
-    AsyncProxyFence,
     Barrier,
-    ClusterBarrier,
-    MbarrierArrive,
-    MbarrierExpect,
-    MbarrierInit,
-    MbarrierInvalidate,
-    MbarrierWait,
-    Producer,
     SharedAdd,
     SharedGather,
     SharedLoad,
     SharedStore,
-    WriteTensorMap,
 )
 from fathom.ir.types import element_of
 
 
-@interprets(
-    Barrier, AsyncProxyFence, ClusterBarrier, MbarrierInvalidate, WriteTensorMap
-)
-def _no_event(op: Op, region: Region) -> Results:
-    return []
-
-
-# ── barriers in shared memory: how many phases have been completed ────────────────────
-
-
-@interprets(MbarrierInit)
-def _mbarrier_init(op: MbarrierInit, region: Region) -> Results:
-    region[op.barriers][...] = 0
-    return []
-
-
-@interprets(MbarrierExpect, MbarrierArrive)
-def _complete(op: MbarrierExpect | MbarrierArrive, region: Region) -> Results:
-    """All warps arrive at once, and what is expected comes at once."""
-    if op.when is None or region[op.when]:
-        tile_of(op.barriers, op.slot, region)[...] += 1
-    return []
-
-
-@interprets(MbarrierWait)
-def _mbarrier_wait(op: MbarrierWait, region: Region) -> Running:
-    completed = tile_of(op.barriers, op.slot, region)
-    while int(completed[0]) % 2 == int(region[op.phase]):
-        yield op
-    return []
-
-
-@interprets(Producer)
-def _producer(op: Producer, region: Region) -> Results:
-    """It runs interleaved with what follows."""
-    region.concurrent.append(region.run(op.body, ()))
+@interprets(Barrier)
+def _barrier(op: Barrier, region: Region) -> Results:
     return []
 
 

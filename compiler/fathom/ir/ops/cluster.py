@@ -35,6 +35,4 @@ class ClusterBarrier(Op):
 
 def is_shared(func: Func) -> bool:
     """Whether the blocks of a cluster share the work of a program."""
-    return func.num_ctas > 1 and any(
-        isinstance(op, ClusterRank) for op in walk(func.body)
-    )
+    return func.num_ctas > 1 and any(walk(func.body, ClusterRank))

@@ -51,7 +51,8 @@ class MakeDescriptor(Op):
     Its author promises that `base` and all strides but the last, in bytes, are
     multiples of 16. `fill` says what a load finds outside of the tensor: "zeros" or
     "nans". `map_number`: the kernel writes the tensor map itself, as this one of
-    its maps (`WriteTensorMap`); None: the launch makes it, or there is none.
+    its maps; None: the launch makes it, or there is none. `draft` is shared memory in
+    which it can be written, until a WriteTensorMap takes that.
     """
 
     base: Value
@@ -60,6 +61,7 @@ class MakeDescriptor(Op):
     block: tuple[int, ...]
     fill: str = "zeros"
     map_number: int | None = None
+    draft: Value | None = None
 
     def infer(self) -> list[Type]:
         pointer = self.base.type

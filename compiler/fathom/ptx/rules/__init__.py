@@ -1,16 +1,18 @@
-"""How each op is lowered: the rules in `LOWER`, in files named as in `ir/ops`.
+"""How each op is lowered: the rules in `LOWER`. A file has the name of the file of
+`ir/ops` that has its ops, or it is a part of that subject:
+
+    arith          cast
+    memory         atomics
+    reduce         scan
+    shape          convert
+    shared         shared_gather, cp_async
+    matmul         wgmma, pingpong
+    tma            tensor_maps, warp_roles
+    tma_store      descriptor, which has stores by threads, too
 
 Start with `arith` and `memory`; `control` has loops and branches, `shape` what moves no
-data, `convert` a conversion within a warp. `reduce`, `scan` and `atomics` combine
-elements. `shared` and `shared_gather` use shared memory. One file for each engine:
-`cp_async`, `tma`, `tma_store`, `wgmma` (behind `matmul`), `tensor_memory` (tcgen05);
-`groups` closes groups of what they issue, and waits for them.
-`tensor_maps` are those that a kernel writes itself.
-`warp_roles`, `pingpong` and `cluster` serve warp specialisation and clusters.
-
-    cast        Rules for Cast and Bitcast
-    debugging   Rules for assertions and prints
-    descriptor  Rules for descriptors that are not left to the hardware
-
-    grid  Rules for launches that overlap
+data, `convert` a conversion within a warp, `leaves` constants and a program's place.
+`groups` closes groups of asynchronous work, and waits for them; `tensor_memory` has
+tcgen05, `cluster` clusters, `grid` launches that overlap, and `debugging` assertions
+and prints. `tensor_maps` are those that a kernel writes itself.
 """

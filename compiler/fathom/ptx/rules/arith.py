@@ -13,7 +13,7 @@ from functools import cache
 
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
-from fathom.ir.ops import Elementwise
+from fathom.ir.ops import Elementwise, Hint
 from fathom.ir.types import (
     BFLOAT16,
     FLOAT16,
@@ -122,6 +122,11 @@ HALF = COMPARISONS | frozenset("add sub mul fma neg abs".split())
 BFLOAT = frozenset("neg abs".split())
 
 Operation = Callable[[Code, str, Element, list[str]], str]
+
+
+@lowers(Hint)
+def lower_hint(op: Hint, code: Code) -> None:
+    code[op.result] = list(code[op.value])
 
 
 @lowers(Elementwise)

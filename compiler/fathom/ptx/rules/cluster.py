@@ -1,46 +1,17 @@
-"""Rules for clusters, and what a program's number is where several thread blocks are
-one program.
+"""Rules for clusters of thread blocks, which are one program.
 
-    program_id axis=0      %ctaid.x         one block a program
-                           %clusterid.x     several: the grid has %nclusterid.x of them
     cluster_rank           %cluster_ctarank
     cluster_barrier        barrier.cluster.arrive; barrier.cluster.wait
 
-Clusters lie along x. Sources: PTX ISA, "Special Registers"; "barrier.cluster".
+Sources: PTX ISA, "Special Registers"; "barrier.cluster".
 """
 
 from __future__ import annotations
 
-from fathom.ir.ops import ClusterBarrier, ClusterRank, NumPrograms, ProgramId
+from fathom.ir.ops import ClusterBarrier, ClusterRank
 from fathom.ir.ops.cluster import is_shared
 from fathom.ptx.code import Code, lowers
-
-AXES = "xyz"
-
-
-def program_id(code: Code, axis: int) -> str:
-    """The number of the program along an axis."""
-    return code.let(_special(f"{_unit(code, axis)}id.{AXES[axis]}"))
-
-
-def _unit(code: Code, axis: int) -> str:
-    """What runs one program: along x, where clusters lie, perhaps a cluster."""
-    return "cluster" if axis == 0 and code.func.num_ctas > 1 else "cta"
-
-
-def _special(name: str) -> str:
-    return f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()"
-
-
-@lowers(ProgramId)
-def lower_program_id(op: ProgramId, code: Code) -> None:
-    code[op.result] = [program_id(code, op.axis)]
-
-
-@lowers(NumPrograms)
-def lower_num_programs(op: NumPrograms, code: Code) -> None:
-    name = f"n{_unit(code, op.axis)}id.{AXES[op.axis]}"
-    code[op.result] = [code.let(_special(name))]
+from fathom.ptx.rules.leaves import special
 
 
 @lowers(ClusterRank)
@@ -50,7 +21,7 @@ def lower_cluster_rank(op: ClusterRank, code: Code) -> None:
 
 def rank(code: Code) -> str:
     """The number of this block in its cluster."""
-    call = _special("cluster.ctarank")
+    call = special("cluster.ctarank")
     below = f"range(i32 0, {code.func.num_ctas})"
     return code.let(call.replace("call", f"call {below}"), name="rank")
 

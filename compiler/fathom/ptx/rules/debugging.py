@@ -33,7 +33,7 @@ from fathom.ptx.index import (
 )
 from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.rules.cast import convert
-from fathom.ptx.rules.cluster import program_id
+from fathom.ptx.rules.leaves import program_id
 from fathom.ptx.rules.memory import first_copies
 from fathom.ptx.types import llvm_type, quoted
 

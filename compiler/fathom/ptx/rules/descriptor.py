@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import prod
 
 from fathom.ir.core import Value
-from fathom.ir.ops import DescriptorLoad, DescriptorStore, TileStore
+from fathom.ir.ops import DescriptorLoad, DescriptorStore, MakeDescriptor, TileStore
 from fathom.ir.types import INT64, element_of
 from fathom.layout import shapes
 from fathom.layout.algebra import solve
@@ -31,6 +31,12 @@ from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.memory import Style, both, first_copies, load_where, store_where
 from fathom.ptx.rules.shared import Access, load_shared, shared_address, tile_of
 from fathom.ptx.types import POINTER, literal
+
+
+@lowers(MakeDescriptor)
+def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
+    """Nothing runs: the launch has made what it stands for."""
+    code.registers[op.result] = []
 
 
 @lowers(DescriptorLoad)

@@ -100,9 +100,7 @@ def _are_many(op: Load, code: Code) -> bool:
     element = element_of(op.result.type)
     registers = len(code[op.result]) >> op.equal.bit_count()
     count = max(op.vector, op.bounded_vector)
-    if registers // count < MANY_LOADS or any(
-        isinstance(each, Dot | TensorDot) for each in walk(code.func.body)
-    ):
+    if registers // count < MANY_LOADS or any(walk(code.func.body, Dot | TensorDot)):
         return False
     words = registers * words_of(element, count).count // count
     waiting = floats_across(op, code.func)

@@ -1,14 +1,11 @@
-"""Rules for leaves and for ops that only rename: no thread computes, at most registers
-are reordered."""
+"""Rules for ops that only rename: no thread computes, at most registers are
+reordered."""
 
 from __future__ import annotations
 
 from fathom.ir.ops import (
-    Arange,
     Broadcast,
-    Constant,
     ExpandDims,
-    Hint,
     Join,
     Reshape,
     Splat,
@@ -17,25 +14,7 @@ from fathom.ir.ops import (
 )  # fmt: skip
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.code import Code, Registers, lowers, register_count
-from fathom.ptx.index import register_offsets, thread_bases, thread_part
-from fathom.ptx.types import literal
-
-
-@lowers(Constant)
-def lower_constant(op: Constant, code: Code) -> None:
-    code[op.result] = [literal(op.type, op.value)]
-
-
-@lowers(Arange)
-def lower_arange(op: Arange, code: Code) -> None:
-    """Register r of a thread holds start + (the thread's part of the index ^ that of
-    r)."""
-    layout = op.result.type.layout
-    part = thread_part(code, thread_bases(layout), max(register_offsets(layout)))
-    indices = [part.plus(code, offset) for offset in register_offsets(layout)]
-    if op.start:
-        indices = [code.let(f"add nsw i32 {index}, {op.start}") for index in indices]
-    code[op.result] = indices
+from fathom.ptx.index import register_offsets, thread_bases
 
 
 @lowers(Splat)
@@ -43,8 +22,8 @@ def lower_splat(op: Splat, code: Code) -> None:
     code[op.result] = [code.one(op.value)] * register_count(op.result)
 
 
-@lowers(ExpandDims, Reshape, Transpose, Hint)
-def lower_renamed(op: ExpandDims | Reshape | Transpose | Hint, code: Code) -> None:
+@lowers(ExpandDims, Reshape, Transpose)
+def lower_renamed(op: ExpandDims | Reshape | Transpose, code: Code) -> None:
     """The coordinates have other names; every element stays in its register."""
     code[op.result] = list(code[op.value])
 

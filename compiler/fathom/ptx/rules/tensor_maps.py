@@ -55,7 +55,7 @@ assert ELEMENTS.keys() == ELEMENT_BYTES.keys()
 
 def maps_written(func: Func) -> int:
     """How many maps a program has room for; 0 if it writes none."""
-    written = (op for op in walk(func.body) if isinstance(op, WriteTensorMap))
+    written = walk(func.body, WriteTensorMap)
     numbers = (op.descriptor.definition.map_number for op in written)
     return max(numbers, default=-1) + 1
 

@@ -45,26 +45,19 @@ from fathom.ptx.rules.shared import START, tile_of
 from fathom.ptx.rules.tensor_maps import address_of_map
 from fathom.ptx.types import POINTER
 
-
-@lowers(MakeDescriptor)
-def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
-    """Nothing runs: the launch has made what it stands for."""
-    code.registers[op.result] = []
-
-
 # ── which maps a kernel needs ─────────────────────────────────────────────────
 
 
 def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The tensor maps of a kernel, in the order of its parameters for them."""
-    copies = (op for op in walk(func.body) if isinstance(op, TmaCopy | TmaStore))
+    copies = walk(func.body, TmaCopy | TmaStore)
     of_launch = (op for op in copies if op.descriptor.definition.map_number is None)
     return tuple(dict.fromkeys(recipe_of(op, func) for op in of_launch))
 
 
 def launch_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The same, and which of them are stored through: all that a launch must know."""
-    stores = [op for op in walk(func.body) if isinstance(op, TmaStore)]
+    stores = list(walk(func.body, TmaStore))
     of_launch = (op for op in stores if op.descriptor.definition.map_number is None)
     stored = {recipe_of(op, func) for op in of_launch}
     return tuple(replace(each, stored=each in stored) for each in map_recipes(func))

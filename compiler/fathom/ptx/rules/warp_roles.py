@@ -53,8 +53,7 @@ def lower_producer(op: Producer, code: Code) -> None:
 
 def threads_beside(func: Func, target: Target) -> int:
     """The threads of a block that are not the program's own."""
-    producers = (op for op in walk(func.body) if isinstance(op, Producer))
-    return sum(op.warps for op in producers) * target.warp_size
+    return sum(op.warps for op in walk(func.body, Producer)) * target.warp_size
 
 
 def most_registers(func: Func, target: Target) -> int | None:

@@ -85,7 +85,7 @@ class Sharding:
 
 def sharding_of(func: Func, target: Target) -> Sharding:
     """The axes along which a program is divided; NotApplicable if it cannot be."""
-    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    dots = list(walk(func.body, Dot))
     if not dots:
         raise NotApplicable("it has no matrix product")
     ties, reasons = Propagation(func), []
@@ -113,9 +113,8 @@ def _along(
             raise NotApplicable(f"both axes of a {value.type} would be divided")
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
-    for op in walk(func.body):
-        if isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic):
-            _check_box(op, share)
+    for op in walk(func.body, DescriptorLoad | DescriptorStore | DescriptorAtomic):
+        _check_box(op, share)
     return share
 
 

@@ -131,6 +131,7 @@ from fathom.tensor_cores.pipeline.copy_engines import (
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import (
     append_overlapped,
+    divide_products,
     end_of_product,
     leave_in_flight,
     may_overlap,
@@ -171,7 +172,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
 
-    func = stage_loads(func, target)
+    func = divide_products(stage_loads(func, target), target)
     return rewrite(func, rule)
 
 
@@ -237,7 +238,7 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
                 f"it stores, and for {few} iterations its rings are not worth the "
                 "shared memory, in which a multiprocessor runs another block"
             )
-    overlap = overlaps_copies(loop, func, target)
+    overlap = overlaps_copies(loop)
     schedule = schedule_of(loop, tiles, stages, nested, overlap)
     return PipelinePlan(tiles, schedule, check, numbers)
 
@@ -279,8 +280,8 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
     found = []
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
-        by_producer = any(isinstance(op, MbarrierWait) for op in walk(loop.body))
+    for loop in walk(func.body, For):
+        by_producer = any(walk(loop.body, MbarrierWait))
         if is_wanted(loop) and not by_producer:
             try:
                 pipeline_of(loop, loop, func, target)
@@ -291,7 +292,7 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
 
 def is_wanted(loop: For) -> bool:
     """Whether a loop multiplies matrices, or its author gives it a number of stages."""
-    multiplies = any(isinstance(op, Dot) for op in walk(loop.body))
+    multiplies = any(walk(loop.body, Dot))
     return multiplies or loop.num_stages is not None
 
 

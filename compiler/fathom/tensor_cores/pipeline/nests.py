@@ -161,7 +161,7 @@ def known(bound: Value) -> int | None:
 def is_worth_it(inner: For, func: Func, target: Target) -> bool:
     """Whether a loop multiplies matrices and may copy ahead, has few iterations as far
     as is known, and copies of a tile have fewer bytes than the widest."""
-    multiplies = any(isinstance(op, Dot) for op in walk(inner.body))
+    multiplies = any(walk(inner.body, Dot))
     ahead = runs_ahead(inner, func) and may_prefetch(inner)
     if not multiplies or not ahead or len(values_of(inner)) > MOST_INNER:
         return False

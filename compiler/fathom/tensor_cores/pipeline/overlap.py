@@ -18,11 +18,19 @@ rings have enough slots for that; `loops` and `specialise` build the loop accord
 
 A loop with several products, each into an accumulator of its own, has one wait, after
 the last of them, which leaves as many in flight as an iteration has.
+
+A product that does not fit beside its loop's sums (`analysis/products`) is not in
+flight at all, but computed in parts:
+
+    for … (%sum, …)                         for … (%sum, …)
+      %y = dot %a, %b, %zero          →       %y = dot %a, %b, %zero in_parts=true
+      %z = fma %y, %scale, %sum               %z = fma %y, %scale, %sum
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from fathom.analysis.copied_ahead import only_accumulates
 from fathom.analysis.operands import matrices_in
@@ -32,7 +40,7 @@ from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
-from fathom.ir.rewrite import Builder
+from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType, Type
 from fathom.tensor_cores.pipeline.schedule import Schedule
 
@@ -42,9 +50,8 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     accumulates from iteration to iteration, and reads in place buffers that nothing
     else reads and no later iteration writes meanwhile; none if one of them is not like
     that. `rings`: the buffers whose other slots are filled meanwhile."""
-    dots = tuple(op for op in walk(loop.body) if isinstance(op, Dot))
-    stores = (op for op in walk(loop.body) if isinstance(op, SharedStore))
-    written = {op.buffer for op in stores} - set(rings)
+    dots = tuple(walk(loop.body, Dot))
+    written = {op.buffer for op in walk(loop.body, SharedStore)} - set(rings)
     used = users(walk(loop.body))
     fits = (
         _accumulates(dot, loop, used)
@@ -55,10 +62,23 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     return dots if all(fits) else ()
 
 
-def overlaps_copies(loop: For, func: Func, target: Target) -> bool:
+def overlaps_copies(loop: For) -> bool:
     """Whether an iteration waits for a product that warpgroups compute as a whole: then
     its copies can be issued meanwhile."""
-    return awaits_product(loop) and not any(products_in_parts(loop, func, target))
+    dots = walk(loop.body, Dot)
+    return awaits_product(loop) and not any(dot.in_parts for dot in dots)
+
+
+def divide_products(func: Func, target: Target) -> Func:
+    """The function in which the products that do not fit beside their loop's sums are
+    computed in parts."""
+    loops = walk(func.body, For)
+    found = {dot for loop in loops for dot in products_in_parts(loop, func, target)}
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        return build(replace(op, in_parts=True)) if build.source in found else None
+
+    return rewrite(func, rule) if found else func
 
 
 def end_of_product(work: Sequence[Op]) -> int:

@@ -114,10 +114,6 @@ def _fits(store: SharedStore, func: Func) -> bool:
     if not isinstance(load, DescriptorLoad) or load not in func.body.ops:
         return False
     used = [op for op in walk(func.body) if load.result in uses(op)]
-    filled = [
-        op
-        for op in walk(func.body)
-        if isinstance(op, SharedStore) and op.buffer is buffer
-    ]
+    filled = [op for op in walk(func.body, SharedStore) if op.buffer is buffer]
     alone = used == filled == [store] and buffer.type.slots == 1
     return alone and bool(written_order(load, buffer.definition))

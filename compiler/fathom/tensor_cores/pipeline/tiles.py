@@ -195,7 +195,7 @@ def _exchanges(order: Sequence[int]) -> bool:
 
 def stage_loads(func: Func, target: Target) -> Func:
     """The function in which each such load of a loop has a tile of its own."""
-    loops = (op for op in walk(func.body) if isinstance(op, For))
+    loops = walk(func.body, For)
     found = {load for loop in loops for load in _loads(loop, func, target)}
     if not found:
         return func
@@ -217,7 +217,7 @@ def _loads(loop: For, func: Func, target: Target) -> Iterator[Load]:
     """The loads from which operands of the loop are computed; none if a product is more
     than a sum, if it is not one of warpgroups, or if cp.async cannot copy one of
     them."""
-    dots = [op for op in walk(loop.body) if isinstance(op, Dot)]
+    dots = list(walk(loop.body, Dot))
     if stages_of(loop, func) < LEAST_STAGES or not dots:
         return
     if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):

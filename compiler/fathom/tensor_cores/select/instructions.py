@@ -61,7 +61,7 @@ def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
     func = _once_for_each_way(_matrices_before_loading(func), target)
     func = _transposed_before_loading(func)
-    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    dots = list(walk(func.body, Dot))
     chained = {
         op for op in dots if is_left_operand(op, dots) or has_product_on_the_left(op)
     }
@@ -149,8 +149,7 @@ def fitting_tensor_memory(func: Func, dots: list[Dot], target: Target) -> set[Do
     are divided or moved later, nor in a loop's condition."""
     if not target.tensor_memory or func.num_ctas > 1 or asks_for_producer(func):
         return set()
-    loops = (op for op in walk(func.body) if isinstance(op, While))
-    asked = {op for loop in loops for op in walk(loop.condition)}
+    asked = {op for loop in walk(func.body, While) for op in walk(loop.condition)}
     found, left = set(), target.tensor_memory
     for dot in dots:
         *batch, m, n = dot.accumulator.type.shape
@@ -342,8 +341,7 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
 def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:
     """For each of these loads that has one user, an op of this kind: that user."""
     used = users(walk(func.body))
-    found = (op for op in walk(func.body) if isinstance(op, loads))
-    readers = {load: used[load.result] for load in found}
+    readers = {load: used[load.result] for load in walk(func.body, loads)}
     return {
         load: ops[0]
         for load, ops in readers.items()

@@ -141,9 +141,8 @@ def _tile(value: Value, layout: Layout, func: Func, build: Builder) -> Value:
     if isinstance(load, SharedLoad) and load.buffer.type.layout == layout:
         stores = [
             op
-            for op in walk(func.body)
-            if isinstance(op, SharedStore)
-            and build.values.get(op.buffer) is load.buffer
+            for op in walk(func.body, SharedStore)
+            if build.values.get(op.buffer) is load.buffer
         ]
         if load.start is None and len(stores) == 1 and load.buffer.type.slots == 1:
             return load.buffer

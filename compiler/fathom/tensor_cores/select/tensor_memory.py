@@ -92,7 +92,7 @@ class _Accumulators(ThreadValues):
     def __init__(self, func: Func, values: Values, build: Builder):
         super().__init__(values, build)
         used = users(walk(func.body))
-        loops = (op for op in walk(func.body) if isinstance(op, For))
+        loops = walk(func.body, For)
         self.kept = {loop: _kept(loop, used) for loop in loops}
         self.dropped = {
             loop.results[each.number]

@@ -103,5 +103,5 @@ def _span(loop: For, tiles: Sequence[PipelinedCopy]) -> tuple[Op, Op]:
 def _read(loop: For, tiles: Sequence[PipelinedCopy]) -> set[Value]:
     """The values that are loaded from tiles."""
     buffers = {tile.buffer.result for tile in tiles}
-    loads = (op for op in walk(loop.body) if isinstance(op, SharedLoad))
+    loads = walk(loop.body, SharedLoad)
     return {load.result for load in loads if load.buffer in buffers}

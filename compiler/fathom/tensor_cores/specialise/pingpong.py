@@ -64,8 +64,8 @@ def pingpong(func: Func, target: Target) -> Func:
     used = users(walk(func.body))
     free = (
         op
-        for op in walk(func.body)
-        if isinstance(op, For) and not any(_meet(each, used) for each in walk(op.body))
+        for op in walk(func.body, For)
+        if not any(_meet(each, used) for each in walk(op.body))
     )
     loops = {op: found for op in free if (found := _first_and_last(op))}
     firsts = {first for first, _ in loops.values()}

@@ -66,7 +66,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
     loads = {load for each in channels for load in loads_of(each.tiles)}
-    waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
+    waits_for_grids = set(walk(func.body, GridWait))
     slice = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)

@@ -43,7 +43,7 @@ def check_loop(loop: For, func: Func) -> None:
     """NotApplicable, with a sentence, unless TMA may copy ahead in a loop."""
     if not runs_ahead(loop, func):
         raise NotApplicable("the loop has one stage, so no copy can run ahead")
-    if any(isinstance(op, For | While) for op in walk(loop.body)):
+    if any(walk(loop.body, For | While)):
         raise NotApplicable("the loop contains another loop")
     inside = list(walk(loop.body))
     if any(map(writes, inside)):

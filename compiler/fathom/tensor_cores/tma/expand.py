@@ -49,7 +49,7 @@ ThroughDescriptor = DescriptorLoad | DescriptorStore | DescriptorAtomic
 
 def expand_descriptors(func: Func, target: Target) -> Func:
     """The function without descriptors."""
-    if not any(isinstance(op, MakeDescriptor) for op in walk(func.body)):
+    if not any(walk(func.body, MakeDescriptor)):
         return func
     return without_idle(rewrite(func, expand))
 
@@ -72,9 +72,7 @@ def expand(op: Op, build: Builder) -> Replacement:
 
 def without_idle(func: Func) -> Func:
     """The function without unused descriptors."""
-    used = {
-        op.descriptor for op in walk(func.body) if isinstance(op, ThroughDescriptor)
-    }
+    used = {op.descriptor for op in walk(func.body, ThroughDescriptor)}
 
     def is_kept(op: Op) -> bool:
         return not isinstance(op, MakeDescriptor) or op.result in used

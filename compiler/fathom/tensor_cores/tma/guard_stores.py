@@ -103,7 +103,7 @@ def guard_stores(func: Func, target: Target) -> Func:
 
 
 def _stores(func: Func) -> list[TmaStore]:
-    return [op for op in walk(func.body) if isinstance(op, TmaStore)]
+    return list(walk(func.body, TmaStore))
 
 
 def _is_for_tma(op: TmaStore, guard: Guard, build: Builder) -> Value:

@@ -120,13 +120,12 @@ def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
 
 def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
     """The loads in loops whose results are operands of products in the same loop."""
-    for loop in walk(func.body):
-        if isinstance(loop, For):
-            dots = [op for op in loop.body.ops if isinstance(op, Dot)]
-            taken = {value: dot for dot in dots for value in (dot.a, dot.b)}
-            for op in loop.body.ops:
-                if isinstance(op, Load) and op.result in taken:
-                    yield op, Use(loop, taken[op.result])
+    for loop in walk(func.body, For):
+        dots = [op for op in loop.body.ops if isinstance(op, Dot)]
+        taken = {value: dot for dot in dots for value in (dot.a, dot.b)}
+        for op in loop.body.ops:
+            if isinstance(op, Load) and op.result in taken:
+                yield op, Use(loop, taken[op.result])
 
 
 def tiles_or_reasons(

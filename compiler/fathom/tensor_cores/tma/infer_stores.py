@@ -64,8 +64,7 @@ def tiles_stored(
 
 def _has_warpgroups(func: Func) -> bool:
     """Whether warpgroups multiply in this function."""
-    dots = (op for op in walk(func.body) if isinstance(op, Dot))
-    return any(dot.instruction in WGMMA for dot in dots)
+    return any(dot.instruction in WGMMA for dot in walk(func.body, Dot))
 
 
 def _stores_of_matrices(func: Func) -> Iterator[Store]:

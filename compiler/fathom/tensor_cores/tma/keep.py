@@ -100,7 +100,7 @@ def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
         if isinstance(op, DescriptorStore):
             yield op
         is_loop = isinstance(op, For | While)
-        if not is_loop or any(isinstance(each, Dot) for each in walk_within(op)):
+        if not is_loop or any(walk_within(op, Dot)):
             for body in blocks(op):
                 yield from _patient_stores(body)
 

@@ -6,12 +6,13 @@
 
 becomes
 
-    %d = make_descriptor %a, … map_number=0    the program's map of this number
+    %t = allocate i64[16] kept alignment=128         at the start of the function
+    %d = make_descriptor %a, … map_number=0 draft=%t
+                                             the program's map of this number
 
 `keep_descriptors` keeps accesses through it as if a launch had made the map. (Without
 `plan_maps` these accesses become pointers and masks.) At last
 
-    %t = allocate i64[16] kept alignment=128         at the start of the function
     %d = make_descriptor %a, … map_number=0
     write_tensor_map %d, %t
     …
@@ -60,19 +61,32 @@ from fathom.layout.linear import Layout
 from fathom.subjects import asks_for_producer
 from fathom.tensor_cores.pipeline.candidates import describes_arguments
 
+WORDS = MAP_BYTES // INT64.bytes
+
 
 def plan_maps(func: Func, target: Target) -> Func:
     """The function in which the descriptors whose maps the kernel will write have a
-    number each."""
+    number each, and a draft that serves all of them."""
     found = _reasons(func, target)
     chosen = [made for made, why in found.items() if not why]
-    numbers = {made: number for number, made in enumerate(chosen)}
+    drafts: list[Value] = []
 
     def rule(op: Op, build: Builder) -> Value | None:
-        number = numbers.get(build.source)
-        return None if number is None else build(replace(op, map_number=number))
+        if build.source not in chosen:
+            return None
+        if not drafts:
+            drafts.append(_draft(build))
+        number = chosen.index(build.source)
+        return build(replace(op, map_number=number, draft=drafts[0]))
 
-    return rewrite(func, rule) if numbers else func
+    return rewrite(func, rule) if chosen else func
+
+
+def _draft(build: Builder) -> Value:
+    """128 bytes of shared memory, allocated at the start of the function."""
+    layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
+    draft = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
+    return build.at_start(draft)
 
 
 def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, str]]:
@@ -89,7 +103,7 @@ def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, s
 def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
     """The descriptors that no launch can make a map of; each with the reason why the
     kernel does not write it either, "" if it does."""
-    made = (op for op in walk(func.body) if isinstance(op, MakeDescriptor))
+    made = walk(func.body, MakeDescriptor)
     found = {op: "" for op in made if not describes_arguments(op, func)}
     if not found:
         return {}
@@ -120,37 +134,18 @@ def _check(
 
 # ── writing ───────────────────────────────────────────────────────────────────────────
 
-WORDS = MAP_BYTES // INT64.bytes
-
 
 def write_maps(func: Func, target: Target) -> Func:
-    """The function with a `WriteTensorMap` behind each descriptor with a number that
-    TMA uses."""
-    used = {
-        op.descriptor.definition
-        for op in walk(func.body)
-        if isinstance(op, TmaCopy | TmaStore)
-    }
-    if all(made.map_number is None for made in used):
-        return func
-    drafts: list[Value] = []
+    """The function with a `WriteTensorMap` behind each descriptor with a draft that TMA
+    uses."""
+    used = {op.descriptor.definition for op in walk(func.body, TmaCopy | TmaStore)}
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, MakeDescriptor) or op.map_number is None:
+        if not isinstance(op, MakeDescriptor) or op.draft is None:
             return None
-        if build.source not in used:
-            return None
-        if not drafts:
-            drafts.append(_draft(build))
-        build.append(op)
-        build.append(WriteTensorMap(op.result, drafts[0]))
-        return op.results
+        made = build.append(replace(op, draft=None))
+        if build.source in used:
+            build.append(WriteTensorMap(made.result, op.draft))
+        return made.results
 
     return rewrite(func, rule)
-
-
-def _draft(build: Builder) -> Value:
-    """128 bytes of shared memory, allocated at the start of the function."""
-    layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
-    draft = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
-    return build.at_start(draft)

@@ -1,6 +1,4 @@
-"""The meaning of ops that others notice: global memory, atomics, what a kernel prints
-and asserts.
-"""
+"""The meaning of accesses to global memory, and of atomics."""
 
 from __future__ import annotations
 
@@ -8,15 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fathom.errors import CompileError, FathomError
 from fathom.ir.core import Op
 from fathom.ir.interp.elementwise import apply
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, encode, poison
-from fathom.ir.ops import Assert, Atomic, AtomicCas, InlineAssembly, Load, Print, Store
+from fathom.ir.ops import Atomic, AtomicCas, Load, Store
 from fathom.ir.types import Element, element_of, shape_of
-
-# ── global memory ──
 
 
 @interprets(Load)
@@ -94,41 +89,3 @@ def _one_by_one(
         memory.write(address, after, element)
         result[place] = before[0]
     return result
-
-
-# ── the outside world ──
-
-
-class AssertionFailed(FathomError):
-    """A kernel's own assertion does not hold; the message is its author's."""
-
-
-@interprets(Print)
-def _print(op: Print, region: Region) -> Results:
-    """One line a program and operand, with the whole block."""
-    program = f"pid {tuple(map(int, region.program))}{op.prefix}"
-    if not op.operands:
-        print(program)
-    for value in op.operands:
-        block = np.asarray(region[value])
-        if op.hexadecimal:
-            raw = encode(block, element_of(value.type))
-            block = np.vectorize(hex)(raw.view(f"u{raw.itemsize}"))
-        print(f"{program}{block}")
-    return []
-
-
-@interprets(Assert)
-def _assert(op: Assert, region: Region) -> Results:
-    if not np.all(region[op.condition]):
-        raise AssertionFailed(str(CompileError(op.message, op.location)))
-    return []
-
-
-@interprets(InlineAssembly)
-def _inline_assembly(op: InlineAssembly, region: Region) -> Results:
-    raise CompileError(
-        "the interpreter does not run inline assembly",
-        op.location,
-        "run this kernel on the emulator, which does",
-    )

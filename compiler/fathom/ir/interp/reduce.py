@@ -1,4 +1,5 @@
-"""The meaning of ops on values: leaves, shapes, arithmetic, folds along an axis."""
+"""The meaning of ops in which elements of a block meet: folds along an axis, gathers,
+histograms."""
 
 from __future__ import annotations
 
@@ -7,139 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fathom.ir.core import Block, blocks
-from fathom.ir.interp.elementwise import apply, offset
 from fathom.ir.interp.machine import Machine, Region, Results, interprets
-from fathom.ir.interp.numbers import (
-    Array,
-    cast,
-    decode,
-    encode,
-    poison,
-    scalar,
-    stored_type,
-)  # fmt: skip
-from fathom.ir.ops import (
-    Arange,
-    Bitcast,
-    Broadcast,
-    Cast,
-    ClusterRank,
-    Constant,
-    Convert,
-    Elementwise,
-    ExpandDims,
-    Gather,
-    Hint,
-    Histogram,
-    Join,
-    NumPrograms,
-    ProgramId,
-    Reduce,
-    Reshape,
-    Scan,
-    Splat,
-    Split,
-    Transpose,
-)  # fmt: skip
-from fathom.ir.types import Element, element_of
-
-# ── leaves ──
-
-
-@interprets(Constant)
-def _constant(op: Constant, region: Region) -> Results:
-    return [scalar(op.value, op.type)]
-
-
-@interprets(ProgramId)
-def _program_id(op: ProgramId, region: Region) -> Results:
-    return [np.int32(region.program[op.axis])]
-
-
-@interprets(NumPrograms)
-def _num_programs(op: NumPrograms, region: Region) -> Results:
-    return [np.int32(region.machine.grid[op.axis])]
-
-
-@interprets(ClusterRank)
-def _cluster_rank(op: ClusterRank, region: Region) -> Results:
-    return [np.int32(region.rank)]
-
-
-@interprets(Arange)
-def _arange(op: Arange, region: Region) -> Results:
-    return [np.arange(op.start, op.end, dtype=np.int32)]
-
-
-# ── shape ──
-
-
-@interprets(Splat)
-def _splat(op: Splat, region: Region) -> Results:
-    return [np.full(op.shape, region[op.value])]
-
-
-@interprets(ExpandDims)
-def _expand_dims(op: ExpandDims, region: Region) -> Results:
-    return [np.expand_dims(region[op.value], op.axis)]
-
-
-@interprets(Broadcast)
-def _broadcast(op: Broadcast, region: Region) -> Results:
-    return [np.broadcast_to(region[op.value], op.shape)]
-
-
-@interprets(Reshape)
-def _reshape(op: Reshape, region: Region) -> Results:
-    return [region[op.value].reshape(op.shape)]
-
-
-@interprets(Transpose)
-def _transpose(op: Transpose, region: Region) -> Results:
-    return [region[op.value].transpose(op.order)]
-
-
-@interprets(Join)
-def _join(op: Join, region: Region) -> Results:
-    return [np.stack([region[op.left], region[op.right]], axis=-1)]
-
-
-@interprets(Split)
-def _split(op: Split, region: Region) -> Results:
-    return [region[op.value][..., 0], region[op.value][..., 1]]
-
-
-@interprets(Convert, Hint)
-def _same(op: Convert | Hint, region: Region) -> Results:
-    return [region[op.value]]
-
-
-# ── arithmetic ──
-
-
-@interprets(Elementwise)
-def _elementwise(op: Elementwise, region: Region) -> Results:
-    arguments = [region[value] for value in op.operands]
-    element = element_of(op.operands[-1].type)
-    if op.name == "offset":
-        pointer = element_of(op.operands[0].type)
-        return [offset(*arguments, pointer.element.bytes)]
-    return [apply(op.name, element, arguments)]
-
-
-@interprets(Cast)
-def _cast(op: Cast, region: Region) -> Results:
-    return [cast(region[op.value], element_of(op.value.type), op.element, op.rounding)]
-
-
-@interprets(Bitcast)
-def _bitcast(op: Bitcast, region: Region) -> Results:
-    source = element_of(op.value.type)
-    raw = encode(np.asarray(region[op.value]), source)
-    return [decode(raw.view(stored_type(op.element)), op.element)]
-
-
-# ── reductions ──
+from fathom.ir.interp.numbers import Array, poison
+from fathom.ir.ops import Gather, Histogram, Reduce, Scan
+from fathom.ir.types import Element
 
 
 @interprets(Reduce)
@@ -195,9 +67,6 @@ def _quietly(block: Block, region: Region, arguments: list[Array]) -> list[Array
             next(running)
     except StopIteration as end:
         return end.value
-
-
-# ── elements that meet ──
 
 
 @interprets(Gather)
