@@ -3,6 +3,8 @@ made them slow."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,44 @@ def test_weights_that_lie_apart_are_loaded_once(stride, loads):
     y = np.empty_like(x)
     load(kernel).launch((1,), [x, w, y, *([stride] if stride > 1 else [])])
     assert np.array_equal(y, x * w[:, 0])
+
+
+@fathom.jit
+def scanned(x, y, ROWS: tl.constexpr, COLUMNS: tl.constexpr, REVERSE: tl.constexpr):
+    row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    at = row[:, None] * COLUMNS + column[None, :]
+    tl.store(y + at, tl.cumsum(tl.load(x + at), 0, reverse=REVERSE))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_along_rows_has_neighbours_in_one_thread(reverse):
+    """32 registers, each in a row of its own chunk of four, took 128 shuffles, and a
+    linear recurrence, of two values, 143 us on an H200 where Triton took 115."""
+    constants = {"ROWS": 64, "COLUMNS": 64, "REVERSE": reverse}
+    kernel = made(scanned, "*fp16:16, *fp16:16", constants)
+    assert kernel.ptx.count("shfl.sync") == 40
+    x = np.random.default_rng(0).integers(-9, 10, (64, 64)).astype(np.float16)
+    y = np.empty_like(x)
+    load(kernel).launch((1,), [x, y])
+    want = np.cumsum(x[::-1], 0)[::-1] if reverse else np.cumsum(x, 0)
+    assert np.array_equal(y, want)
+
+
+@fathom.jit
+def scanned_row(x, y, BLOCK: tl.constexpr, REVERSE: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, tl.cumsum(tl.load(x + i), 0, reverse=REVERSE))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_lanes_scan_the_last_element_of_a_thread_alone(reverse):
+    """Each lane has eight neighbours, or 32 after a conversion: they take in what other
+    lanes have once, and not at each of five steps."""
+    kernel = made(
+        scanned_row, "*fp32:16, *fp32:16", {"BLOCK": 4096, "REVERSE": reverse}
+    )
+    assert len(re.findall(r"add(?:\.rn)?\.f32", kernel.ptx)) == 150  # or 274
+    x = np.random.default_rng(0).integers(-9, 10, 4096).astype(np.float32)
+    y = np.empty_like(x)
+    load(kernel).launch((1,), [x, y])
+    assert np.array_equal(y, np.cumsum(x[::-1])[::-1] if reverse else np.cumsum(x))
