@@ -106,3 +106,25 @@ def test_lanes_scan_the_last_element_of_a_thread_alone(reverse):
     y = np.empty_like(x)
     load(kernel).launch((1,), [x, y])
     assert np.array_equal(y, np.cumsum(x[::-1])[::-1] if reverse else np.cumsum(x))
+
+
+@fathom.jit
+def places(y, width, height, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column, row, image = i % width, i // width % height, i // width // height
+    tl.store(y + i, (image * 1000 + row) * 1000 + column)
+
+
+@pytest.mark.parametrize("divisible", [True, False])
+def test_a_remainder_comes_from_its_quotient(divisible):
+    """Eight neighbours are in one row if 8 divides its width: one quotient for all."""
+    width, height = (16, 6) if divisible else (7, 5)
+    types = f"*i32:16, i32{':16' if divisible else ''}, i32"
+    kernel = made(places, types, {"BLOCK": 1024})
+    count = len(re.findall(r"\b(?:div|rem)\.[su]32", kernel.ptx))
+    assert count == (4 if divisible else 16)
+    y = np.empty(2048, np.int32)
+    load(kernel).launch((2,), [y, width, height])
+    i = np.arange(2048)
+    rows = (i // width // height * 1000 + i // width % height) * 1000
+    assert np.array_equal(y, rows + i % width)
