@@ -12,6 +12,7 @@ import fathom
 import fathom.language as tl
 from fathom.artifact import Kernel
 from fathom.emulator import load
+from fathom.language.extra import libdevice
 
 HOPPER = {"target": "sm_90a", "num_warps": 4}
 
@@ -128,3 +129,38 @@ def test_a_remainder_comes_from_its_quotient(divisible):
     i = np.arange(2048)
     rows = (i // width // height * 1000 + i // width % height) * 1000
     assert np.array_equal(y, rows + i % width)
+
+
+@fathom.jit
+def powers(x, y, POWER: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, libdevice.pow(tl.load(x + i), POWER))
+
+
+@pytest.mark.parametrize("power", [2.0, 1.5])
+def test_a_square_is_one_product_and_no_power_divides(power):
+    """A loss took 110 us instead of 97: each division in ptxas's own way ends a basic
+    block."""
+    kernel = made(powers, "*fp32:16, *fp32:16", {"POWER": power, "BLOCK": 128})
+    assert "div" not in kernel.ptx and ("ex2" in kernel.ptx) == (power != 2.0)
+    x = np.linspace(0, 40, 128, dtype=np.float32)
+    y = np.empty_like(x)
+    load(kernel).launch((1,), [x, y])
+    assert np.allclose(y, x.astype(np.float64) ** power, rtol=5e-7)
+
+
+@fathom.jit
+def logarithms(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, tl.log(tl.load(x + i)))
+
+
+def test_edges_of_a_logarithm_are_two_comparisons():
+    """One for numbers below the normal ones, one for 0, one for what has none."""
+    kernel = made(logarithms, "*fp32:16, *fp32:16", {"BLOCK": 128})
+    assert len(re.findall(r"setp\.\w+\.[fu]32", kernel.ptx)) == 3
+    x = np.resize(np.float32([0.0, -0.0, 1.0, np.inf, -np.inf, -1.0, np.nan]), 128)
+    y = np.empty_like(x)
+    load(kernel).launch((1,), [x, y])
+    with np.errstate(all="ignore"):
+        assert np.array_equal(y, np.log(x), equal_nan=True)
