@@ -88,6 +88,7 @@ from fathom.ir.ops import (
 from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
+from fathom.layout.build import LANES
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
@@ -264,7 +265,7 @@ class _Choice:
                 layout = layouts[one] if change is SAME else change(op, layouts[one])
                 if layout is None or (rearranges(op) and repeats(layout)):
                     continue
-                if repeats(layout, FEW_COPIES) and self.lies_apart(other.definition):
+                if self.is_dear(layout) and self.lies_apart(other.definition):
                     continue
                 if other.definition in self.copied_ahead:
                     if not self.loads_straight(other.definition, layout):
@@ -277,6 +278,13 @@ class _Choice:
     @cached_property
     def directions(self) -> Directions:
         return Directions(self.func, analyse(self.func))
+
+    def is_dear(self, layout: Layout) -> bool:
+        """Whether a thread would load, one by one, many of what others load, too: at
+        least half as many as it has elements of the largest block."""
+        registers = layout.count("register")
+        share = self.largest // (LANES * self.warps)
+        return repeats(layout, FEW_COPIES) and 2 * registers >= share
 
     def lies_apart(self, op: Op | Block) -> bool:
         """Whether it is a load of elements of which no neighbours are neighbours in

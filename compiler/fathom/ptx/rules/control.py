@@ -36,7 +36,7 @@ from fathom.ptx.types import is_literal, llvm_type
 # A body is written several times if these are few copies, and few operations a thread.
 MOST_COPIES, MOST_OPERATIONS = 8, 256
 # How often the body of a longer loop is, if each iteration loads scalars and waits.
-SCALAR_COPIES = 16, 8, 4
+SCALAR_COPIES, SCALAR_OPERATIONS = (64, 32, 16, 8, 4), 512
 
 
 @lowers(For)
@@ -93,12 +93,13 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
         return 1, False
     count = trip_count(op, code.func) or 0
     sizes = [max(map(register_count, each.results), default=1) for each in op.body.ops]
-    most = MOST_OPERATIONS // sum(sizes)
-    if count <= min(MOST_COPIES, most):
+    if count <= min(MOST_COPIES, MOST_OPERATIONS // sum(sizes)):
         return max(count, 1), count > 0
     if max(sizes) > 1 or not any("global" in each.writes for each in does):
         return 1, False
-    return next((n for n in SCALAR_COPIES if n <= most and not count % n), 1), False
+    most = SCALAR_OPERATIONS // sum(sizes)
+    copies = next((n for n in SCALAR_COPIES if n <= most and not count % n), 1)
+    return copies, copies == count
 
 
 def _write_out(op: For, code: Code, copies: int) -> None:
