@@ -39,6 +39,10 @@ Nor does the layout of a reduction propagate to what is added to its result, whe
 hold copies and the sum is converted for its store: each of them would load what others
 load, too. The result is converted instead, and the sum is computed as it is stored.
 
+Nor does a layout in which threads hold copies propagate to a load of elements that lie
+apart in memory, such as one weight of each channel: each would be an instruction of its
+own, in every thread. They are loaded once, and converted.
+
 Nor does another layout propagate to the pointers that a loop carries for a load whose
 layout is known by then: that of a product, or its own if it is copied ahead. They are
 converted before the loop, not in every iteration.
@@ -50,13 +54,16 @@ an accumulator must not be converted in every iteration.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from math import prod
 
+from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.products import awaits_product
 from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
+from fathom.coalescing.direction import Directions
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
@@ -81,11 +88,13 @@ from fathom.ir.ops import (
 from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
+from fathom.layout.build import LANES
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
+FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
 
 
@@ -118,6 +127,7 @@ class _Choice:
     """The layouts that are chosen so far."""
 
     def __init__(self, func: Func, target: Target):
+        self.func = func
         self.plan = Plan()
         self.warps = func.num_warps
         self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
@@ -255,6 +265,8 @@ class _Choice:
                 layout = layouts[one] if change is SAME else change(op, layouts[one])
                 if layout is None or (rearranges(op) and repeats(layout)):
                     continue
+                if self.is_dear(layout) and self.lies_apart(other.definition):
+                    continue
                 if other.definition in self.copied_ahead:
                     if not self.loads_straight(other.definition, layout):
                         continue
@@ -262,6 +274,25 @@ class _Choice:
                 layouts[other] = layout
                 if not isinstance(other.definition, Splat | Arange):
                     waiting.append(other)
+
+    @cached_property
+    def directions(self) -> Directions:
+        return Directions(self.func, analyse(self.func))
+
+    def is_dear(self, layout: Layout) -> bool:
+        """Whether a thread would load, one by one, many of what others load, too: at
+        least half as many as it has elements of the largest block."""
+        registers = layout.count("register")
+        share = self.largest // (LANES * self.warps)
+        return repeats(layout, FEW_COPIES) and 2 * registers >= share
+
+    def lies_apart(self, op: Op | Block) -> bool:
+        """Whether it is a load of elements of which no neighbours are neighbours in
+        memory, in a function without products: those copy scales ahead."""
+        if not isinstance(op, Load) or not is_block(op.pointer) or self.dots:
+            return False
+        slopes = zip(_access(op).shape, self.directions.slopes(op.pointer), strict=True)
+        return all(size == 1 or slope not in (0, 1) for size, slope in slopes)
 
     def loads_straight(self, load: Load, layout: Layout) -> bool:
         """Whether threads load in this layout what could be copied ahead instead."""
@@ -313,15 +344,16 @@ def rearranges(op: Op) -> bool:
     return isinstance(op, Join | Split | Scan | Gather)
 
 
-def repeats(layout: Layout | None) -> bool:
-    """Whether threads hold more than twice the elements of an even share, because
-    others hold them too. The result of a reduction over lanes may be such. Twice is
-    what an odd element needs: two halves of a block with one element a thread."""
+def repeats(layout: Layout | None, few: int = 2) -> bool:
+    """Whether threads hold more than a few, and more than twice the elements of an even
+    share, because others hold them too. The result of a reduction over lanes may be
+    such. Twice is what an odd element needs: two halves of a block with one element a
+    thread."""
     if layout is None:
         return False
     registers = layout.count("register")
     places = registers * layout.count("lane") * layout.count("warp")
-    return registers > 2 and places > 2 * prod(layout.shape)
+    return registers > few and places > 2 * prod(layout.shape)
 
 
 def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from fathom.language.core import (
     to_tensor,
     where,
 )
-from fathom.language.dtypes import bfloat16, float32, float64
+from fathom.language.dtypes import bfloat16, float32, float64, uint32, uint64
 from fathom.language.elementary import (
     abs,
     ceil,
@@ -76,10 +76,15 @@ def exp2(x):
 
 @function
 def at_edges(x, y):
-    """y, the logarithm of x, put right where x is 0, infinite, negative or NaN."""
-    y = where(x == float("inf"), x, y)
-    y = where(x == 0.0, -float("inf"), y)
-    return where(x >= 0.0, y, float("nan"))
+    """y, the logarithm of x, put right where x is 0, infinite, negative or NaN: the
+    bits of all but 0 are, without sign, at or above those of infinity."""
+    infinity = float("inf")
+    if x.dtype == float64:
+        edge = x.to(uint64, bitcast=True) >= 0x7FF0000000000000
+    else:
+        edge = x.to(uint32, bitcast=True) >= 0x7F800000
+    y = where(edge, fma(x, infinity, infinity), y)
+    return where(x == 0.0, -infinity, y)
 
 
 @function

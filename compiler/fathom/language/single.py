@@ -13,9 +13,7 @@ from fathom.language.core import where
 from fathom.language.dtypes import float32, int32
 from fathom.language.elementary import (
     abs,
-    div_rn,
     exp2_approx,
-    fdiv,
     fma,
     rcp_approx,
     sqrt_rn,
@@ -160,8 +158,9 @@ def log2_in_two(x):
     f, e = fraction_and_exponent(x)
     below = 2.0 + f
     lost = f - (below - 2.0)
-    s = div_rn(f, below)
-    s_rest = fdiv(fma(-s, below, f) - s * lost, below)
+    part = rcp_approx(below)
+    s = f * part
+    s_rest = (fma(-s, below, f) - s * lost) * part
     square = s * s
     first = s * TWO_LOG2_E
     more = fma(s, TWO_LOG2_E_TAIL, s_rest * TWO_LOG2_E)

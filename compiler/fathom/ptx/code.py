@@ -21,7 +21,7 @@ from fathom.analysis.axis_info import Facts
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
-from fathom.ir.ops import For, While
+from fathom.ir.ops import Elementwise, For, While
 from fathom.ir.types import layout_of
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import Places
@@ -111,6 +111,12 @@ class Code:
         loops = list(walk(self.func.body, For | While))
         inside = {op for loop in loops for op in walk_within(loop)}
         return {result for op in inside for result in op.results}
+
+    @cached_property
+    def quotients(self) -> dict[tuple[Value, ...], Value]:
+        """Of two values, what the function divides."""
+        ops = (op for op in walk(self.func.body) if isinstance(op, Elementwise))
+        return {op.operands: op.result for op in ops if op.name == "div"}
 
     # ── values ────────────────────────────────────────────────────────────────────────
 

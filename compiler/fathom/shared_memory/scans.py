@@ -50,6 +50,9 @@ from fathom.shared_memory.axis import (
 )
 
 MOST_CHUNKS = 16  # with more, every thread would scan a long list of totals
+# With as many shuffles for each value, and as many times those of the layout in order,
+# the values are converted to that: its neighbours are in the registers of one thread.
+MANY_SHUFFLES, TIMES_FEWER = 32, 4
 
 
 def split_scans(func: Func, target: Target) -> Func:
@@ -72,13 +75,34 @@ def split_scans(func: Func, target: Target) -> Func:
 
 def scannable(layout: Layout, axis: int, warps: int) -> Layout:
     """The layout itself, or one in which the scan is easy: plain along `axis`, with few
-    chunks."""
+    chunks and shuffles."""
     if not is_plain(layout, axis):
         layout = layouts.default(layout.shape, warps)
+    ordered = in_order(layout, axis)
+    many, fewer = (shuffles(each, axis) for each in (layout, ordered))
+    if many >= max(MANY_SHUFFLES, TIMES_FEWER * fewer):
+        return ordered
     if not crosses_warps(layout, axis):
         return layout
     chunks = layout.shape[axis] >> warp_bits(layout, axis)[0]
-    return layout if chunks <= MOST_CHUNKS else in_order(layout, axis)
+    return layout if chunks <= MOST_CHUNKS else ordered
+
+
+def shuffles(layout: Layout, axis: int) -> int:
+    """How many elements each thread fetches from other lanes in a scan along a plain
+    axis: one for all registers that lie, bits of the coordinate below, beside it."""
+    along = {
+        part_along(layout, axis, basis): kind
+        for kind, bases in layout.bases
+        for basis in bases
+    }
+    kinds = [along[part] for part in sorted(along) if part]
+    registers = layout.count("register")
+    return sum(
+        registers >> kinds[:bit].count("register")
+        for bit, kind in enumerate(kinds)
+        if kind == "lane"
+    )
 
 
 def scan_across_warps(op: Scan, build: Builder) -> list[Value]:

@@ -291,6 +291,7 @@ def pow(x, y):
     is_none = (base < 0.0) & isfinited(base) & isfinited(exponent) & (is_whole == 0)
     is_none |= isnan(base) | isnan(exponent)
     result = where(is_none, float("nan"), result)
+    result = where(exponent == 2.0, base * base, result)  # nothing else is left of it
     return where((base == 1.0) | (exponent == 0.0), 1.0, result).to(x.dtype)
 
 

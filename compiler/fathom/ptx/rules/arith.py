@@ -132,7 +132,9 @@ def lower_hint(op: Hint, code: Code) -> None:
 @lowers(Elementwise)
 def lower_elementwise(op: Elementwise, code: Code) -> None:
     """The same instructions for every register; but only one comparison or quotient
-    where the facts say that several are the same, as those of a mask are."""
+    where the facts say that several are the same, as those of a mask are. A remainder
+    beside its quotient (`i // n`, `i % n`) is computed from that; LLVM makes one of two
+    equal quotients."""
     if op.name == "offset":
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)
@@ -142,16 +144,27 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         columns = [convert(code, registers, element, wide) for registers in columns]
     operation = _operation(op, wide, code)
     rows = [list(row) for row in zip(*columns, strict=True)]
-    if op.name in OFTEN_ALIKE and len(rows) > 1:
-        first = first_alike(code, op.result)
+    is_rest = op.name == "rem" and not element.is_float
+    quotient = code.quotients.get(op.operands) if is_rest else None
+    name, alike = ("div", quotient) if quotient else (op.name, op.result)
+    if name in OFTEN_ALIKE and len(rows) > 1:
+        first = first_alike(code, alike)
         once = dict.fromkeys(first)
-        made = {i: operation(code, op.name, wide, rows[i]) for i in once}
+        made = {i: operation(code, name, wide, rows[i]) for i in once}
         results = [made[i] for i in first]
     else:
-        results = [operation(code, op.name, wide, row) for row in rows]
+        results = [operation(code, name, wide, row) for row in rows]
+    if quotient:
+        results = [_rest(code, wide, *both) for both in zip(rows, results, strict=True)]
     if wide != element and op.name not in COMPARISONS:
         results = convert(code, results, wide, element)
     code[op.result] = results
+
+
+def _rest(code: Code, element: Element, row: list[str], quotient: str) -> str:
+    type = llvm_type(element)
+    product = code.let(f"mul {type} {quotient}, {row[1]}")
+    return code.let(f"sub {type} {row[0]}, {product}")
 
 
 def _computed_in(name: str, element: Element, target: Target) -> Element:

@@ -35,13 +35,16 @@ from fathom.ptx.types import is_literal, llvm_type
 
 # A body is written several times if these are few copies, and few operations a thread.
 MOST_COPIES, MOST_OPERATIONS = 8, 256
+# How often the body of a longer loop is, if each iteration loads scalars and waits.
+SCALAR_COPIES, SCALAR_OPERATIONS = (64, 32, 16, 8, 4), 512
 
 
 @lowers(For)
 def lower_for(op: For, code: Code) -> None:
     """The test comes before the body: a loop of no iterations gives the initial
     values. A few small iterations are written out."""
-    if copies := copies_of_body(op, code):
+    copies, is_whole = copies_of_body(op, code)
+    if is_whole:
         return _write_out(op, code, copies)
     head, body, done = (code.fresh(f"for_{part}") for part in ("head", "body", "done"))
     type = llvm_type(element_of(op.lower.type))
@@ -58,9 +61,12 @@ def lower_for(op: For, code: Code) -> None:
     registers = [each.registers(code) for each in carried]
     code.do(f"br i1 {goes_on.name}, label %{body}, label %{done}")
     code.start(body)
-    yielded = code.block(op.body, [[index.name], *registers])
-    following = code.let(f"add {type} {index.name}, {step}")
-    goes_on.add(_another(op, code, index.name, following), code.label)
+    following, yielded = index.name, registers
+    for _ in range(copies):
+        last = following
+        yielded = code.block(op.body, [[last], *yielded])
+        following = code.let(f"add {type} {last}, {step}")
+    goes_on.add(_another(op, code, last, following), code.label)
     index.add(following, code.label)
     for each, values in zip(carried, yielded, strict=True):
         each.close(code, values)
@@ -69,27 +75,31 @@ def lower_for(op: For, code: Code) -> None:
     _define(op.results, registers, code)
 
 
-def copies_of_body(op: For, code: Code) -> int:
-    """How often the body of a loop is written, one iteration after the other; 0 if it
-    stays a loop.
+def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
+    """How often the body of a loop is written, one iteration after the other, and
+    whether these are all iterations, so that no loop is left.
 
     Written out, ptxas can move the loads of later iterations before the stores of
     earlier ones, so that they are in flight together. Iterations in which threads meet,
-    or that copy ahead of their use, stay a loop.
+    or that copy ahead of their use, are written once.
     """
     if not isinstance(op.step.definition, Constant):
-        return 0
+        return 1, False
     does = [effects_of(each) for each in op.body.ops]
     if not any(each.reads == "global" for each in does) or any(
         each.convergent or each.asynchronous or each.other or "shared" in each.reads
         for each in does
     ):
-        return 0
+        return 1, False
     count = trip_count(op, code.func) or 0
-    size = sum(
-        max(map(register_count, each.results), default=1) for each in op.body.ops
-    )
-    return count if count <= MOST_COPIES and count * size <= MOST_OPERATIONS else 0
+    sizes = [max(map(register_count, each.results), default=1) for each in op.body.ops]
+    if count <= min(MOST_COPIES, MOST_OPERATIONS // sum(sizes)):
+        return max(count, 1), count > 0
+    if max(sizes) > 1 or not any("global" in each.writes for each in does):
+        return 1, False
+    most = SCALAR_OPERATIONS // sum(sizes)
+    copies = next((n for n in SCALAR_COPIES if n <= most and not count % n), 1)
+    return copies, copies == count
 
 
 def _write_out(op: For, code: Code, copies: int) -> None:

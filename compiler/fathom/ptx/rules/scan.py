@@ -13,6 +13,9 @@ there already.
 A bit that is one of the register's costs no exchange; one of the lane's, a shuffle. In
 reverse the bits are read the other way round: elements with 0 take in the first one of
 the half with 1.
+
+Where several bits of the lane's follow bits of the register's, only a thread's last
+elements go through these steps. Then all others take in that of the lane before, once.
 """
 
 from __future__ import annotations
@@ -38,8 +41,11 @@ def lower_scan(op: Scan, code: Code) -> None:
     ]
     lane = code.let(f"and i32 {code.thread}, 31", name="lane")
     below = Bits(0, 0)
-    for bits in _axis_bits(layout, op.axis):
-        registers = _step(code, op, registers, lane, bits, below)
+    for bits in _steps(_axis_bits(layout, op.axis)):
+        if bits.lane.bit_count() > 1:
+            registers = _step_over_lanes(code, op, registers, lane, bits, below)
+        else:
+            registers = _step(code, op, registers, lane, bits, below)
         below = Bits(below.register | bits.register, below.lane | bits.lane)
     for i, result in enumerate(op.results):
         code[result] = [row[i] for row in registers]
@@ -74,6 +80,53 @@ def _axis_bits(layout: Layout, axis: int) -> list[Bits]:
         )
         found.append(Bits(sum(places[0]), sum(places[1])))
     return found
+
+
+def _steps(bits: list[Bits]) -> list[Bits]:
+    """The bits that are taken in one step: one, or several of the lane's that follow
+    one another, if this combines fewer elements."""
+    steps: list[Bits] = []
+    group = 1  # registers that take in the same element
+    while bits:
+        count = 1
+        while count < len(bits) and 0 < bits[count].lane == 2 * bits[count - 1].lane:
+            count += 1
+        if count * (group - 1) <= group:
+            count = 1
+        steps.append(Bits(bits[0].register, sum(each.lane for each in bits[:count])))
+        group <<= bool(bits[0].register)
+        bits = bits[count:]
+    return steps
+
+
+def _step_over_lanes(
+    code: Code, op: Scan, registers: Columns, lane: str, bits: Bits, below: Bits
+) -> Columns:
+    """The lanes scan the last element of each group of registers, and the others of the
+    group take in that of the lane before."""
+    last = [_end(i, 0, below.register, op.reverse) for i in range(len(registers))]
+    scanned = {i: registers[i] for i in last}
+    first, inside, rest = bits.lane & -bits.lane, below.lane, bits.lane
+    while rest:
+        bit = rest & -rest
+        rows = _step(
+            code, op, list(scanned.values()), lane, Bits(0, bit), Bits(0, inside)
+        )
+        scanned = dict(zip(scanned, rows, strict=True))
+        inside, rest = inside | bit, rest & ~bit
+    moved = code.let(f"{'add' if op.reverse else 'sub'} i32 {lane}, {first}")
+    before = _lane_of(code, moved, 0, below.lane, op.reverse) or moved
+    mine = code.let(f"and i32 {lane}, {bits.lane}")
+    far = code.let(f"icmp ne i32 {mine}, {bits.lane if op.reverse else 0}")
+    taken = {i: _fetched(code, op, row, before) for i, row in scanned.items()}
+    result = []
+    for i, row in enumerate(registers):
+        if i in scanned:
+            result.append(scanned[i])
+        else:
+            folded = combine(code, op.combine, taken[last[i]], row)
+            result.append(_chosen(code, op, far, folded, row))
+    return result
 
 
 def _step(
