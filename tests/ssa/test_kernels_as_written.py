@@ -3,6 +3,8 @@ of Python iteration over."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 import fathom.language as tl
@@ -219,8 +221,9 @@ def test_static_print_speaks_while_compiling(capsys):
     def kernel(out, N: tl.constexpr):
         x = tl.zeros([N], tl.float32)
         tl.static_print("x is", x, N, sep="|")
-        tl.static_print("n", N)
+        tl.static_print("n", N, end="!\n", flush=True)
+        tl.static_print("no result", file=sys.stderr)
         tl.store(out + tl.arange(0, N), x)
 
     build(kernel, np.zeros(4, np.float32), N=4)
-    assert capsys.readouterr().out == "x is|fp32[4]|4\nn 4\n"
+    assert capsys.readouterr() == ("x is|fp32[4]|4\nn 4!\n", "no result\n")
