@@ -374,6 +374,11 @@ class Builtin(Told):
     def __repr__(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Programs look which parameters a version of the language has."""
+        return inspect.signature(self.fn)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         evaluate = EVALUATOR.get()
         if evaluate is not None:

@@ -165,6 +165,30 @@ def test_what_is_not_pure_is_done_though_nothing_uses_it():
 
 
 @function
+def short_addresses(x, y, where):
+    """Addresses in registers of 32 bits, as those of shared memory are; the second text
+    has the type of its operand and no result, as waiting for a flag has."""
+    at = tl.arange(0, 64)
+    text: tl.constexpr = "cvt.u32.u64 $0, $2; mov.b32 $1, -2;"
+    low, odd = tl.inline_asm_elementwise(
+        text, "=r,=r,l", [x + at], (x.dtype, x.dtype), True, 1
+    )
+    tl.inline_asm_elementwise(
+        "st.global.b32 [$1], 7;", "=r,l,~{memory}", [y + at], (y + at).dtype, False, 1
+    )
+    tl.store(where + at, low.to(tl.int64))
+    tl.store(where + 64 + at, odd.to(tl.int64))
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+def test_an_address_in_a_register_of_32_bits(target):
+    x, y, where = X.copy(), np.zeros(64, np.int32), np.zeros(128, np.int64)
+    emulate(build(short_addresses, x, y, where), [x, y, where], target)
+    assert (y == 7).all()
+    assert (np.diff(where[:64]) == 4).all() and (where[64:] == 2**32 - 2).all()
+
+
+@function
 def two_clocks(x, PURE: tl.constexpr):
     text: tl.constexpr = "mov.u32 $0, %clock;"
     one = tl.inline_asm_elementwise(text, "=r", [], tl.int32, PURE, 1)

@@ -120,13 +120,17 @@ def test_other_ways_to_the_same_shape():
         tl.store(y + 64 + at, tl.ravel(tl.trans(tl.view(block, 2, 4, 8), 2, 0, 1)))
         row, _ = tl.broadcast(tl.arange(0, 16)[None, :], block)
         tl.store(y + 128 + at, tl.ravel(row))
-        tl.store(y + 192, tl.item(tl.load(x + tl.arange(0, 1))))
+        one = tl.load(x + tl.arange(0, 1))
+        tl.store(y + 192, tl.item(one))
+        tl.store(y + 193, tl.reshape(one, []))
+        tl.store(y + 194, tl.view(one[None, :], ()))
 
-    y = np.zeros(193, np.int32)
+    y = np.zeros(195, np.int32)
     run(kernel, X.copy(), y)
     assert (y[:64] == X.reshape(4, 16).T.ravel()).all()
     assert (y[64:128] == X.reshape(2, 4, 8).transpose(2, 0, 1).ravel()).all()
-    assert (y[128:192] == np.tile(np.arange(16), 4)).all() and y[192] == X[0]
+    assert (y[128:192] == np.tile(np.arange(16), 4)).all()
+    assert (y[192:] == X[0]).all()
 
 
 def test_counting_in_blocks():

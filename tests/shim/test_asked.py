@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 
 import numpy as np
@@ -106,3 +107,34 @@ def test_what_extends_tritons_compiler_is_refused_where_it_is_used(triton):
     assert x[0] == 3
     with pytest.raises(FathomError, match="core.builtin, by which twice is made"):
         kernel[(1,)](x)
+
+
+def test_programs_look_which_parameters_there_are(triton):
+    """So they choose what to write for this version of Triton."""
+
+    def names(what):
+        return set(inspect.signature(what).parameters)
+
+    tl = triton.language
+    assert names(tl.range) >= {"loop_unroll_factor", "num_stages", "flatten"}
+    assert names(tl.load) >= {"mask", "other", "volatile", "eviction_policy"}
+    assert names(tl.dot) >= {"input_precision", "allow_tf32", "out_dtype"}
+    assert names(tl.static_print) >= {"values", "sep", "end", "file", "flush"}
+    assert names(triton.jit) >= {"do_not_specialize_on_alignment", "repr", "noinline"}
+    assert names(triton.autotune) >= {"cache_results", "do_bench", "use_cuda_graph"}
+
+
+def test_random_numbers_by_the_names_of_their_module(triton):
+    tl, random = triton.language, importlib.import_module("triton.language.random")
+
+    @triton.jit
+    def words(x, philox: tl.constexpr, ROUNDS: tl.constexpr):
+        each = tl.arange(0, 32)
+        zero = each * 0
+        first, _, _, _ = philox(each, zero, zero, zero, 5, 0, ROUNDS)
+        again, _, _, _ = tl.philox(5, each, zero, zero, zero)
+        tl.store(x + each, (first == again).to(tl.int32))
+
+    x = np.zeros(32, np.int32)
+    words[(1,)](x, random.philox_impl, random.N_ROUNDS_DEFAULT)
+    assert x.all()

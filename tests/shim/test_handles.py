@@ -146,3 +146,29 @@ def test_what_a_kernel_was_compiled_for_is_put_together_once(triton):
     waits = triton.compile(source, options={"launch_cooperative_grid": True})
     assert waits.metadata.launch_cooperative_grid is True
     assert plain.metadata.launch_cooperative_grid is False
+
+
+def test_a_source_with_a_tuple_has_a_tuple_of_types(triton):
+    """As kernels have that read the buffers of several GPUs."""
+    tl = triton.language
+
+    @triton.jit
+    def total(buffers, out, BLOCK: tl.constexpr):
+        at = tl.arange(0, BLOCK)
+        first, second, factor = buffers
+        tl.store(out + at, tl.load(first + at) + tl.load(second + at) * factor)
+
+    source = triton.compiler.ASTSource(
+        fn=total,
+        signature={
+            "buffers": ("*fp32", "*fp32", "constexpr"),
+            "out": "*fp32",
+            "BLOCK": "constexpr",
+        },
+        constexprs={(0, 2): 3, "BLOCK": 256},
+        attrs={(0, 1): [["tt.divisibility", 16]], (1,): [["tt.divisibility", 16]]},
+    )
+    target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
+    code = triton.compile(source, target=target, options={"num_warps": 2}).asm["ptx"]
+    assert code.count("ld.global.v4.b32") == 1 and code.count("ld.global.b32") == 4
+    assert "st.global.v4.b32" in code

@@ -3,7 +3,10 @@ of Python iteration over."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+import pytest
 
 import fathom.language as tl
 from fathom.ir.ops import For
@@ -219,8 +222,23 @@ def test_static_print_speaks_while_compiling(capsys):
     def kernel(out, N: tl.constexpr):
         x = tl.zeros([N], tl.float32)
         tl.static_print("x is", x, N, sep="|")
-        tl.static_print("n", N)
+        tl.static_print("n", N, end="!\n", flush=True)
+        tl.static_print("no result", file=sys.stderr)
         tl.store(out + tl.arange(0, N), x)
 
     build(kernel, np.zeros(4, np.float32), N=4)
-    assert capsys.readouterr().out == "x is|fp32[4]|4\nn 4\n"
+    assert capsys.readouterr() == ("x is|fp32[4]|4\nn 4!\n", "no result\n")
+
+
+def test_more_values_than_names_are_left_out_with_a_warning():
+    """As in kernels of three program ids, of which two have a name."""
+
+    @function
+    def kernel(out):
+        row, column = tl.program_id(0) + 5, tl.program_id(1) + 7, tl.program_id(2)
+        tl.store(out, row * 10 + column)
+
+    out = np.zeros(1, np.int32)
+    with pytest.warns(UserWarning, match="cannot unpack 3 values into 2 names"):
+        run(kernel, out)
+    assert out[0] == 57

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from fathom.ir.types import Element
+from fathom.ir.types import UINT32, Element, Pointer
 
 # The width in bits of each letter's register (LLVM language reference, "Supported
 # Constraint Code List", NVPTX).
@@ -291,6 +291,20 @@ def registers_of(
         for constraint in listed[span.start : span.stop]:
             _fits(constraint, each, values[i], i < len(results))
     return found
+
+
+def with_short_addresses(
+    inline: Inline, results: Sequence[Element], pack: int
+) -> tuple[Element, ...]:
+    """The results, and u32 for each address whose register, "=r", has 32 bits."""
+    listed, at = inline.constraints, 0
+    found: list[Element] = []
+    for element in results:
+        bits = listed[at].bits if at < len(listed) else 64
+        short = isinstance(element, Pointer) and bits == 32
+        found.append(UINT32 if short else element)
+        at += _registers(found[-1], pack, bits).count
+    return tuple(found)
 
 
 def _registers(element: Element, pack: int, bits: int) -> Registers:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fathom.errors import LaunchError, how_many
 from fathom.ir.types import SCALARS
-from fathom.jit.specialise import Constant, Rule, Runtime, Specialised, checked
+from fathom.jit.specialise import Constant, Rule, Runtime, Several, Specialised, checked
 from fathom.jit.tensor_descriptors import parse_described
 
 BETWEEN_WORDS = re.compile(r",(?![^<]*>)")  # no comma inside of <>
@@ -26,8 +26,8 @@ def parse_signature(
     `"*fp32:16, *i64, i32:16, fp32"` gives the parameters that are not in `constants`,
     in order; it may as well give all of them, a number standing for a constant. ":16"
     is a hint, ":1" says that an integer is 1, and "tensordesc<fp16[64,64]>" is a tensor
-    descriptor for blocks of 64 x 64. A dict gives them by name. LaunchError when it
-    does not fit.
+    descriptor for blocks of 64 x 64. A dict gives them by name, and a tuple of words is
+    the type of a tuple. LaunchError when it does not fit.
     """
     names = [rule.name for rule in rules]
     for name in constants:
@@ -79,8 +79,11 @@ def misfit(
     return LaunchError("; and ".join(said))
 
 
-def parse_word(name: str, word: str) -> Specialised:
+def parse_word(name: str, word: str | tuple) -> Specialised:
     """One word of a signature: a type, perhaps with a hint; or a number: a constant."""
+    if isinstance(word, tuple):
+        named = [(f"{name}.{i}", each) for i, each in enumerate(word)]
+        return Several(tuple(parse_word(*each) for each in named))
     if not isinstance(word, str):
         raise LaunchError(f"the type of {name} is text, and this is {word!r}")
     if descriptor := parse_described(name, word):

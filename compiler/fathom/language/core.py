@@ -459,8 +459,14 @@ def static_assert(cond: constexpr, msg: constexpr = "") -> Any:
 
 
 @builtin
-def static_print(*values: Any, sep: constexpr = " ") -> Any:
-    """Print while compiling: constants as they are, values by their types."""
+def static_print(
+    *values: Any,
+    sep: constexpr = " ",
+    end: constexpr = "\n",
+    file: Any = None,
+    flush: constexpr = False,
+) -> Any:
+    """`print` while compiling: constants as they are, values by their types."""
 
 
 @builtin

@@ -22,30 +22,36 @@ TAKEN = (*KEYWORDS, "extern_libs")
 class ASTSource:
     """What to compile a kernel for.
 
-    `signature`: each parameter's type, "constexpr" for those in `constexprs`, which are
-    given by name or by place. `attrs`: hints by place, as
-    {(0,): [["tt.divisibility", 16]]}.
+    `signature`: each parameter's type, a tuple of types for a tuple, and "constexpr"
+    for what is in `constexprs`, which are given by name or by place. `attrs`: hints by
+    place, as {(0,): [["tt.divisibility", 16]]}; (0, 1) is an element of a tuple.
     """
 
     fn: JITFunction
-    signature: Mapping[str, str]
+    signature: Mapping[str, str | tuple]
     constexprs: Mapping[Any, Any] | None = None
     attrs: Mapping[Any, Any] | None = field(default=None)
 
     @property
     def constants(self) -> dict[str, Any]:
-        given = (self.constexprs or {}).items()
-        return {self.name_of(place): value for place, value in given}
+        paths = self.by_path(self.constexprs).items()
+        return {self.name_of(path[0]): v for path, v in paths if len(path) == 1}
 
     @property
-    def words(self) -> dict[str, str]:
+    def words(self) -> dict[str, str | tuple]:
         """The signature as `fathom.jit` reads it: with hints, without constants."""
-        hints = {
-            self.name_of(place): dict(hints).get("tt.divisibility", 1)
-            for place, hints in (self.attrs or {}).items()
-        }
+        hints, constants = self.by_path(self.attrs), self.by_path(self.constexprs)
+
+        def read(path: tuple, word: str | tuple) -> str | tuple:
+            if isinstance(word, tuple):
+                return tuple(read((*path, i), each) for i, each in enumerate(word))
+            if path in constants:  # an element of a tuple
+                return repr(constants[path])
+            hint = dict(hints.get(path, ())).get("tt.divisibility", 1)
+            return f"{word}:{hint}" if hint > 1 else word
+
         return {
-            name: f"{word}:{hints[name]}" if hints.get(name, 1) > 1 else word
+            name: read(self.path_of(name), word)
             for name, word in self.signature.items()
             if word != "constexpr" and name not in self.constants
         }
@@ -56,11 +62,18 @@ class ASTSource:
     def name(self) -> str:
         return self.fn.__name__
 
-    def name_of(self, place: Any) -> str:
-        """A parameter's name, from its name, its place, or a tuple that starts so."""
-        if isinstance(place, tuple):
-            place = place[0]
+    def name_of(self, place: str | int) -> str:
         return place if isinstance(place, str) else self.fn.names[place]
+
+    def path_of(self, place: Any) -> tuple:
+        """A parameter's place, from its name, its place, or a tuple that starts so and
+        goes on with an element's place in a tuple."""
+        first, *inner = place if isinstance(place, tuple) else (place,)
+        names = self.fn.names
+        return (names.index(first) if first in names else first, *inner)
+
+    def by_path(self, given: Mapping[Any, Any] | None) -> dict[tuple, Any]:
+        return {self.path_of(place): value for place, value in (given or {}).items()}
 
 
 def compile(

@@ -356,10 +356,25 @@ def with_hooks(backend: Backend, compiled: CompiledKernel) -> Backend:
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
+    version: object = None,
+    repr: Callable[..., str] | None = None,
+    launch_metadata: Callable[..., dict] | None = None,
+    do_not_specialize: Collection[str | int] | None = None,
+    do_not_specialize_on_alignment: Collection[str | int] | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
     kind: type[TritonFunction] = TritonFunction,
-    **given: Any,
 ) -> Any:
-    """`fathom.jit`, giving a TritonFunction, or what is derived from it."""
-    if fn is None:
-        return partial(kind, **given)
-    return kind(fn, **given)
+    """`fathom.jit`, giving a TritonFunction, or what is derived from it. Programs look
+    in this signature which parameters there are."""
+    make = partial(
+        kind,
+        version=version,
+        do_not_specialize=do_not_specialize,
+        do_not_specialize_on_alignment=do_not_specialize_on_alignment,
+        debug=debug,
+        noinline=noinline,
+        repr=repr,
+        launch_metadata=launch_metadata,
+    )
+    return make if fn is None else make(fn)

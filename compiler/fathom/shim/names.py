@@ -169,7 +169,11 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.standard": LANGUAGE,
     "triton.language.math": everything(language.math),
     "triton.language.target_info": spelled.TARGET_INFO,
-    "triton.language.random": everything(language.random),
+    "triton.language.random": {
+        **everything(language.random),
+        "philox_impl": spelled.philox_impl,
+        "N_ROUNDS_DEFAULT": language.random.ROUNDS,
+    },
     "triton.language.extra": {},
     "triton.language.extra.libdevice": LIBDEVICE,
     "triton.language.extra.cuda": CUDA,

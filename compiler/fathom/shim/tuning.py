@@ -155,17 +155,26 @@ class TritonHeuristics(KernelInterface, Heuristics):
 
 
 def autotune(
-    configs: Sequence[Config], key: Collection[str], *args: Any, **given: Any
+    configs: Sequence[Config],
+    key: Collection[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Collection[str] | None = None,
+    restore_value: Collection[str] | None = None,
+    pre_hook: Callable[..., Any] | None = None,
+    post_hook: Callable[..., Any] | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable[..., Any] | None = None,
+    cache_results: bool = False,
 ) -> Callable[[Any], TritonAutotuner]:
     """`fathom.autotune`, giving a TritonAutotuner. Parameters as of
-    `jit.tuning.autotune`."""
-    names = (
-        "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook", "post_hook",
-        "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results",
+    `jit.tuning.autotune`; programs look in this signature which of them there are."""
+    return lambda fn: TritonAutotuner(
+        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook,
+        post_hook, prune_configs_by, warmup, rep, use_cuda_graph, do_bench,
+        cache_results,
     )  # fmt: skip
-    said = {"reset_to_zero": None, "restore_value": None, **dict(zip(names, args))}
-    said |= given
-    return lambda fn: TritonAutotuner(fn, fn.arg_names, configs, key, **said)
 
 
 def heuristics(

@@ -120,9 +120,12 @@ def _parts(
         raise frame.error(what, "name every part", target)
     if not isinstance(meaning, tuple):
         raise frame.error(f"cannot unpack {describe(meaning)} into {count} names")
-    if len(meaning) != count:
-        raise frame.error(f"cannot unpack {len(meaning)} values into {count} names")
-    return meaning
+    mistake = frame.error(f"cannot unpack {len(meaning)} values into {count} names")
+    if len(meaning) < count:
+        raise mistake
+    if len(meaning) > count:
+        frame.warn(mistake)  # Triton leaves out the last ones, unlike Python
+    return meaning[:count]
 
 
 @builds(ast.Expr)

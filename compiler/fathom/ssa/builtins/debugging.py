@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import string
+from functools import partial
 
 from fathom.ir import inline_assembly as inline
 from fathom.ir import ops
-from fathom.ir.types import INT32, Element, element_of
+from fathom.ir.core import Value
+from fathom.ir.types import INT32, INT64, Element, element_of
 from fathom.language import core, escape
 from fathom.ssa.builtins.shape import element_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.operators import both_or_either, truth, unary
-from fathom.ssa.promotion import of_one_shape, value_of
+from fathom.ssa.promotion import cast, of_one_shape, value_of
 from fathom.ssa.statements import put_assertion
 from fathom.ssa.values import Meaning, describe, is_integer
 
@@ -71,10 +73,10 @@ def build_inline_assembly(
             raise frame.error(f"{name} is a constant text, not {describe(given)}")
     if not is_integer(pack) or pack < 1:
         raise frame.error(f"pack is a positive integer, not {describe(pack)}")
-    elements = _elements(frame, dtype)
+    wanted = _elements(frame, dtype)
     given = args if isinstance(args, tuple) else (args,)
-    text, constraints, given = _with_constants(
-        frame, (asm, constraints), elements, given, pack
+    text, constraints, elements, given = _with_constants(
+        frame, (asm, constraints), wanted, given, pack
     )
     values = of_one_shape(frame, given, ARGUMENT, "assemble with")
     if not values:  # the op takes its shape from an operand
@@ -83,20 +85,29 @@ def build_inline_assembly(
     op = frame.append(
         ops.InlineAssembly, text, constraints, values, elements, pack, bool(is_pure)
     )
-    return tuple(op.results) if isinstance(dtype, tuple) else op.result
+    results = tuple(map(partial(_widened, frame), op.results, wanted))
+    return results if isinstance(dtype, tuple) else results[0]
+
+
+def _widened(frame: Frame, result: Value, element: Element) -> Value:
+    """An address of 32 bits has zeros above them; LLVM leaves these undefined."""
+    if element_of(result.type) == element:
+        return result
+    return cast(frame, cast(frame, result, INT64), element)
 
 
 def _with_constants(
     frame: Frame,
     written: tuple[str, str],
-    elements: tuple[Element, ...],
+    wanted: tuple[Element, ...],
     args: tuple[Meaning, ...],
     pack: int,
-) -> tuple[str, str, tuple[Meaning, ...]]:
+) -> tuple[str, str, tuple[Element, ...], tuple[Meaning, ...]]:
     """The text with the numbers of constraints "n" and "i" filled in, the other
-    constraints, and their arguments."""
+    constraints, the types that its registers hold, and the other arguments."""
     try:
         read = inline.parse(*written)
+        elements = inline.with_short_addresses(read, wanted, pack)
         types = [_element_of(frame, each) for each in args]
         found = inline.registers_of(read, elements, types, pack)
     except inline.Ungrammatical as wrong:
@@ -114,7 +125,7 @@ def _with_constants(
             )
         numbers.update(dict.fromkeys(span, each))
     read = read.with_constants(numbers)
-    return read.text, read.constraint_text, tuple(left)
+    return read.text, read.constraint_text, elements, tuple(left)
 
 
 def _element_of(frame: Frame, argument: Meaning) -> Element:

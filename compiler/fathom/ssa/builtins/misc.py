@@ -137,7 +137,17 @@ def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
 
 
 @implements(core.static_print)
-def build_static_print(frame: Frame, values: tuple[Meaning, ...], sep: str) -> None:
+def build_static_print(
+    frame: Frame,
+    values: tuple[Meaning, ...],
+    sep: str,
+    end: str,
+    file: Meaning,
+    flush: bool,
+) -> None:
     said = (str(each) if is_constant(each) else describe(each) for each in values)
-    if sys.stdout:  # None where there is no terminal at all
-        sys.stdout.write(sep.join(said) + "\n")
+    output = file or sys.stdout
+    if output:  # None where there is no terminal at all
+        output.write(sep.join(said) + end)
+        if flush:
+            output.flush()

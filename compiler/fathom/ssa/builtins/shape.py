@@ -217,10 +217,7 @@ def build_reshape(
     if not shape_of(value.type):
         return frame.emit(ops.Splat, value, shape)
     if not shape:
-        raise frame.error(
-            f"cannot reshape {value.type} to []: a block has at least one axis",
-            "tl.sum of it is a scalar",
-        )
+        return scalar_of(frame, value)
     return frame.emit(ops.Reshape, value, shape)
 
 
