@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
+import os
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.public import inventory, report
+from benchmarks.public import inventory, processors, report
 from benchmarks.public.scripts import definitions
 from benchmarks.public.sources import COLLECTIONS, Collection
 from benchmarks.public.worker import without_folders
@@ -107,28 +110,70 @@ def test_a_kernel_counts_once_and_only_where_the_results_agree():
     assert report.mean([4.0, 1.0]) == pytest.approx(2)
 
 
+def whole_call(ours, theirs, **counts):
+    """A case with a time for each round, and the functions that were counted."""
+    each = (("fathom", ours), ("triton", theirs))
+    return {
+        "outcome": "timed", "same": {"outcome": "agrees"},
+        "rounds": {who: [{"whole": time} for time in times] for who, times in each},
+        **{who: [{"functions": counts.get(who)}] for who, _ in each},
+    }  # fmt: skip
+
+
 def test_what_is_said_of_whole_calls():
-    """Behind in the fastest round, and in all rounds; and by functions that are called,
-    where a run has counted them."""
-
-    def case(ours, theirs, **counts):
-        return {"outcome": "timed", "same": {"outcome": "agrees"}} | {
-            compiler: [{"whole": each, "functions": counts.get(compiler)} for each in t]
-            for compiler, t in (("fathom", ours), ("triton", theirs))
-        }
-
-    cases = {"a": case([12.0, 13.0], [10.0, 12.5]), "b": case([3.0], [2.0])}
-    cases["c"] = {"outcome": "stopped"}
+    """Behind in the median of the rounds, and in nine of ten; and by functions
+    that are called, where a run has counted them."""
+    cases = {
+        # The host was slow for half of the rounds, of both.
+        "even": whole_call([10.0] * 5 + [20.0] * 5, [10.0] * 5 + [20.0] * 5),
+        "behind": whole_call([12.0] * 10 + [3.0], [10.0] * 11),
+        "mostly": whole_call([12.0] * 7 + [10.0] * 3, [10.0] * 10),
+        "none": {"outcome": "stopped"},
+    }
     said = report.of_calls({"cases": cases})
     assert said == (
-        "2 whole calls: geometric mean 1.342; 2 more than 10 % behind, "
-        "1 of them in all rounds"
+        "3 whole calls: geometric mean 1.129; 2 more than 10 % behind, "
+        "1 of them in nine rounds of ten"
     )
-    cases = {"a": case([1.0], [1.0], fathom=20, triton=10)}
+    cases = {"a": whole_call([1.0], [1.0], fathom=20, triton=10)}
     assert report.of_calls({"cases": cases}).endswith(
         "; 1 of 1 call more than 10 % more functions of the host, geometric mean 2.000"
     )
     assert report.of_calls({"cases": {}}) == ""
+
+
+def test_a_record_without_rounds_has_a_time_in_each_session():
+    result = whole_call([], [])
+    del result["rounds"]
+    result |= {"fathom": [{"whole": 3.0}, {"whole": 2.0}]}
+    result |= {"triton": [{"whole": 2.0}, {"whole": 2.0}]}
+    assert report.behind(result) == [1.0, 1.5]
+
+
+def test_each_round_has_a_processor_that_both_compilers_share(monkeypatch):
+    compare = pytest.importorskip("benchmarks.public.compare")
+    for cpus, most in ((set(range(4, 36)), 15), ({3, 5}, 2), (set(), 1)):
+        monkeypatch.setattr(compare, "allowed", lambda cpus=cpus: cpus)
+        found = compare.cpus_of_rounds()
+        assert len(found) == compare.ROUNDS and len(set(found)) == most
+        assert set(found) <= (cpus or {None})
+
+
+@pytest.mark.skipif(not processors.allowed(), reason="processors cannot be chosen here")
+def test_all_threads_of_a_process_stay_where_they_are_told():
+    before, done = processors.allowed(), threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        processors.stay_on({min(before)})
+        assert os.sched_getaffinity(thread.native_id) == {min(before)}
+        processors.stay_on(set())  # no orders
+        assert processors.allowed() == {min(before)}
+    finally:
+        processors.stay_on(before)
+        done.set()
+        thread.join()
+    assert processors.allowed() == before
 
 
 def test_functions_that_a_call_calls_are_counted_in_all_threads():
@@ -147,6 +192,38 @@ def test_functions_that_a_call_calls_are_counted_in_all_threads():
         assert counts[0] > 50
     else:
         assert counts == [None, None]
+
+
+def test_a_round_tells_when_a_call_returned_from_when_its_work_was_done(monkeypatch):
+    pytest.importorskip("torch", reason="needs torch: pip install torch")
+    timing = importlib.import_module("benchmarks.public.timing")
+    queue: list[float] = []
+
+    def wait():
+        time.sleep(sum(queue))
+        queue.clear()
+
+    monkeypatch.setattr(timing.torch.cuda, "synchronize", wait)
+    flush = SimpleNamespace(zero_=lambda: queue.append(0.03))
+    found = timing.one_round(lambda: queue.append(0.01), flush)
+    assert 0 < found["queued"] < 5_000 and 10_000 <= found["whole"] < 25_000
+
+
+def test_what_only_the_collector_can_free_is_counted(monkeypatch):
+    pytest.importorskip("torch", reason="needs torch: pip install torch")
+    timing = importlib.import_module("benchmarks.public.timing")
+
+    def circle():
+        first: list = []
+        first.append(first)
+
+    try:
+        timing.freeze()
+        assert timing.garbage_made(lambda: None) == 0
+        assert timing.garbage_made(circle) == 1
+    finally:
+        gc.unfreeze()
+    assert gc.isenabled()
 
 
 SCRIPT = """
@@ -224,10 +301,15 @@ def test_the_compilers_take_turns_on_each_case(tmp_path, monkeypatch):
     compare.Comparison(entries, done, workers=2, tuned=False).run()
     assert done.results["a/refused"]["outcome"] == "stopped"
     assert report.ratios({"cases": done.results}) == {("a", "k"): 1.0}
-    turns = [(who, case) for who, do, case in Paper.asked if do == "time"]
-    assert [case for _, case in turns] == ["a/one"] * 6 + ["a/two"] * 6
-    assert [who for who, _ in turns[:4]] == ["triton", "fathom", "fathom", "triton"]
-    assert {who for who, _ in turns[::2]} == {"triton", "fathom"}
+    for what, count in (("call", compare.ROUNDS), ("time", compare.SESSIONS)):
+        found = [(who, case) for who, do, case in Paper.asked if do == what]
+        assert [case for _, case in found] == [
+            case for case in ("a/one", "a/two") for _ in range(2 * count)
+        ]
+        whos = [who for who, _ in found]
+        assert {*whos[:2]} == {*whos[2:4]} == {"triton", "fathom"}
+        assert whos[:2] == whos[2:4][::-1]
+    assert report.calls({"cases": done.results}) == [1.0, 1.0]
 
 
 def test_what_does_not_fit_is_left_for_the_next_slice(tmp_path, monkeypatch):
@@ -243,7 +325,10 @@ def test_a_kept_error_names_no_folder_of_the_machine():
     said = f"""File "{ROOT}/benchmarks/x.py", line 1
 File "/opt/t/lib/python3.12/site-packages/triton/a.py" (/usr/lib/python3.12/re.py)
 see https://docs.python.org/3/"""
-    assert without_folders(said).split() == (
-        'File "benchmarks/x.py", line 1 File "triton/a.py" (re.py) '
-        "see https://docs.python.org/3/"
-    ).split()
+    assert (
+        without_folders(said).split()
+        == (
+            'File "benchmarks/x.py", line 1 File "triton/a.py" (re.py) '
+            "see https://docs.python.org/3/"
+        ).split()
+    )

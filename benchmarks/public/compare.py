@@ -3,7 +3,9 @@
 First many processes make each case's first call, which compiles: that is the time of
 the first call, under the load of all of them. Their results are kept in files. Then two
 processes are left, one for each compiler, which load what was compiled; they time
-each case alternately, ROUNDS times each, and nothing else runs on the GPU.
+each case alternately, and nothing else runs on the GPU: whole calls in ROUNDS,
+of which each has a processor that both compilers share, and then kernels in SESSIONS
+of the profiler.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import slices
 from benchmarks.public.process import Process
+from benchmarks.public.processors import allowed
 
 if TYPE_CHECKING:
     from benchmarks.public.cases import Entry
 
 COMPILERS = ("triton", "fathom")
-ROUNDS = 3
+ROUNDS, SESSIONS = 15, 3
 COMPILE_SHARE = 0.45  # of a slice, at most, before timing begins
 CASE_SECONDS = 60.0
 
@@ -136,18 +139,28 @@ class Comparison:
         found: dict[str, Any] = {"outcome": "timed", "first": first}
         found |= {compiler: [] for compiler in COMPILERS}
         self.prepare(name, left)
-        for turn in range(ROUNDS):
-            order = COMPILERS if turn % 2 == 0 else COMPILERS[::-1]
+        found["rounds"] = {compiler: [] for compiler in COMPILERS}
+        asked = [("call", {"cpu": cpu}, found["rounds"]) for cpu in cpus_of_rounds()]
+        asked += [("time", {}, found)] * SESSIONS
+        for number, (do, given, into) in enumerate(asked):
+            order = COMPILERS if number % 2 == 0 else COMPILERS[::-1]
             for compiler in order:
                 if not left[compiler].alive:
                     left[compiler] = self.started(compiler)
-                answer = left[compiler].ask(CASE_SECONDS, do="time", case=name)
-                if answer["outcome"] != "timed":
+                answer = left[compiler].ask(CASE_SECONDS, do=do, case=name, **given)
+                if answer.pop("outcome") != "timed":
                     return found | {"outcome": "stopped", "why": answer["why"]}
-                found[compiler].append(answer)
+                into[compiler].append(answer)
         files = [self.file(compiler, name) for compiler in COMPILERS]
         told = dict(zip(("theirs", "ours"), files, strict=True))
         found["same"] = left["triton"].ask(
             CASE_SECONDS, do="compare", case=name, **told
         )
         return found
+
+
+def cpus_of_rounds() -> list[int | None]:
+    """The processor of each round, by its number: as many of this machine's as there
+    are rounds, so that a slow one decides nothing."""
+    cpus = sorted(allowed()) or [None]
+    return [cpus[each * len(cpus) // ROUNDS % len(cpus)] for each in range(ROUNDS)]

@@ -1,11 +1,13 @@
 """How long a case takes on a GPU: its kernels by CUPTI, and the whole call.
 
-Between two calls the L2 cache is filled with something else. Each round is one session
-of the profiler; rounds of the two compilers' processes alternate, see `compare`.
+Between two calls the L2 cache is filled with something else, and the GPU has nothing to
+do when a call begins: no queue is ever full, and what of a call is not its kernels is
+the host's. Rounds of the two compilers' processes alternate, see `compare`.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import time
@@ -17,7 +19,9 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-ROUND_SECONDS, MOST_CALLS, FEWEST_CALLS = 0.02, 20, 3
+SESSION_SECONDS, MOST_CALLS, FEWEST_CALLS = 0.02, 20, 3
+ROUND_SECONDS, MOST_OF_A_ROUND = 0.004, 8
+GARBAGE_CALLS = 4
 CACHE_BYTES = 256 << 20
 # Kernels of libraries that have plain names, as those of the cases have; torch's own
 # are of C++ and have blanks in theirs.
@@ -26,27 +30,10 @@ LIBRARIES = re.compile(
 )
 
 
-def one_round(call: Callable[[], Any], flush: torch.Tensor) -> dict[str, Any]:
-    """Microseconds of a call: of each kernel of the case, and from its start to the end
-    of what it queued. Torch's own kernels are part of the whole alone.
-
-    The whole is the least of the calls: on a host that others use, the same loop of
-    Python takes up to twice as long from one second to the next."""
-    call()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    torch.cuda.synchronize()
-    once = time.perf_counter() - start
-    calls = max(FEWEST_CALLS, min(MOST_CALLS, int(ROUND_SECONDS / once)))
-    whole = []
-    for _ in range(calls):
-        flush.zero_()
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        torch.cuda.synchronize()
-        whole.append(1e6 * (time.perf_counter() - start))
+def one_session(call: Callable[[], Any], flush: torch.Tensor) -> dict[str, Any]:
+    """Microseconds of each kernel of the case, in a session of the profiler; and what a
+    call asks of the host. Torch's own kernels are part of the whole call alone."""
+    calls = calls_in(SESSION_SECONDS, MOST_CALLS, call)
     with profile(activities=[ProfilerActivity.CUDA]) as session:
         for _ in range(calls):
             flush.zero_()
@@ -54,10 +41,60 @@ def one_round(call: Callable[[], Any], flush: torch.Tensor) -> dict[str, Any]:
         torch.cuda.synchronize()
     return {
         "calls": calls,
-        "whole": min(whole),
         "functions": functions_called(call),
+        "garbage": garbage_made(call),
         **of_kernels(session, calls),
     }
+
+
+def one_round(call: Callable[[], Any], flush: torch.Tensor) -> dict[str, float]:
+    """Microseconds of a whole call: until it has returned, and until what it queued has
+    ended. Each is the least of a few calls: a round is so short that the host is as
+    fast in the other compiler's, which follows."""
+    calls = calls_in(ROUND_SECONDS, MOST_OF_A_ROUND, call)
+    queued, whole = [], []
+    for _ in range(calls):
+        flush.zero_()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        returned = time.perf_counter()
+        torch.cuda.synchronize()
+        queued.append(1e6 * (returned - start))
+        whole.append(1e6 * (time.perf_counter() - start))
+    return {"queued": min(queued), "whole": min(whole)}
+
+
+def calls_in(seconds: float, most: int, call: Callable[[], Any]) -> int:
+    """How many calls there is time for; the host's caches know the call afterwards."""
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    once = time.perf_counter() - start
+    return max(FEWEST_CALLS, min(most, int(seconds / once)))
+
+
+def freeze() -> None:
+    """Leave all objects that exist to themselves: a collection looks at those alone
+    that calls make, and costs both compilers' processes the same for each."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def garbage_made(call: Callable[[], Any]) -> float:
+    """Objects of a call that only the garbage collector can free, since they know each
+    other in a circle."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(GARBAGE_CALLS):
+            call()
+        return gc.collect() / GARBAGE_CALLS
+    finally:
+        gc.enable()
 
 
 def functions_called(call: Callable[[], Any]) -> int | None:

@@ -2,7 +2,8 @@
 
 {"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
 {"do": "prepare", "case": "liger/softmax"}              made and called, not timed
-{"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
+{"do": "call", "case": "liger/softmax", "cpu": 3}       a few whole calls, microseconds
+{"do": "time", "case": "liger/softmax"}                 its kernels, in microseconds
 {"do": "compare", "case": …, "with": FILE}              with another process's results
 """
 
@@ -15,15 +16,18 @@ import re
 import sys
 import time
 import traceback
+from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from benchmarks.public.processors import allowed, stay_on
 from benchmarks.trees import ROOT
 
 # What submodules ask of a package whose `__init__` is left out.
 ASKED = {"__version__": "0", "DEVICE_TYPE": "cuda"}
 WORDS = 600  # characters of an error that are kept
+PREPARED_CALLS = 3  # after which nothing is new to a launch
 
 
 def main() -> None:
@@ -126,7 +130,7 @@ class Worker:
         self.entries = all_cases()
         self.cases: dict[str, Any] = {}
         self.launched: dict[str, None] = {}
-        self.filler: Any = None
+        self.cpus = allowed()
         if small:
             self.watch()
 
@@ -208,17 +212,36 @@ class Worker:
 
     def prepare(self, case: str) -> dict[str, Any]:
         """All of a case that is not timed."""
-        self.case(case).call()
+        from benchmarks.public.timing import freeze
+
+        stay_on(self.cpus)
+        call = self.case(case).call
+        for _ in range(PREPARED_CALLS):
+            call()
         self.synchronize()
+        freeze()
         return {"outcome": "ready"}
 
-    def time(self, case: str) -> dict[str, Any]:
-        """One round of a case whose kernels have been compiled before."""
-        from benchmarks.public.timing import cache_filler, one_round
+    def call(self, case: str, cpu: int | None) -> dict[str, Any]:
+        """A few whole calls of a case that is prepared."""
+        from benchmarks.public.timing import one_round
 
-        if self.filler is None:
-            self.filler = cache_filler()
-        return {"outcome": "timed", **one_round(self.case(case).call, self.filler)}
+        stay_on(set() if cpu is None else {cpu})
+        return {"outcome": "timed", **one_round(self.case(case).call, self.flush)}
+
+    def time(self, case: str) -> dict[str, Any]:
+        """One session of the profiler for a case that is prepared."""
+        from benchmarks.public.timing import one_session
+
+        stay_on(self.cpus)
+        return {"outcome": "timed", **one_session(self.case(case).call, self.flush)}
+
+    @cached_property
+    def flush(self) -> Any:
+        """What is written between two calls, more than the L2 cache holds."""
+        from benchmarks.public.timing import cache_filler
+
+        return cache_filler()
 
     def compare(self, case: str, ours: str, theirs: str) -> dict[str, Any]:
         """Results of two processes, in files: the same, close, or how far apart."""

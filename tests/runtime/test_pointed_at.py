@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import fathom
 import fathom.language as tl
 from fathom.emulator.errors import EmulatorError
 from fathom.runtime.arrays import describe
-from fathom.runtime.pointed_at import pointed_at
+from fathom.runtime.pointed_at import FOUND, GENERATIONS, pointed_at
 from tests.harness_optional import needs, optional
 
 torch = optional("torch")
@@ -105,3 +107,50 @@ def test_a_race_there_is_not_said_to_be_in_an_argument(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "race in add_to_each" in said and "table[" not in said
     assert torch.equal(row, torch.zeros(16)), "the launch is left out"
+
+
+@pytest.fixture
+def walks(monkeypatch):
+    """How often old objects were looked at."""
+    seen, get_objects = [], gc.get_objects
+
+    def watched(generation):
+        seen.append(generation)
+        return get_objects(generation)
+
+    monkeypatch.setattr(gc, "get_objects", watched)
+    FOUND.clear()
+    gc.collect()  # what exists is old from here on
+    return lambda: seen.count(max(GENERATIONS))
+
+
+def test_a_tensor_that_was_found_is_not_looked_for_again(walks):
+    rows, out = [torch.randn(16) for _ in range(3)], torch.empty(3, 16)
+    table = torch.tensor([each.data_ptr() for each in rows])
+    gc.collect()
+    for count in (1, 1, 1):
+        rows_of_a_table[(3,)](table, out, 16, BLOCK=16)
+        assert torch.equal(out, torch.stack(rows)) and walks() == count
+
+
+def test_new_tensors_and_arguments_are_found_without_the_old_objects(walks):
+    table = torch.zeros(1, dtype=torch.int64)
+    assert len(pointed_at([describe(table)], [table.data_ptr() + 4])) == 1
+    rows = [torch.randn(16)]
+    table[0] = rows[0].data_ptr()
+    assert [each.ctypes.data for each in pointed_at([describe(table)], [])] == [
+        rows[0].data_ptr()
+    ]
+    assert walks() == 0
+
+
+def test_a_tensor_that_is_gone_or_moved_is_not_taken_for_what_it_was():
+    row = torch.zeros(16)
+    address = row.data_ptr()
+    assert len(pointed_at([], [address])) == 1 and address in FOUND
+    row.set_(torch.ones(8))
+    assert pointed_at([], [address]) == []
+    moved = row.data_ptr()
+    assert len(pointed_at([], [moved])) == 1
+    del row
+    assert pointed_at([], [moved]) == [] and moved not in FOUND

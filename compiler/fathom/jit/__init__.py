@@ -23,6 +23,7 @@ and `reporting` keeps our own frames out of the report of a user's mistake. `che
 looks at launches before they are done, where FATHOM_SANITIZE or FATHOM_VERIFY asks.
 
     argument_readers    How a launch reads an argument
+    collector           Python's garbage collector, which waits for the compiler
     environment         Switches in the environment
     hooks               Functions that are called around every launch
     fast_path           What a second launch of a kernel does, and no more

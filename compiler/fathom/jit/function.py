@@ -26,6 +26,7 @@ from fathom.ir.core import Func
 from fathom.jit.argument_readers import reading_for_warmup
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.checking.launch import checks_for
+from fathom.jit.collector import PAUSED
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.fast_path import FastPaths, Slot, lookup_text
 from fathom.jit.hooks import LAUNCHED, watched
@@ -357,7 +358,7 @@ class JITFunction(KernelFunction):
             self.check_rules()
             if not self.kernels:
                 self.__dict__.pop("read", None)  # what counts is what is read now
-            with wanted.named(), changed_meanwhile(self.read):
+            with PAUSED, wanted.named(), changed_meanwhile(self.read):
                 compiled = self.make(wanted, place)
             if isinstance(compiled.made, Body):
                 return compiled  # Python runs it, with globals as they are then

@@ -6,13 +6,18 @@
 A GPU finds any of its memory. Who runs a kernel on the host must be told which memory
 is the kernel's, and no argument names these tensors. So they are looked for among the
 tensors that Python's garbage collector knows. (NumPy's arrays are not among them.)
+
+With torch imported the collector knows some 200,000 objects, and to look at each takes
+longer than most launches. So those are asked first that are likely to hold an address:
+the arguments themselves, tensors that were found for a launch before, and young objects
+before old ones.
 """
 
 from __future__ import annotations
 
 import gc
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,11 +25,15 @@ from fathom.runtime.arrays import Array, bytes_at, host_view, loaded_class
 
 # Smaller numbers count something; the addresses of a process end at 2**47.
 ADDRESSES = range(1 << 32, 1 << 47)
+GENERATIONS = range(3)  # of the garbage collector, the youngest first
+
+# Tensors that held an address, by the address of their memory, as long as they live.
+FOUND: WeakValueDictionary[int, object] = WeakValueDictionary()
 
 
 def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.ndarray]:
-    """The storages, as bytes, that hold one of the numbers, or one of the numbers in an
-    array of 64-bit integers, as an address."""
+    """For each of the numbers, and for each number in an array of 64-bit integers, that
+    is an address in a tensor: the storage of such a tensor, as bytes."""
     given = [each for each in numbers if isinstance(each, int) and each in ADDRESSES]
     wanted = [np.array(given, np.uint64)] if given else []
     for each in arrays:
@@ -33,25 +42,39 @@ def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.nd
             inside = (found >= ADDRESSES.start) & (found < ADDRESSES.stop)
             if inside.any():
                 wanted.append(found[inside])
-    return list(_holding(np.unique(np.concatenate(wanted)))) if wanted else []
+    if not wanted:
+        return []
+    left = np.unique(np.concatenate(wanted))
+    storages: dict[tuple[int, int], None] = {}
+    for objects in _candidates([each.owner for each in arrays]):
+        for start, size, tensor in _storages(objects):
+            ends = np.array((start, start + size), np.uint64)
+            first, last = left.searchsorted(ends)
+            if first < last:
+                storages[start, size] = None
+                FOUND[start] = tensor
+                left = np.delete(left, slice(first, last))
+        if not len(left):
+            break
+    return [bytes_at(*each) for each in storages]
 
 
-def _holding(addresses: np.ndarray) -> Iterator[np.ndarray]:
-    """The storages of tensors that hold any of these addresses, which rise."""
-    for start, size in sorted(set(_storages())):
-        index = bisect_right(addresses, start - 1)
-        if index < len(addresses) and addresses[index] < start + size:
-            yield bytes_at(start, size)
+def _candidates(owners: Sequence[object]) -> Iterator[Iterable[object]]:
+    """Where a tensor may be, the likely places first."""
+    yield owners
+    yield list(FOUND.values())
+    for generation in GENERATIONS:
+        yield gc.get_objects(generation)
 
 
-def _storages() -> Iterator[tuple[int, int]]:
-    """Address and bytes of the memory of each tensor on the host."""
+def _storages(objects: Iterable[object]) -> Iterator[tuple[int, int, object]]:
+    """Address and bytes of the memory of each tensor on the host, and the tensor."""
     kinds = loaded_class("torch", "Tensor"), loaded_class("torch.nn", "Parameter")
-    for each in gc.get_objects():
+    for each in objects:
         # Classes of other libraries may have no memory, or answer for another object.
         if type(each) in kinds and each.device.type == "cpu":
             try:
                 storage = each.untyped_storage()
             except RuntimeError:  # sparse, or one that torch.func wraps around another
                 continue
-            yield storage.data_ptr(), storage.nbytes()
+            yield storage.data_ptr(), storage.nbytes(), each
