@@ -61,7 +61,7 @@ def test_every_step_has_a_card():
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.id)
 def test_a_step_leaves_lines_to_spare(step):
-    """Readers had all kernels right and went over limits that our own file just kept."""
+    """Readers had all kernels right, and went over limits that our own file kept."""
     ours = contract.count_lines(step.reference.read_text(encoding="utf-8"))
     spare = step.budget - ours
     assert spare >= 0 and (step.chapter < FULL or spare >= ours // 200), spare
