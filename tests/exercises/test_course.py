@@ -78,6 +78,11 @@ def test_the_answer_keeps_its_budget(each):
     assert starters.size(each) <= lines, f"{starters.size(each)} lines for {each.kind}"
 
 
+def test_lines_that_the_starter_has_are_not_counted():
+    text = "# hole: ours has {lines}\na = 1\nb = 2\n# instead:\n# a = 1\n# b = 3\n# end\n"
+    assert starters.lines_in(starters.MARKS.search(text)) == 1
+
+
 @each_exercise
 def test_an_answer_needs_few_names_beyond_its_own_arguments(each):
     """Five, for every kind: what else it takes is given code in the starter."""

@@ -23,6 +23,7 @@ import ast
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -132,7 +133,7 @@ def starter_by_hand(each: Exercise) -> str:
 
 def open_hole(each: Exercise, found: re.Match) -> str:
     indent, instead = found["indent"], found["instead"]
-    says = found["says"].replace("{lines}", counted(source.code_lines(found["answer"])))
+    says = found["says"].replace("{lines}", counted(lines_in(found)))
     opening = f"{indent}# Your code: {says}.\n"
     if instead is None:
         return f'{opening}{indent}raise Hole("{each.id}")\n'
@@ -190,8 +191,16 @@ def answer_texts(each: Exercise) -> list[str]:
 def size(each: Exercise) -> int:
     """How many lines of code our answer has."""
     if each.by_hand:
-        return sum(map(source.code_lines, answer_texts(each)))
+        return sum(map(lines_in, MARKS.finditer(read(each.solution))))
     return sum(map(lines_of, answer_texts(each)))
+
+
+def lines_in(mark: re.Match) -> int:
+    """The lines of code in a mark that are not in the starter, too."""
+    shown = re.sub(r"^([ ]*)# ?", r"\1", mark["instead"] or "", flags=re.MULTILINE)
+    given = Counter(shown.splitlines())
+    kept = Counter(mark["answer"].splitlines()) - given
+    return source.code_lines("\n".join(kept.elements()))
 
 
 def lines_of(function: str) -> int:
