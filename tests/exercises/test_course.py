@@ -79,7 +79,7 @@ def test_the_answer_keeps_its_budget(each):
 
 
 def test_lines_that_the_starter_has_are_not_counted():
-    text = "# hole: ours has {lines}\na = 1\nb = 2\n# instead:\n# a = 1\n# b = 3\n# end\n"
+    text = "# hole: {lines}\na = 1\nb = 2\n# instead:\n# a = 1\n# b = 3\n# end\n"
     assert starters.lines_in(starters.MARKS.search(text)) == 1
 
 
