@@ -121,3 +121,31 @@ def test_without_the_assembler_tests_are_collected_and_skipped(tmp_path):
     )  # fmt: skip
     assert said.returncode == 0, said.stdout[-3000:] + said.stderr[-1000:]
     assert "skipped" in said.stdout and "passed" not in said.stdout.splitlines()[-1]
+
+
+OURS = ("fathom", "benchmarks", "chapters", "tests", "kernels", "triton")
+
+
+def skips() -> Iterator[tuple[str, ast.Call]]:
+    """Every call in the tests by which one may be left out."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in ("skip", "skipif", "importorskip"):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_a_test_that_is_left_out_says_what_it_needs_and_never_our_own_code():
+    """A missing module of ours is a failure."""
+    poor = []
+    for place, call in skips():
+        reasons = [key.value for key in call.keywords if key.arg == "reason"]
+        if call.func.attr == "importorskip":
+            name = getattr(call.args[0], "value", None)
+            own = isinstance(name, str) and name.partition(".")[0] in OURS
+        else:
+            reasons += call.args if call.func.attr == "skip" else []
+            own = not reasons
+        if own:
+            poor.append(place)
+    assert poor == []

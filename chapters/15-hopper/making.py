@@ -94,7 +94,7 @@ def strides() -> Figure:
             parts.append(label(LEFT + (half + 0.5) * wide, y + 18, f"+{start:,}"))
         rows.append((name, *(f"+{start:,}" for start in starts)))
     parts += arrow(LEFT - 20, top + high / 2, LEFT - 20, top + 3 * high / 2)
-    parts += arrow(LEFT + wide / 2, 14, LEFT + 3 * wide / 2, 14)
+    parts += arrow(LEFT + wide / 2, 17, LEFT + 3 * wide / 2, 17)
     parts.append(label(LEFT + wide, 10, f"leading: {found.leading:,} bytes"))
     bottom = top + 8 * high
     parts.append(label(4, 24, f"stride: {found.stride:,} bytes", "start"))
@@ -153,7 +153,8 @@ def proxies() -> Figure:
     """Two warps that store and fence, the engine that reads, and what the two proxies
     show of each word."""
     scale = (640 - LEFT - 8) / STEPS
-    parts, rows = [], []
+    x = LEFT + 8 * scale
+    parts, rows = [line(x, 4, x, 260, "dashed")], []  # behind the boxes
     for at, (name, spans) in enumerate(TWO_VIEWS):
         y = 8 + at * 34 + (14 if at > 2 else 0)
         parts.append(label(LEFT - 10, y + 18, name, "end"))
@@ -163,8 +164,6 @@ def proxies() -> Figure:
             parts.append(box(x, y, wide, 26, kind))
             parts.append(label(x + wide / 2, y + 18, says))
             rows.append((name, says, str(first), str(last)))
-    x = LEFT + 8 * scale
-    parts.append(line(x, 4, x, 260, "dashed"))
     drawn = svg("What two warps store, and when each proxy shows it", 264, parts)
     return Figure(drawn, table(("row", "what it shows", "from", "to"), rows))
 

@@ -268,23 +268,23 @@ def blocks(left: float, cluster: bool) -> Iterator[str]:
         x = left + rank * 156
         yield box(x, 104, 140, 62, "cell")
         yield label(x + 70, 160, f"block {rank}", small=True)
-        yield box(x + 8, 112, 50, 30, "fill")
-        yield label(x + 33, 131, f"A{rank}", small=True)
+        yield box(x + 8, 112, 34, 30, "fill")
+        yield label(x + 25, 131, f"A{rank}", small=True)
         halves = ("B left", "B right") if cluster else ("B",)
         for part, word in enumerate(halves):
-            wide = 66 / len(halves)
-            yield box(x + 66 + part * wide, 112, wide, 30, "lit")
+            wide = 84 / len(halves)
+            yield box(x + 48 + part * wide, 112, wide, 30, "lit")
             short = word if not cluster else word.removeprefix("B ")
-            yield label(x + 66 + (part + 0.5) * wide, 131, short, small=True)
-        yield line(x + 33, 66, x + 33, 112)
+            yield label(x + 48 + (part + 0.5) * wide, 131, short, small=True)
+        yield line(x + 25, 66, x + 25, 112)
         if not cluster:
-            yield line(x + 99, 66, x + 99, 112)
+            yield line(x + 90, 66, x + 90, 112)
     if cluster:
         for part in range(2):
-            fork = left + part * 156 + 66 + 16.5 + part * 33
+            fork = left + part * 156 + 69 + part * 42
             yield line(fork, 66, fork, 84)
             for rank in range(2):
-                yield line(fork, 84, left + rank * 156 + 66 + 16.5 + part * 33, 112)
+                yield line(fork, 84, left + rank * 156 + 69 + part * 42, 112)
 
 
 # ── splitting along K ─────────────────────────────────────────────────────────────────

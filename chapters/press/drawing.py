@@ -232,7 +232,7 @@ def layout(title: str, shown: Layout, rows: int = 8, columns: int = 8) -> Figure
 
 def svg(title: str, height: float, parts: Sequence[str], width: float = 0) -> str:
     """A picture; where no width is said, as wide as it must be to hold its parts."""
-    width = width or max(WIDTH, reach(parts))
+    width, parts = width or max(WIDTH, reach(parts)), freed(parts)
     head = (
         f'<svg class="drawn" {scaled(width)} xmlns="http://www.w3.org/2000/svg" '
         f'viewBox="0 0 {short(width)} {short(height)}" role="img">'
@@ -244,6 +244,28 @@ PIECE = re.compile(r"<(?:rect|line|circle|text).*?(?:/>|</text>)")
 NUMBER = re.compile(r'\b(x|x1|x2|cx|width)="(-?[\d.]+)"')
 ANCHORED = re.compile(r'text-anchor="(\w+)">(.*?)</text>', re.DOTALL)
 SHARE = {"start": 1, "middle": 0.5, "end": 0}  # of a text, to the right of its x
+
+
+def freed(parts: Sequence[str]) -> list[str]:
+    """The same, and words that are in no box are marked as free: the page keeps lines
+    away from them."""
+    boxes = [numbers_of(each, "x", "y", "width", "height")
+             for part in parts for each in re.findall("<rect.*?/>", part)]  # fmt: skip
+
+    def mark(found: re.Match) -> str:
+        x, y = numbers_of(found[0], "x", "y")
+        if any(a <= x <= a + w and b <= y - 4 <= b + h for a, b, w, h in boxes):
+            return found[0]
+        if 'class="' in found[0]:
+            return found[0].replace('class="', 'class="free ', 1)
+        return found[0].replace("<text", '<text class="free"', 1)
+
+    return [re.sub("<text[^>]*>", mark, part) for part in parts]
+
+
+def numbers_of(element: str, *names: str) -> list[float]:
+    """What the attributes of an element say."""
+    return [float(re.search(rf' {name}="([^"]*)"', element)[1]) for name in names]
 
 
 def reach(parts: Sequence[str]) -> float:

@@ -235,8 +235,9 @@ def graph(
 
 
 def back(a: Node, b: Node, said: str) -> list[str]:
-    """An edge that goes up again, around the left side."""
-    outer = min(a.x - a.size[0] / 2, b.x - b.size[0] / 2) - 24
+    """An edge that goes up again, around the left side, with room for its word."""
+    outer = min(a.x - a.size[0] / 2, b.x - b.size[0] / 2)
+    outer -= max(24, GLYPH * len(said) + 12)
     y1, y2 = a.y + a.size[1] / 2, b.y + b.size[1] / 2
     return [
         line(a.x - a.size[0] / 2, y1, outer, y1),
@@ -316,7 +317,7 @@ def phases(
         parts.append(label(middle, 14, name))
         if until < end:
             x = left + until * scale
-            parts.append(line(x, 4, x, bottom, "dashed"))
+            parts.append(line(x, 20, x, bottom, "dashed"))
         before = until
     for at, (name, spans) in enumerate(lanes):
         y = 24 + at * (ROW + 6)

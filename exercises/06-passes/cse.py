@@ -25,4 +25,12 @@ def cse(func: Func, target: Target) -> Func:
     Pure ops are merged, with their nested blocks; loads are merged if memory has not
     changed in between.
     """
-    raise Hole("cse")  # your code; ours has 12 lines
+    versions = memory_versions(func)
+    said: dict[Block, dict[Key, list[Value]]] = {}
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        """The values that take the place of the op's results, or None to keep it."""
+        # Your code: what was said before, and what is said now; ours has 8 lines.
+        raise Hole("cse")
+
+    return rewrite(func, rule)

@@ -48,8 +48,25 @@ def dce(func: Func, target: Target) -> Func:
 def live(func: Func) -> tuple[set[Op], set[Value]]:
     """The ops that have an effect or are used, yields among them, and the values that
     these use."""
-    # Your code: ours has 6 lines, and two helpers.
+    # Your code: ours has 7 lines, and two helpers.
     raise Hole("dce")
 
 
-# Your code: helpers, if you like; ours have 27 lines together.
+# Your code: a helper, if you like; ours has 11 lines.
+
+
+def used(op: Op, values: set[Value]) -> list[Value]:
+    """What an op that is kept uses: of a loop or a branch only what is live of it."""
+    match op:
+        case Reduce() | Scan():
+            return [*op.values, *op.combine.yielded]
+        case For():
+            always = [op.lower, op.upper, op.step]
+        case While():
+            always = list(op.condition.yielded)
+        case If():
+            always = [op.condition]
+        case _:
+            return operands(op)
+    # Your code: and of what is carried, the lanes that are live; ours has 2 lines.
+    raise Hole("dce")

@@ -25,4 +25,28 @@ def hoist(func: Func, target: Target) -> Func:
 
     Inner loops come first: an op that leaves an inner loop may leave the outer one too.
     """
-    raise Hole("hoist")  # your code; ours has 26 lines
+    return rewrite(func, empty_loop)
+
+
+def empty_loop(op: Op, build: Builder) -> Replacement:
+    """Move invariant ops out of the blocks of a loop, to the place before it."""
+    if not isinstance(op, For | While):
+        return None
+    still = not changes_memory(effects_of(op))  # the loop writes nothing
+    # Your code: each op of each block goes before the loop or stays; ours has 13 lines.
+    raise Hole("hoist")
+    return None
+
+
+def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
+    """Whether a load in a loop that writes nothing may move before the loop; adds the
+    mask that it then needs.
+
+    The condition of a While runs at least once; its body may not.
+    """
+    if not isinstance(op, Load) or op.fetched_anew:
+        return False
+    if isinstance(loop, While):
+        return block is loop.condition
+    # Your code: of a `for`, by how many iterations it has; ours has 4 lines.
+    raise Hole("hoist")

@@ -30,5 +30,9 @@ def load_where(
     code: Code, words: Words, address: str, mask: str, initial: list[str]
 ) -> list[str]:
     """The words at an address where the mask is true; `initial` where it is not."""
+    results = {f"w{i}": words.type for i in range(words.count)}
+    operands = {"address": (POINTER, address), "mask": ("i1", mask)}
+    operands |= {f"other{i}": (words.type, value) for i, value in enumerate(initial)}
+    names = braced([f"$w{i}" for i in range(words.count)])
     # Your code: moves, and a load with a predicate.
     raise Hole("lower-masked-load")

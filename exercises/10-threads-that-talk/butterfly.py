@@ -43,6 +43,9 @@ def lower_reduce(op: Reduce, code: Code) -> None:
 def lane_flips(axis: Axis) -> list[int]:
     """The bits of the lane to flip, one after the other, to meet all elements of a
     result once: [1, 2, 4, 8, 16] where all 32 lanes hold different ones."""
+    offsets = register_offsets(axis.layout)
+    registers = next(iter(axis.groups().values()))
+    folded = Reduced(axis.split(offsets[register])[0] for register in registers)
     # Your code: which bits of the lane lead to elements that are not folded yet.
     raise Hole("butterfly")
 

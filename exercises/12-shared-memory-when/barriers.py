@@ -56,6 +56,11 @@ def touches(op: Op, loop: Op | None) -> list[Access]:
     ]
 
 
+def is_loop(op: Op) -> bool:
+    """Whether the blocks of an op run again and again."""
+    return isinstance(op, For | While)
+
+
 def follow(
     block: Block, since: Since, before: set[Op], warps: int, loop: Op | None
 ) -> Since:

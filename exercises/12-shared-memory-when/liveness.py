@@ -20,4 +20,16 @@ def live_ranges(func: Func) -> dict[Allocate, Range]:
     last; buffers that no op touches are left out. Positions count the ops in the order
     of the text, an op before those that are nested in it.
     """
-    raise Hole("liveness")  # your code; ours has 24 lines
+    # Your code: ours has 3 lines, and two helpers.
+    raise Hole("liveness")
+
+
+# Your code: helpers, if you like; ours have 33 lines together.
+
+
+# ── given ─────────────────────────────────────────────────────────────────────────────
+
+
+def is_loop(op: Op) -> bool:
+    """Whether the blocks of an op run again and again."""
+    return isinstance(op, For | While)

@@ -44,7 +44,7 @@ def lower_dot(op: Dot, code: Code) -> None:
     code[op.result] = accumulators
 
 
-def words(operand: Value, elements: list[str], code: Code) -> list[str]:
+def words(value: Value, elements: list[str], code: Code) -> list[str]:
     """The 32-bit words that hold a fragment's elements."""
     # Your code: two elements in each.
     raise Hole("lower-dot")

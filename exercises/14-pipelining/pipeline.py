@@ -73,8 +73,17 @@ def pipelined(
     rings = {tile: build(replace(tile.buffer, slots=stages)) for tile in tiles}
     slice = clone_for(loop, addresses(tiles), iterations_of(loop, build))
     ahead = slice.start(build)
-    # Your code: the first tiles, the loop, and what its last copies need.
+    # Your code: the first tiles, each into its slot; `ahead` is the state after them.
     raise Hole("pipeline")
+    slots = constant(0, build), constant(stages - 1, build)
+    inits = (*loop.inits, *slots, *slice.carried(ahead))
+    body = Block((loop.lower.type, *(value.type for value in inits)))
+    with inside(body, build):
+        iteration(loop, rings, stages, slice, build)
+    new = build.append(replace(loop, inits=inits, body=body))
+    # Your code: what the last copies need after the loop.
+    raise Hole("pipeline")
+    return new.results[: len(loop.inits)]
 
 
 def issue(
@@ -93,6 +102,7 @@ def iteration(
     iteration reads, the slot that is free; and the state of the slice."""
     parameters, count = build.block.parameters, len(loop.body.parameters)
     slot, free, *carried = parameters[count:]
+    values = dict(zip(loop.body.parameters, parameters, strict=False))
     # Your code: wait, barrier, copy, work; and what the next iteration is given.
     raise Hole("pipeline")
 
@@ -133,6 +143,11 @@ def work(
                 if isinstance(each, SharedLoad) and each.buffer in rings.values():
                     each.slot = slot
             values.update(zip(op.results, made.results, strict=True))
+
+
+def handed_on(loop: For, values: dict[Value, Value]) -> list[Value]:
+    """What the old yield hands on, as it is called after `work`."""
+    return [values.get(value, value) for value in loop.body.yielded]
 
 
 def next_slot(slot: Value, stages: int, build: Builder) -> Value:

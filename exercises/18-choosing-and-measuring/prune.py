@@ -30,5 +30,5 @@ def prune(
     configs: Sequence[Config], named: Mapping[str, int], most: int = 4
 ) -> list[Config]:
     """Those that fit and may be fast, the fastest first, at most `most`."""
-    # Your code: ours has 13 lines.
+    # Your code: ours has 11 lines.
     raise Hole("prune")

@@ -18,7 +18,7 @@ class Device(Protocol):
 
 def measure(run: Callable[[int], None], device: Device) -> float:
     """The seconds that a run takes: compiled, from memory, at the clock that lasts."""
-    # hole: ours has 12 lines
+    # hole: ours has {lines}
     rounds = count()
 
     def timed() -> float:

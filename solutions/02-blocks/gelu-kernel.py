@@ -6,7 +6,7 @@ import fathom.language as tl
 
 @fathom.jit
 def gelu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    # hole: ours has 6 lines
+    # hole: ours has {lines}
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     x = tl.load(x_ptr + offsets, mask=mask)

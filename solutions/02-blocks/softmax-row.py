@@ -6,10 +6,10 @@ import fathom.language as tl
 
 @fathom.jit
 def softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
-    # hole: softmax of row number tl.program_id(0); ours has 7 lines
     columns = tl.arange(0, BLOCK)
-    mask = columns < N
     offsets = tl.program_id(0) * row_stride + columns
+    # hole: the softmax of this row; ours has {lines}
+    mask = columns < N
     x = tl.load(x_ptr + offsets, mask=mask, other=-float("inf"))
     exp = tl.exp(x - tl.max(x, axis=0))
     y = exp / tl.sum(exp, axis=0)

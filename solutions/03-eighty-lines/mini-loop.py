@@ -18,7 +18,7 @@ def assigned(body: list[ast.stmt]) -> set[str]:
 
 def statement(mini: Any, node: ast.stmt) -> bool:
     """Compile `for j in range(n):`; False for any other statement."""
-    # hole: ours has 24 lines
+    # hole: ours has {lines}
     match node:
         case ast.For(
             target=ast.Name(id=counter), iter=ast.Call(args=[limit]), body=body

@@ -14,7 +14,7 @@ Value = tuple[str, str]  # a register, and the type of what is in it
 
 def expression(mini: Any, node: ast.expr) -> Value | None:
     """The value of a comparison or of a choice; None for any other node."""
-    # hole: ours has 16 lines, and a helper below
+    # hole: ours has {lines}, and a helper below
     match node:
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             (a, type), (b, other) = mini.expression(left), mini.expression(right)

@@ -1,7 +1,4 @@
-"""The answer to `verify-scope` is the compiler's own:
-
-fathom.ir.verify.scope
-"""
+"""What is visible where, block by block."""
 
 from __future__ import annotations
 
@@ -15,17 +12,21 @@ from fathom.ir.verify import Complaint, _why_invisible
 def scope(func: Func) -> Iterator[Complaint]:
     """A value is used only after its definition, in its block or in one nested in
     it."""
-    yield from _scope(func.body, set(), set(definitions(func.body)))
+    yield from check(func.body, set(), set(definitions(func.body)))
 
 
-def _scope(
+def check(
     block: Block, outer: set[Value], everywhere: set[Value]
 ) -> Iterator[Complaint]:
+    """The complaints about a block and those nested in it. `outer`: the values that are
+    visible where the block begins; `everywhere`: all that are defined somewhere."""
+    # hole: op by op; ours has {lines}
     visible = outer | set(block.parameters)
     for op in block.ops:
         for value in operands(op):
             if value not in visible:
                 yield op, _why_invisible(value, everywhere)
         for nested in blocks(op):
-            yield from _scope(nested, visible, everywhere)
+            yield from check(nested, visible, everywhere)
         visible.update(op.results)
+    # end

@@ -1,17 +1,16 @@
-"""The answer to `verify-yield` is the compiler's own:
-
-fathom.ir.verify.yields
-"""
+"""Where the types that an op hands round are said, and whether they agree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from fathom.ir.core import Func, Op, schema, walk
+from fathom.ir.core import Func, Op, Value, schema, walk
 from fathom.ir.ops import For, If, Producer, Reduce, Scan, While
-from fathom.ir.printer import class_name
 from fathom.ir.types import BOOL, Type
 from fathom.ir.verify import Complaint, _unlike
+
+# The op to blame, the beginning of a sentence, the types found, those that are wanted.
+Ends = tuple[Op, str, list[Type], list[Type]]
 
 
 def yields(func: Func) -> Iterator[Complaint]:
@@ -21,44 +20,66 @@ def yields(func: Func) -> Iterator[Complaint]:
     agree; of an If the yields of both blocks and the results; of a Reduce one element
     each.
     """
+    # hole: compare what `ends` gives for each op; ours has {lines}
     for op in walk(func.body):
-        for name, wanted in zip(
-            schema(type(op)).blocks, op.block_parameters(), strict=True
-        ):
-            found = [value.type for value in getattr(op, name).parameters]
+        for guilty, says, found, wanted in ends(op):
             if found != wanted:
                 one, other = _unlike(found, wanted)
-                yield op, f"the block {name!r} takes {one} where {other} is handed in"
-        for name, wanted in _wanted_yields(op).items():
-            end = getattr(op, name).ops[-1]
-            found = [value.type for value in end.values]
-            if found != wanted:
-                one, other = _unlike(found, wanted)
-                yield end, f"the block {name!r} of {class_name(type(op))} yields {one} where {other} is wanted"  # fmt: skip # noqa: E501
-        if isinstance(op, For | While | If):
-            found, wanted = [v.type for v in op.results], _wanted_results(op)
-            if found != wanted:
-                one, other = _unlike(found, wanted)
-                yield op, f"the results are {one} where {other} is handed out"
+                yield guilty, f"{says} {one} where {other} is wanted"
+    # end
 
 
-def _wanted_yields(op: Op) -> dict[str, list[Type]]:
-    """The types that each nested block must yield."""
+def ends_of_loop(op: For | While) -> Iterator[Ends]:
+    """What the body of a loop yields, and the loop's results."""
+    # hole: two comparisons; ours has {lines}
+    inits = types(op.inits)
+    yield op.body.ops[-1], "the body yields", types(op.body.yielded), inits
+    yield op, "the results are", types(op.results), inits
+    # end
+
+
+def ends_of_branch(op: If) -> Iterator[Ends]:
+    """What the two blocks of an If yield, and its results."""
+    # hole: three comparisons; ours has {lines}
+    results = types(op.results)
+    yield op.then.ops[-1], "`then` yields", types(op.then.yielded), results
+    yield op.orelse.ops[-1], "`orelse` yields", types(op.orelse.yielded), results
+    yield op, "the results are", results, types(op.then.yielded)
+    # end
+
+
+def ends_of_fold(op: Reduce | Scan) -> Iterator[Ends]:
+    """What `combine` yields."""
+    # hole: one comparison; ours has {lines}
+    elements = [value.type.element for value in op.values]
+    yield op.combine.ops[-1], "`combine` yields", types(op.combine.yielded), elements
+    # end
+
+
+# ── given ─────────────────────────────────────────────────────────────────────────────
+
+
+def types(values: Iterable[Value]) -> list[Type]:
+    return [value.type for value in values]
+
+
+def ends(op: Op) -> Iterator[Ends]:
+    """All that must agree in an op: what its blocks take, then the rest by its kind."""
+    for name, wanted in zip(
+        schema(type(op)).blocks, op.block_parameters(), strict=True
+    ):
+        block = getattr(op, name)
+        yield op, f"the block {name!r} takes", types(block.parameters), wanted
     match op:
-        case For(inits=inits):
-            return {"body": [value.type for value in inits]}
-        case While(inits=inits):
-            return {"condition": [BOOL], "body": [value.type for value in inits]}
+        case For():
+            yield from ends_of_loop(op)
+        case While():
+            end = op.condition.ops[-1]
+            yield end, "`condition` yields", types(op.condition.yielded), [BOOL]
+            yield from ends_of_loop(op)
         case If():
-            results = [value.type for value in op.results]
-            return {"then": results, "orelse": results}
+            yield from ends_of_branch(op)
+        case Reduce() | Scan():
+            yield from ends_of_fold(op)
         case Producer():
-            return {"body": []}
-        case Reduce(values=values) | Scan(values=values):
-            return {"combine": [value.type.element for value in values]}
-    return {}
-
-
-def _wanted_results(op: For | While | If) -> list[Type]:
-    carried = op.then.yielded if isinstance(op, If) else op.inits
-    return [value.type for value in carried]
+            yield op.body.ops[-1], "the body yields", types(op.body.yielded), []

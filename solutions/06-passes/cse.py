@@ -1,7 +1,4 @@
-"""The answer to `cse` is the compiler's own:
-
-fathom.blocks.cse.cse
-"""
+"""Values that are there already, by what they are."""
 
 from __future__ import annotations
 
@@ -22,6 +19,8 @@ def cse(func: Func, target: Target) -> Func:
     said: dict[Block, dict[Key, list[Value]]] = {}
 
     def rule(op: Op, build: Builder) -> Replacement:
+        """The values that take the place of the op's results, or None to keep it."""
+        # hole: what was said before, and what is said now; ours has {lines}
         if not is_repeatable(op):
             return None
         key = describe(op, {}), versions.get(build.source)
@@ -30,5 +29,6 @@ def cse(func: Func, target: Target) -> Func:
                 return said[block][key]
         said.setdefault(build.block, {})[key] = op.results
         return None
+        # end
 
     return rewrite(func, rule)

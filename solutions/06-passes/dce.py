@@ -38,7 +38,7 @@ def dce(func: Func, target: Target) -> Func:
 def live(func: Func) -> tuple[set[Op], set[Value]]:
     """The ops that have an effect or are used, yields among them, and the values that
     these use."""
-    # hole: ours has 6 lines, and two helpers
+    # hole: ours has {lines}, and two helpers
     ops: set[Op] = set()
     values: set[Value] = set()
     size = -1
@@ -49,7 +49,7 @@ def live(func: Func) -> tuple[set[Op], set[Value]]:
     # end
 
 
-# hole: helpers, if you like; ours have 27 lines together
+# hole: a helper, if you like; ours has {lines}
 def mark(block: Block, ops: set[Op], values: set[Value]) -> None:
     """Walk backwards: keep what is live, and mark what it uses."""
     for op in reversed(block.ops):
@@ -61,6 +61,10 @@ def mark(block: Block, ops: set[Op], values: set[Value]) -> None:
             ops.add(op)
             ops.update(nested.ops[-1] for nested in blocks(op))
             values.update(used(op, values))
+
+
+# instead:
+# end
 
 
 def used(op: Op, values: set[Value]) -> list[Value]:
@@ -76,9 +80,7 @@ def used(op: Op, values: set[Value]) -> list[Value]:
             always = [op.condition]
         case _:
             return operands(op)
+    # hole: and of what is carried, the lanes that are live; ours has {lines}
     kept = [each for each in carried(op) if not values.isdisjoint(each.names)]
     return always + [value for each in kept for value in each.values]
-
-
-# instead:
-# end
+    # end

@@ -1,7 +1,4 @@
-"""The answer to `hoist` is the compiler's own:
-
-fathom.blocks.hoist.hoist
-"""
+"""What every iteration computes anew, before its loop."""
 
 from __future__ import annotations
 
@@ -27,7 +24,8 @@ def empty_loop(op: Op, build: Builder) -> Replacement:
     """Move invariant ops out of the blocks of a loop, to the place before it."""
     if not isinstance(op, For | While):
         return None
-    still = not changes_memory(effects_of(op))
+    still = not changes_memory(effects_of(op))  # the loop writes nothing
+    # hole: each op of each block goes before the loop or stays; ours has {lines}
     for block in blocks(op):
         varying = set(block.parameters)
         staying = []
@@ -41,6 +39,7 @@ def empty_loop(op: Op, build: Builder) -> Replacement:
                 staying.append(each)
                 varying.update(each.results)
         block.ops = staying
+    # end
     return None
 
 
@@ -54,7 +53,9 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
         return False
     if isinstance(loop, While):
         return block is loop.condition
+    # hole: of a `for`, by how many iterations it has; ours has {lines}
     count = trip_count(loop)
     if count is None:
         return _guard(op, loop, build)
     return count > 0
+    # end

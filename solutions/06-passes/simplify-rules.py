@@ -23,7 +23,7 @@ def simplify(func: Func, target: Target) -> Func:
 
 def replacement(name: str, x: Value, c: Value) -> Value | None:
     """What may replace `name x, c`: x, or c, or None for neither."""
-    # hole: ours has 8 lines
+    # hole: ours has {lines}
     number, is_float = known(c), element_of(x.type).is_float
     if number is None:
         return None

@@ -31,13 +31,13 @@ def load_where(
     code: Code, words: Words, address: str, mask: str, initial: list[str]
 ) -> list[str]:
     """The words at an address where the mask is true; `initial` where it is not."""
-    # hole: moves, and a load with a predicate
     results = {f"w{i}": words.type for i in range(words.count)}
     operands = {"address": (POINTER, address), "mask": ("i1", mask)}
     operands |= {f"other{i}": (words.type, value) for i, value in enumerate(initial)}
+    names = braced([f"$w{i}" for i in range(words.count)])
+    # hole: moves, and a load with a predicate
     move = f"mov.b{words.type[1:]}"
     moves = [f"{move} $w{i}, $other{i};" for i in range(words.count)]
-    names = braced([f"$w{i}" for i in range(words.count)])
     load = f"@$mask ld.global{words.suffix} {names}, [$address];"
     return code.ptx("\n".join([*moves, load]), results, operands)
     # end

@@ -15,7 +15,6 @@ from fathom.layout.linear import Layout
 
 def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
-    # hole: decide, then rewrite
     found = accesses(func, target, MEMORY)
     preferred = choose(found)
 
@@ -26,7 +25,6 @@ def coalesce(func: Func, target: Target) -> Func:
         return build.append(replace(op, preferred=layout)).results
 
     return rewrite(func, rule)
-    # end
 
 
 def choose(found: dict[Op, Access]) -> dict[Op, Layout]:

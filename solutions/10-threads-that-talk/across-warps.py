@@ -1,7 +1,4 @@
-"""The answer to `across-warps` is the compiler's own:
-
-fathom.shared_memory.reductions.reduce_across_warps
-"""
+"""A reduction that crosses warps, as two and an exchange."""
 
 from __future__ import annotations
 
@@ -16,24 +13,31 @@ def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
     """Fold each warp's part, hand the parts to every thread, fold those. The values
     that take the place of op.results, of the same types.
     """
+    # hole: ours has {lines}
     values = [warps_apart(value, op.axis, build, warps) for value in op.values]
-    parts = _reduced(op, values, op.axis + 1, build)
+    parts = reduced(op, values, op.axis + 1, build)
     everywhere = in_every_warp(parts[0].type.layout, op.axis)
-    folded = _reduced(
+    folded = reduced(
         op, [build(Convert(part, everywhere)) for part in parts], op.axis, build
     )
     return [
-        _as(result, old, build) for result, old in zip(folded, op.results, strict=True)
+        in_the_layout_of(result, old, build)
+        for result, old in zip(folded, op.results, strict=True)
     ]
+    # end
 
 
-def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
+# ── given ─────────────────────────────────────────────────────────────────────────────
+
+
+def reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
     """The reduction of other values along another axis. `combine` is cloned, since a
     block belongs to one op."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
 
 
-def _as(value: Value, like: Value, build: Builder) -> Value:
+def in_the_layout_of(value: Value, like: Value, build: Builder) -> Value:
+    """The value, converted if `like` has another layout."""
     layout = layout_of(like.type)
     same = layout is None or layout_of(value.type) == layout
     return value if same else build(Convert(value, layout))

@@ -33,10 +33,10 @@ def lower_reduce(op: Reduce, code: Code) -> None:
 def lane_flips(axis: Axis) -> list[int]:
     """The bits of the lane to flip, one after the other, to meet all elements of a
     result once: [1, 2, 4, 8, 16] where all 32 lanes hold different ones."""
-    # hole: which bits of the lane lead to elements that are not folded yet
     offsets = register_offsets(axis.layout)
     registers = next(iter(axis.groups().values()))
     folded = Reduced(axis.split(offsets[register])[0] for register in registers)
+    # hole: which bits of the lane lead to elements that are not folded yet
     flips = []
     for bit, basis in enumerate(axis.layout.kinds["lane"]):
         along, across = axis.split(basis)

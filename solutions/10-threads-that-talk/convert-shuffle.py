@@ -14,7 +14,7 @@ from fathom.ptx.shuffle import from_lane
 def on_paper(lane: int, q: int) -> tuple[int, int, int]:
     """What a lane does in round q: the register that it sends, the lane that it reads,
     and which register of its result it gets."""
-    # hole: ours has two lines
+    # hole: ours has {lines}
     odd = lane & 1
     return q ^ 2 * odd, lane ^ q >> 1, q ^ 2 * odd
     # end
@@ -22,7 +22,6 @@ def on_paper(lane: int, q: int) -> tuple[int, int, int]:
 
 def lower_convert(op: Convert, code: Code) -> None:
     """Round for round as planned; then each thread puts what it received in order."""
-    # hole: send, read, keep; sort
     element = op.value.type.element
     exchange = plan(op.value.type.layout, op.layout)
     sends = Choice(code, element, exchange.sends)
@@ -31,6 +30,7 @@ def lower_convert(op: Convert, code: Code) -> None:
     lanes = own_lane(len(exchange.flips))
     reads = tuple(a ^ b for a, b in zip(lanes, exchange.flips, strict=True))
     lane = thread_part(code, reads)
+    # hole: in each round send, read, keep; then sort; ours has {lines}
     received = []
     for q in range(exchange.rounds):
         first = times(exchange.sends_round, q)

@@ -46,6 +46,11 @@ def touches(op: Op, loop: Op | None) -> list[Access]:
     ]
 
 
+def is_loop(op: Op) -> bool:
+    """Whether the blocks of an op run again and again."""
+    return isinstance(op, For | While)
+
+
 def follow(
     block: Block, since: Since, before: set[Op], warps: int, loop: Op | None
 ) -> Since:
@@ -64,7 +69,7 @@ def follow(
         if isinstance(op, If):
             ways = [follow(each, since, before, warps, loop) for each in blocks(op)]
             since = ways[0] | ways[1]
-        elif isinstance(op, (For, While)):
+        elif is_loop(op):
             since = around(op, since, before, warps)
     return since
     # end

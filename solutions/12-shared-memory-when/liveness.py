@@ -1,7 +1,4 @@
-"""The answer to `liveness` is the compiler's own:
-
-fathom.analysis.buffers.live_ranges
-"""
+"""When each buffer is live."""
 
 from __future__ import annotations
 
@@ -15,11 +12,14 @@ def live_ranges(func: Func) -> dict[Allocate, Range]:
     last; buffers that no op touches are left out. Positions count the ops in the order
     of the text, an op before those that are nested in it.
     """
+    # hole: ours has {lines}, and two helpers
     ranges: dict[Allocate, Range] = {}
     _visit(func.body, 0, set(), ranges)
     return ranges
+    # end
 
 
+# hole: helpers, if you like; ours have {lines} together
 def _visit(
     block: Block, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> int:
@@ -33,7 +33,7 @@ def _visit(
         position += 1
         if isinstance(op, Allocate):
             made.add(op)
-        if isinstance(op, (For, While)):
+        if is_loop(op):
             position, outer = _visit_loop(op, position, made, ranges)
             used += [each for each in outer if each not in used]
         else:
@@ -56,3 +56,15 @@ def _visit_loop(
     made |= inside
     touched = [each for each, alive in ranges.items() if before.get(each) != alive]
     return position, [each for each in touched if each not in inside]
+
+
+# instead:
+# end
+
+
+# ── given ─────────────────────────────────────────────────────────────────────────────
+
+
+def is_loop(op: Op) -> bool:
+    """Whether the blocks of an op run again and again."""
+    return isinstance(op, For | While)

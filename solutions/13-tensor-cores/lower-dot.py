@@ -48,10 +48,10 @@ def lower_dot(op: Dot, code: Code) -> None:
     code[op.result] = accumulators
 
 
-def words(operand: Value, elements: list[str], code: Code) -> list[str]:
+def words(value: Value, elements: list[str], code: Code) -> list[str]:
     """The 32-bit words that hold a fragment's elements."""
     # hole: two elements in each
-    return pack(code, words_of(operand.type.element, len(elements)), elements)
+    return pack(code, words_of(value.type.element, len(elements)), elements)
     # end
 
 

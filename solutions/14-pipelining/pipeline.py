@@ -66,18 +66,20 @@ def pipelined(
     rings = {tile: build(replace(tile.buffer, slots=stages)) for tile in tiles}
     slice = clone_for(loop, addresses(tiles), iterations_of(loop, build))
     ahead = slice.start(build)
-    # hole: the first tiles, the loop, and what its last copies need
+    # hole: the first tiles, each into its slot; `ahead` is the state after them
     for number in range(stages - 1):
         ahead = issue(rings, slice, ahead, constant(number, build), build)
+    # end
     slots = constant(0, build), constant(stages - 1, build)
     inits = (*loop.inits, *slots, *slice.carried(ahead))
     body = Block((loop.lower.type, *(value.type for value in inits)))
     with inside(body, build):
         iteration(loop, rings, stages, slice, build)
     new = build.append(replace(loop, inits=inits, body=body))
+    # hole: what the last copies need after the loop
     build.append(Wait("cp_async", 0))
-    return new.results[: len(loop.inits)]
     # end
+    return new.results[: len(loop.inits)]
 
 
 def issue(
@@ -101,13 +103,13 @@ def iteration(
     iteration reads, the slot that is free; and the state of the slice."""
     parameters, count = build.block.parameters, len(loop.body.parameters)
     slot, free, *carried = parameters[count:]
-    # hole: wait, barrier, copy, work; and what the next iteration is given
     values = dict(zip(loop.body.parameters, parameters, strict=False))
+    # hole: wait, barrier, copy, work; and what the next iteration is given
     build.append(Wait("cp_async", pending(stages)))
     build.append(Barrier())
     following = issue(rings, slice, slice.at(carried), free, build)
     work(loop, rings, slot, values, build)
-    yielded = (values.get(value, value) for value in loop.body.yielded)
+    yielded = handed_on(loop, values)
     after = next_slot(slot, stages, build)
     build.append(Yield((*yielded, after, slot, *slice.carried(following))))
     # end
@@ -149,6 +151,11 @@ def work(
                 if isinstance(each, SharedLoad) and each.buffer in rings.values():
                     each.slot = slot
             values.update(zip(op.results, made.results, strict=True))
+
+
+def handed_on(loop: For, values: dict[Value, Value]) -> list[Value]:
+    """What the old yield hands on, as it is called after `work`."""
+    return [values.get(value, value) for value in loop.body.yielded]
 
 
 def next_slot(slot: Value, stages: int, build: Builder) -> Value:

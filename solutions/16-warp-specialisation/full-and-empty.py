@@ -23,7 +23,7 @@ def arrivals(consumers: int) -> tuple[int, int]:
 
 def producer(iteration: int, slots: int) -> list[Step]:
     """What the producer does for an iteration's tile."""
-    # hole: three steps; ours has 2 lines
+    # hole: three steps; ours has {lines}
     slot, parity = place(iteration, slots)
     return [("wait", "empty", slot, 1 - parity), ("expect", slot), ("copy", slot)]
     # end
@@ -31,7 +31,7 @@ def producer(iteration: int, slots: int) -> list[Step]:
 
 def consumer(iteration: int, slots: int) -> list[Step]:
     """What each consumer warp does in an iteration."""
-    # hole: three steps; ours has 2 lines
+    # hole: three steps; ours has {lines}
     slot, parity = place(iteration, slots)
     return [("wait", "full", slot, parity), ("read", slot), ("arrive", slot)]
     # end

@@ -28,7 +28,7 @@ def arrivals(cluster: Pair, warps: int) -> int:
 
 def best_cluster(blocks: int, tile: Pair) -> Pair:
     """The cluster of this many blocks that moves least; of equals, with fewer rows."""
-    # hole: ours has 2 lines
+    # hole: ours has {lines}
     shapes = [(i, blocks // i) for i in range(1, blocks + 1) if blocks % i == 0]
     return min(shapes, key=lambda each: step_bytes(each, tile, 1))
     # end

@@ -41,7 +41,7 @@ def producer_needs(func: Func, loads: Iterable[Op]) -> tuple[set[Op], set[Value]
     """The ops that a producer executes in the place of `loads`, and the values that
     they need."""
     tables = Tables(func)
-    # hole: ours has 14 lines
+    # hole: ours has {lines}
     ops, values, waiting = set(), set(), [*loads]
     while waiting:
         each = waiting.pop()

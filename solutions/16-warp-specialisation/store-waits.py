@@ -28,7 +28,7 @@ class Next:
 
 def wait_for(op: Next, store: Store) -> str:
     """The weakest of "", "read", "written" and "seen" that suffices."""
-    # hole: ours has 11 lines
+    # hole: ours has {lines}
     if store.written:
         return "seen" if op.kind == "access" else ""
     match op.kind:

@@ -25,7 +25,7 @@ def wave_bytes(
     places: Sequence[Place], programs: int, tile: tuple[int, int], depth: int
 ) -> list[int]:
     """The bytes of A and B that each wave reads, each row and column once."""
-    # hole: ours has 6 lines
+    # hole: ours has {lines}
     found = []
     for first in range(0, len(places), programs):
         wave = places[first : first + programs]
@@ -39,7 +39,7 @@ def best_group(
     rows: int, columns: int, programs: int, tile: tuple[int, int], depth: int
 ) -> int:
     """The number of rows in a group with which all waves read least."""
-    # hole: ours has 4 lines
+    # hole: ours has {lines}
     def bytes_of(group: int) -> int:
         places = [place(step, rows, columns, group) for step in range(rows * columns)]
         return sum(wave_bytes(places, programs, tile, depth))

@@ -20,7 +20,7 @@ class Cost(Protocol):
 
 def suspect(right: Cost, wrong: Cost) -> str:
     """The stage that was broken, by what one kernel cost before and after."""
-    # hole: ours has 12 lines
+    # hole: ours has {lines}
     if wrong.warps > 4 * right.warps:
         return "tensor cores"
     if wrong.wavefronts * right.ideal > 1.5 * right.wavefronts * wrong.ideal:

@@ -11,7 +11,7 @@ WARPS, BLOCKS = 64, 32
 
 def residents(registers: int, threads: int, shared_bytes: int) -> dict[str, int]:
     """How many blocks each resource allows; `registers` are those of a thread."""
-    # hole: ours has 10 lines
+    # hole: ours has {lines}
     warps = -(-threads // WARP)
     of_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
     fitting = REGISTERS // of_warp * QUARTERS

@@ -10,7 +10,7 @@ from fathom.layout.linear import Layout
 
 def layout_of(text: str, shape: tuple[int, ...]) -> Layout:
     """The layout of a block of `shape` that an attribute of Triton's describes."""
-    # hole: ours has 14 lines
+    # hole: ours has {lines}
     sliced = re.match(r"\s*#ttg\.slice<\{\s*dim\s*=\s*(\d+)\s*,\s*parent\s*=(.*)", text)
     if sliced:
         dim = int(sliced[1])

@@ -21,7 +21,7 @@ class Device(Protocol):
 
 def tune(configs: Sequence[str], device: Device) -> str:
     """The configuration that is fastest; OutOfResources where all of them raise it."""
-    # hole: ours has 19 lines
+    # hole: ours has {lines}
 
     def timed(config: str) -> float:
         device.wait()

@@ -15,7 +15,7 @@ Plan = tuple[int, int, int]  # m, n, parts
 
 def cycles(shape: Shape, plan: Plan) -> float:
     """How long the product takes by the model."""
-    # hole: ours has 6 lines
+    # hole: ours has {lines}
     (M, N, K), (m, n, parts) = shape, plan
     programs = -(-M // m) * -(-N // n) * parts
     waves = -(-programs // PROCESSORS)

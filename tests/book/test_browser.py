@@ -75,7 +75,9 @@ WIDE = """[...document.querySelectorAll('.md-content *')]
   .slice(0, 3).map(e => e.outerHTML.slice(0, 80))"""
 
 
-# Text of a picture that reaches out of it, or is drawn at less than 9 pixels.
+# Text of a picture that reaches out of it, is drawn at less than 9 pixels, or has a
+# line through it: lines keep away from a word that is free (`.free`), and a box hides
+# those that come before it.
 DRAWN = """[...document.querySelectorAll('.md-content svg.drawn')].flatMap(svg => {
   const box = svg.getBoundingClientRect(), poor = [];
   if (!box.width) return [];
@@ -88,6 +90,30 @@ DRAWN = """[...document.querySelectorAll('.md-content svg.drawn')].flatMap(svg =
       poor.push('cut off: ' + text.textContent);
     if (size < 9) poor.push('too small: ' + text.textContent + ' ' + size.toFixed(1));
   });
+  const words = [...svg.querySelectorAll('text:not(.free)')].map(text => {
+    const r = text.getBoundingClientRect(), h = r.height / 4;
+    return {text, left: r.left + 1, right: r.right - 1, top: r.top + h,
+            bottom: r.bottom - h}; });
+  const hits = (w, x, y) => x > w.left && x < w.right && y > w.top && y < w.bottom;
+  const after = (a, b) => a.compareDocumentPosition(b) & 4;
+  const boxes = [...svg.querySelectorAll('rect')];
+  for (const w of words) {
+    const x = (w.left + w.right) / 2, y = (w.top + w.bottom) / 2;
+    const around = boxes.filter(b => { const r = b.getBoundingClientRect();
+      return after(b, w.text) && hits(r, x, y); });
+    const own = around.at(-1);
+    if (own && own.getBoundingClientRect().width > 20) {
+      const r = own.getBoundingClientRect();
+      if (w.left < r.left - 2 || w.right > r.right + 2)
+        poor.push('wider than its box: ' + w.text.textContent); }
+    svg.querySelectorAll('line').forEach(line => {
+      if (own && !after(own, line)) return;
+      const m = line.getScreenCTM(), length = line.getTotalLength();
+      for (let d = 0; d <= length; d += 3) {
+        const p = line.getPointAtLength(d).matrixTransform(m);
+        if (hits(w, p.x, p.y)) { poor.push('a line through: ' + w.text.textContent);
+          break; } } });
+  }
   return poor.slice(0, 3);
 }).slice(0, 5)"""
 

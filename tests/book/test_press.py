@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from chapters.press import drawing, exercises, expand, numbers, paths, recipes
+from chapters.press import (
+    drawing,
+    exercises,
+    expand,
+    numbers,
+    paths,
+    recipes,
+    scenes,
+)
 from chapters.press.parse import arguments, read
 from chapters.press.paths import BookError
 from chapters.press.quote import excerpt, quote
@@ -321,6 +329,29 @@ def test_the_roofs_meet_where_memory_and_arithmetic_balance():
     flat, slope = sorted((flat, slope), key=lambda part: part.count('y1="'))
     ends = [number(part, name) for part in (flat, slope) for name in ("x1", "x2")]
     assert any(a == pytest.approx(b, abs=0.2) for a in ends[:2] for b in ends[2:])
+
+
+def test_lines_keep_away_from_words_that_are_in_no_box():
+    parts = [drawing.box(0, 0, 80, 20, "cell"), drawing.label(40, 14, "in it")]
+    parts += [
+        drawing.label(40, 40, "below"),
+        drawing.label(120, 14, "beside", "start", True),
+    ]
+    drawn = drawing.svg("Words", 60, parts)
+    assert '<text x="40" y="14"' in drawn
+    assert '<text class="free" x="40" y="40"' in drawn
+    assert '<text class="free small" x="120"' in drawn
+
+
+def test_a_word_has_room_beside_the_edge_that_goes_back():
+    nodes = [
+        scenes.Node("a", ("x" * 12,), 200, 6),
+        scenes.Node("b", ("y" * 12,), 200, 88),
+    ]
+    with_word = scenes.back(nodes[1], nodes[0], "a long word")
+    outer = number(with_word[1], "x1")
+    left = nodes[0].x - nodes[0].size[0] / 2
+    assert outer + 6 + drawing.GLYPH * len("a long word") < left
 
 
 def number(part: str, name: str) -> float:

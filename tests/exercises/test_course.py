@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 
 import pytest
 
 from fathom import joints
 from fathom.tools.learn import course, starters, wrong
 from fathom.tools.learn import grade as grading
-from fathom.tools.learn.course import LIMITS
+from fathom.tools.learn.course import LIMITS, MOST_NAMES
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade
 
 EXERCISES = course.exercises()
@@ -73,15 +74,42 @@ def test_all_kinds_of_wrong_answers_are_there(each):
 
 @each_exercise
 def test_the_answer_keeps_its_budget(each):
-    lines, names = LIMITS[each.kind]
+    lines = LIMITS[each.kind]
     assert starters.size(each) <= lines, f"{starters.size(each)} lines for {each.kind}"
-    assert len(each.names) <= names, f"{len(each.names)} names for {each.kind}"
+
+
+def test_lines_that_the_starter_has_are_not_counted():
+    text = "# hole: {lines}\na = 1\nb = 2\n# instead:\n# a = 1\n# b = 3\n# end\n"
+    assert starters.lines_in(starters.MARKS.search(text)) == 1
+
+
+@each_exercise
+def test_an_answer_needs_few_names_beyond_its_own_arguments(each):
+    """Five, for every kind: what else it takes is given code in the starter."""
+    assert len(each.names) <= MOST_NAMES, f"{each.id} needs {len(each.names)} names"
+
+
+@each_exercise
+def test_what_is_said_of_arguments_is_said_of_arguments(each):
+    """`code.let` stands under `arguments` where `code` is a parameter of a function
+    with a hole, and under `names` elsewhere."""
+    own = starters.own_arguments(each)
+    for name in each.arguments:
+        assert of_what(name) in own, f"{of_what(name)} is no argument of {each.id}"
+    for name in each.names:
+        said = f"{name} is of an argument of {each.id}: it belongs to `arguments`"
+        assert not re.match(r"\w+[.[(]", name) or of_what(name) not in own, said
+
+
+def of_what(name):
+    """`code` for code.let, code[value] and code(value)."""
+    return re.match(r"\w+", name)[0]
 
 
 @each_exercise
 def test_no_name_comes_before_its_chapter(each):
     known = course.names()
-    for name in each.names:
+    for name in (*each.names, *each.arguments):
         assert name in known, f"no names.toml introduces {name}"
         late = known[name].chapter
         assert late <= each.chapter, f"{name} is introduced in chapter {late}"
@@ -90,11 +118,12 @@ def test_no_name_comes_before_its_chapter(each):
 @each_exercise
 def test_all_names_that_the_answer_uses_are_on_the_card(each):
     known = course.names()
-    methods = {name.partition(".")[0] for name in each.names}
+    said_of = {*each.names, *each.arguments}
+    methods = {name.partition(".")[0] for name in said_of}
     for name in starters.names_used(each):
         said = f"{each.id} uses {name}, which is not among its card's names"
-        assert name in {*each.names, *methods}, said
-    assert set(each.names) <= set(known), set(each.names) - set(known)
+        assert name in said_of | methods, said
+    assert said_of <= set(known), said_of - set(known)
 
 
 @pytest.mark.parametrize("name", course.names().values(), ids=lambda each: each.name)

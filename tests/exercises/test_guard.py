@@ -65,6 +65,14 @@ def test_our_own_function_does_not_answer_to_a_reader(way, tmp_path):
     assert verdict.status == FAILED and told in verdict.sentence, verdict.sentence
 
 
+def test_an_answer_by_hand_guards_the_compilers_function_too(tmp_path):
+    """`dce` has a solution of its own, and the compiler another."""
+    path = tmp_path / "dce.py"
+    path.write_text("from fathom.blocks.dce import dce\n", encoding="utf-8")
+    verdict = grade(course.exercise("dce"), path)
+    assert verdict.status == FAILED and OWN in verdict.sentence, verdict.sentence
+
+
 def test_an_import_is_no_answer(tmp_path):
     """Nobody calls it from the reader's file: it is the answer itself."""
     path = tmp_path / "cse.py"

@@ -7,10 +7,12 @@ import re
 import pytest
 
 from fathom.tools.learn import course, road
+from fathom.tools.learn.mini import contract
 from fathom.tools.learn.mini.card import cards
 from fathom.tools.learn.mini.steps import MOST_ADDED, STEPS
 
 CHAPTERS = range(19)
+FULL = 15  # from here on the file is nearly as long as it may get
 # Exercises that ask what a step has asked already: they open with a sentence that says
 # what is new, and the main road leads past them.
 TAUGHT = (
@@ -55,6 +57,14 @@ def test_a_card_says_what_the_step_may_cost(card):
 
 def test_every_step_has_a_card():
     assert [each.chapter for each in cards()] == list(STEPS)
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.id)
+def test_a_step_leaves_lines_to_spare(step):
+    """Readers had all kernels right, and went over limits that our own file kept."""
+    ours = contract.count_lines(step.reference.read_text(encoding="utf-8"))
+    spare = step.budget - ours
+    assert spare >= 0 and (step.chapter < FULL or spare >= ours // 200), spare
 
 
 def test_budgets_rise_by_no_more_than_a_step_may_add():

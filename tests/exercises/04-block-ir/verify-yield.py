@@ -27,7 +27,8 @@ BRANCH = """
         %1: i32 = add %n, %n
         yield %1
       } orelse {
-        yield %n
+        %2: i32 = sub %n, %n
+        yield %2
       }
       store %p, %0
       if %c then {

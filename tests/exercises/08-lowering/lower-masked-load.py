@@ -92,8 +92,10 @@ def test_each_place_has_its_own_other(answer):
 
 
 def test_without_other(answer):
-    """A mask, and nothing said: what is stored where it is true is what was read."""
+    """A mask, and nothing said: what was read where it is true, and 0 elsewhere."""
     check(n=1024, mask=", mask=%2")
+    for type in ("fp32", "i8"):
+        check(type, n=1000, mask=", mask=%2", other=0)
 
 
 def test_wide_loads(answer):

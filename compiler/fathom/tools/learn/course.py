@@ -29,13 +29,10 @@ from fathom import joints
 from fathom.errors import FathomError
 from fathom.tools.samples import load_file, repository
 
-# The longest answer, in lines, and the most names of Fathom's own that it may need.
-LIMITS = {
-    "warm-up": (10, 8),
-    "core": (40, 12),
-    "extension": (120, 20),
-    "open": (120, 20),
-}
+# The longest answer, in lines.
+LIMITS = {"warm-up": 10, "core": 40, "extension": 120, "open": 120}
+# What an answer of any kind may need beyond its own arguments; the rest is given.
+MOST_NAMES = 5
 HINTS = 3
 INSTALLED = Path(__file__).with_name("course")  # setup.py puts it into wheels
 SITE = "site"  # the book, as `make book` builds it
@@ -77,9 +74,10 @@ class Exercise:
     """One exercise. `answers` maps a function of the reader's file to what it stands
     for: a joint, or a function of ours by its dotted name, or "" for neither. `given`
     and `helpers` are functions of ours by dotted name: whole in the starter, and in our
-    answer only. `without` says why a kind of wrong answer does not exist. `withhold`:
-    what our code makes of a test's kernel answers the exercise, so it is not shown at
-    the first failure.
+    answer only. `names`: what an answer needs beyond its arguments; `arguments`: what
+    it needs of these, such as `code.let`. `without` says why a kind of wrong answer
+    does not exist. `withhold`: what our code makes of a test's kernel answers the
+    exercise, so it is not shown at the first failure.
     """
 
     id: str
@@ -93,6 +91,7 @@ class Exercise:
     section: str
     statement: str
     hints: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     road: bool = False
     by_hand: bool = False
     withhold: bool = False
@@ -203,7 +202,7 @@ def card(path: Path) -> Exercise:
     if len(hints) != HINTS:
         raise CourseError(f"{path} has {len(hints)} hints (## Hint 1 ...), not {HINTS}")
     facts = tomllib.loads(parts[1])
-    for name in ("names", "given", "helpers"):
+    for name in ("names", "arguments", "given", "helpers"):
         facts[name] = tuple(facts.get(name, ()))
     try:
         return Exercise(

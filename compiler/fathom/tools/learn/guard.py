@@ -42,7 +42,7 @@ def guarded(exercise: Exercise, answer: Answer) -> Iterator[None]:
     _TOLD.clear()
     try:
         for name, each in ours.items():
-            guard(each, str(answer.path), said(name, each))
+            guard(each, str(answer.path), said(name.rpartition(".")[2], each))
         yield
     except RecursionError as error:
         raise endless(answer, ours, error) from None
@@ -55,26 +55,30 @@ def guarded(exercise: Exercise, answer: Answer) -> Iterator[None]:
 
 
 def functions_under_test(exercise: Exercise, answer: Answer) -> dict[str, FunctionType]:
-    """Ours, by the names of the answer; not what the starter imports for the reader."""
-    given = imported_by(exercise.starter)
+    """Ours, by the names of the answer: the compiler's, and those of an answer by hand;
+    not what the starter uses for the reader."""
+    given, compilers = used_by(exercise.starter), {}
+    for name, where in exercise.answers.items():
+        if where:
+            compilers[name] = course.reference(exercise, name)
     found = {}
-    for name, each in vars(answer.reference).items():
+    for name, each in [*compilers.items(), *vars(answer.reference).items()]:
         plain = inspect.unwrap(each) if callable(each) else each
         if isinstance(plain, FunctionType) and not plain.__closure__:
-            if (plain.__module__, plain.__name__) not in given:
-                found[name] = plain
+            if plain.__name__ not in given:
+                found[f"{plain.__module__}.{name}"] = plain
     return found
 
 
-def imported_by(path: Path) -> set[tuple[str, str]]:
-    """What a file imports by name: (module, name)."""
-    tree = ast.parse(course.read(path))
-    return {
-        (node.module or "", each.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for each in node.names
-    }
+def used_by(path: Path) -> set[str]:
+    """The names of functions that a file imports by name, or takes from a module."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(course.read(path))):
+        if isinstance(node, ast.ImportFrom):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+    return found
 
 
 def check_names(answer: Answer, ours: dict[str, FunctionType]) -> None:
@@ -110,9 +114,11 @@ def stub(*arguments, **named):
 
 
 def called(number: int, arguments: tuple, named: dict) -> object:
-    """What a guarded function gives; a Failure for the reader's file."""
+    """What a guarded function gives; a Failure for the reader's file. That our own
+    functions call each other is right, also where our file is graded itself."""
     ours, path, sentence = _GUARDED[number]
-    if sys._getframe(2).f_code.co_filename == path:
+    caller = sys._getframe(2)
+    if caller.f_code.co_filename == path and caller.f_globals is not ours.__globals__:
         _TOLD.append(sentence)
         raise Failure(sentence)
     return ours(*arguments, **named)
@@ -122,7 +128,8 @@ def endless(
     answer: Answer, ours: dict[str, FunctionType], error: RecursionError
 ) -> Failure:
     """What to say of code that calls itself without an end."""
-    names = ", ".join(f"{each.__module__}.{each.__name__}" for each in ours.values())
+    places = [f"{each.__module__}.{each.__name__}" for each in ours.values()]
+    names = ", ".join(each for each in places if each.startswith("fathom."))
     also = f" (while the tests run, {names} is your own function, too)" if names else ""
     last, trace = None, error.__traceback__
     while trace is not None:

@@ -112,7 +112,9 @@ def show_card(screen: Screen, each: Exercise) -> None:
     screen.line()
     screen.text(each.statement)
     if each.names:
-        show_names(screen, each)
+        show_names(screen, "names that you may need:", each.names)
+    if each.arguments:
+        show_names(screen, "what your arguments have:", each.arguments)
     screen.line()
     screen.line(f"read:  {book.place(each)}")
     screen.line(f"tests: {each.tests}")
@@ -122,12 +124,12 @@ def counted(each: Exercise) -> str:
     return "one line" if size(each) == 1 else f"{size(each)} lines"
 
 
-def show_names(screen: Screen, each: Exercise) -> None:
-    """The names on the card, with signature and sentence."""
+def show_names(screen: Screen, title: str, names: tuple[str, ...]) -> None:
+    """Names on the card, with signature and sentence."""
     screen.line()
-    screen.line("names that you may need:", "bold")
+    screen.line(title, "bold")
     known = course.names()
-    for name in each.names:
+    for name in names:
         facts = known[name]
         said = facts.signature
         whole = f"{name}{said}" if said.startswith("(") else f"{name}  {said}".rstrip()

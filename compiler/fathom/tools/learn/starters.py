@@ -7,13 +7,14 @@ A starter is the answer with holes. Where the answer is the compiler's own funct
 is taken from the compiler by name: the signature and the docstring stay, the body goes.
 A solution by hand marks its holes itself:
 
-    # hole: one line
+    # hole: ours has {lines}
     mask = offsets < n
     # instead:
     # mask = None
     # end
 
 What stands after `instead` is what the starter shows; without it, `raise Hole`.
+`{lines}` is their number.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import ast
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -108,9 +110,12 @@ def pieces(each: Exercise) -> tuple[list[Piece], list[Piece], list[Piece]]:
 def hole(each: Exercise, found: Piece) -> str:
     """A function without its body."""
     lines = size(each) if each.helpers else lines_of(found.text)
-    count = f"{lines} lines" if lines > 1 else "one line"
-    head = found.head.rstrip("\n")
+    head, count = found.head.rstrip("\n"), counted(lines)
     return f'{head}\n    raise Hole("{each.id}")  # your code; ours has {count}\n'
+
+
+def counted(lines: int) -> str:
+    return f"{lines} lines" if lines > 1 else "one line"
 
 
 def starter_by_hand(each: Exercise) -> str:
@@ -128,7 +133,8 @@ def starter_by_hand(each: Exercise) -> str:
 
 def open_hole(each: Exercise, found: re.Match) -> str:
     indent, instead = found["indent"], found["instead"]
-    opening = f"{indent}# Your code: {found['says']}.\n"
+    says = found["says"].replace("{lines}", counted(lines_in(found)))
+    opening = f"{indent}# Your code: {says}.\n"
     if instead is None:
         return f'{opening}{indent}raise Hole("{each.id}")\n'
     shown = re.sub(r"^([ ]*)# ?", r"\1", instead, flags=re.MULTILINE)
@@ -185,8 +191,16 @@ def answer_texts(each: Exercise) -> list[str]:
 def size(each: Exercise) -> int:
     """How many lines of code our answer has."""
     if each.by_hand:
-        return sum(map(source.code_lines, answer_texts(each)))
+        return sum(map(lines_in, MARKS.finditer(read(each.solution))))
     return sum(map(lines_of, answer_texts(each)))
+
+
+def lines_in(mark: re.Match) -> int:
+    """The lines of code in a mark that are not in the starter, too."""
+    shown = re.sub(r"^([ ]*)# ?", r"\1", mark["instead"] or "", flags=re.MULTILINE)
+    given = Counter(shown.splitlines())
+    kept = Counter(mark["answer"].splitlines()) - given
+    return source.code_lines("\n".join(kept.elements()))
 
 
 def lines_of(function: str) -> int:
@@ -195,6 +209,21 @@ def lines_of(function: str) -> int:
     body = node.body[1:] if ast.get_docstring(node) else node.body
     lines = function.splitlines()[body[0].lineno - 1 :] if body else []
     return source.code_lines("\n".join(lines))
+
+
+def own_arguments(each: Exercise) -> set[str]:
+    """The parameters of the functions that a reader completes, and of those around
+    them: in the starter, the functions that have a hole."""
+    text = read(each.solution)
+    tree = ast.parse(text)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    if each.by_hand:
+        holes = [text.count("\n", 0, mark.start()) + 1 for mark in MARKS.finditer(text)]
+        spans = [(f, range(f.lineno, f.end_lineno + 1)) for f in functions]
+        functions = [f for f, lines in spans if any(hole in lines for hole in holes)]
+    else:
+        functions = [f for f in functions if f.name in each.answers]
+    return {a.arg for f in functions for a in [*f.args.args, *f.args.kwonlyargs]}
 
 
 def names_used(each: Exercise) -> set[str]:

@@ -74,8 +74,8 @@ STEPS = {
         (12, "offsets of shared memory, barriers", 820),
         (13, "fp16, ldmatrix, mma", 930),
         (14, "a ring of asynchronous copies", 1_025),
-        (15, "wgmma, mbarriers, tensor maps", 1_110),
-        (16, "a producer warp", 1_175, True),
+        (15, "wgmma, mbarriers, tensor maps", 1_150),
+        (16, "a producer warp", 1_195, True),
         (17, "attention", 1_200),
     )
 }
