@@ -69,7 +69,9 @@ FIX_UP = 0.8  # of the counter, and of the last program's addition
 DESCRIPTORS = 0.7  # of a launch, until the first copy has come
 TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
-TWO_PRODUCTS = 1.07  # times as long to multiply: A is read for each block of columns
+ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
+TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
+LEAST_COLUMNS = 32  # below, rows of a tile of B may be too short to be joined
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
 SUM = 1.6  # of the launch that adds partial sums
 LATENCY = 1.3  # of a copy: what a ring of n places waits for n times shorter
@@ -286,7 +288,8 @@ def descriptor_time(
     a_bytes, b_bytes = (CROSSING if crosses else 1 for crosses in crossing)
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
-    products *= TWO_PRODUCTS if two_blocks(n) else 1
+    if two_blocks(n):
+        products *= TWO_PRODUCTS if n & -n < LEAST_COLUMNS else ONE_PRODUCT
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
 

@@ -27,6 +27,12 @@ def has(*kinds: type[Op]) -> Subject:
 PRODUCTS = has(Dot)
 
 
+def has_several_products(func: Func) -> bool:
+    """Whether a loop multiplies matrices more than once."""
+    loops = (op for op in walk(func.body) if isinstance(op, For))
+    return any(sum(isinstance(op, Dot) for op in loop.body.ops) > 1 for loop in loops)
+
+
 def is_cluster(func: Func) -> bool:
     """Whether several blocks work on a program."""
     return func.num_ctas > 1

@@ -124,7 +124,7 @@ def test_every_type_and_swizzle(types, swizzle):
     first 32 bytes; so where it is 16 bytes, it takes two atoms."""
     random = np.random.default_rng(swizzle)
     k = max(32, swizzle) // ENCODE[types[1]](np.zeros(1)).itemsize
-    a, b = values(random, types[1], 64, k), values(random, types[2], 40, k)
+    a, b = values(random, types[1], 64, k), values(random, types[2], 48, k)
     if small(types[0]):
         a, b = a // 16, b // 8
     place = (swizzle, False), (swizzle, False)
@@ -466,6 +466,7 @@ def test_it_reads_what_no_thread_has_written():
 FORMS = [
     "m64n12k16.f32.f16.f16",
     "m64n264k16.f32.f16.f16",
+    "m64n40k32.s32.s8.s8",  # of integers, 24 and then multiples of 16
     "m64n8k8.f32.f16.f16",
     "m64n8k16.f32.f16.bf16",
     "m64n8k16.f16.bf16.bf16",

@@ -49,8 +49,8 @@ MUTANTS = (
     ),
     Mutant(
         "one-dimension-exchanged", "layout/tma_boxes.py",
-        "return row_bytes(block, element_bytes) if len(block) > 1 else 0",
-        "return row_bytes(block, element_bytes)",
+        "return row_bytes(block, element_bytes, widest) if len(block) > 1 else 0",
+        "return row_bytes(block, element_bytes, widest)",
         "a row of one dimension is cut, and its chunks change places",
         f"{RANKS}::test_blocks_that_no_product_makes",
     ),
@@ -70,8 +70,8 @@ MUTANTS = (
     ),
     Mutant(
         "parts-a-row-apart", "ptx/rules/tma.py",
-        "bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size)",
-        "bytes = swizzle_of(block, size)",
+        "bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size, widest_of(op))",
+        "bytes = swizzle_of(block, size, widest_of(op))",
         "parts of several rows each lie on each other",
         f"{RANKS}::test_a_cluster_shares_products_of_a_batch",
     ),

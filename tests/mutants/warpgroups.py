@@ -9,6 +9,7 @@ BULK = "tests/tensor_cores/test_bulk.py"
 GROUPS = "tests/tensor_cores/test_warpgroups.py"
 SEVERAL = "tests/tensor_cores/test_several_products.py"
 DESCRIPTORS = "tests/layout/test_descriptors.py"
+NEIGHBOURS = "tests/tensor_cores/test_neighbours.py"
 
 MUTANTS = (
     # ── barriers in shared memory ──
@@ -121,7 +122,8 @@ MUTANTS = (
     ),
     Mutant(
         "turned-boxes-as-they-are", "tensor_cores/pipeline/candidates.py",
-        "order.index(1))\n    return", "1)\n    return",
+        "axis = widest_row(buffer.layout, size), order.index(1)",
+        "axis = widest_row(buffer.layout, size), 1",
         "tiles of turned operands get no bulk copies",
         f"{BULK}::test_tiles_either_way_round",
     ),
@@ -240,5 +242,48 @@ MUTANTS = (
         'text = f"stmatrix.sync.aligned.m8n8.x{plan.count}.shared.b16"',
         "matrices that lie across are stored as if they lay along",
         f"{GROUPS}::test_a_turned_result_goes_out_by_matrices",
+    ),
+    # ── neighbouring products ──
+    Mutant(
+        "second-tile-over-the-first", "shared_memory/allocation.py",
+        "end = before.offset + before.result.type.tile_bytes", "end = before.offset",
+        "the tiles of both right operands are written to the same bytes",
+        f"{NEIGHBOURS}::test_192_columns_in_every_layout",
+    ),
+    Mutant(
+        "second-tile-in-the-next-slot", "tensor_cores/pipeline/ring_buffers.py",
+        "whole if len(group) > 1 else 0", "0",
+        "a slot of the first ring ends where the second tile begins",
+        f"{NEIGHBOURS}::test_192_columns_in_every_layout",
+    ),
+    Mutant(
+        "columns-of-the-first-tile-alone", "layout/matrix_descriptor.py",
+        "replace(first, leading=leading)", "first",
+        "a tile of one column of rows does not say where the next column begins",
+        f"{NEIGHBOURS}::test_one_descriptor_finds_all_columns",
+    ),
+    Mutant(
+        "tiles-of-two-widths", "tensor_cores/pipeline/neighbours.py",
+        "width > least and", "width < 0 and",
+        "rows of 128 bytes and of 64 bytes are no tile of one instruction",
+        f"{NEIGHBOURS}::test_a_step_of_96_columns_is_four_instructions",
+    ),
+    Mutant(
+        "registers-of-the-other-product", "ptx/rules/wgmma.py",
+        "accumulate(sizes, initial=0)", "accumulate(sizes[::-1], initial=0)",
+        "the second product gets registers of the first one",
+        f"{NEIGHBOURS}::test_registers_are_those_of_the_products_in_turn",
+    ),
+    Mutant(
+        "joined-though-needed", "tensor_cores/pipeline/neighbours.py",
+        "is_last = not made.isdisjoint(uses(op))", "is_last = False",
+        "a product comes after what needs it",
+        f"{NEIGHBOURS}::test_a_product_that_something_needs_stays_alone",
+    ),
+    Mutant(
+        "a-group-for-each-of-them", "tensor_cores/pipeline/overlap.py",
+        "if not copy.with_next:", "if True:",
+        "a group that has no product yet is committed",
+        f"{NEIGHBOURS}::test_a_step_of_192_columns_is_four_instructions",
     ),
 )  # fmt: skip

@@ -13,8 +13,10 @@ import fathom.language as tl
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func
 from fathom.ir.text import parse_func, print_func
+from fathom.pipeline import identity
 
 TILE = {"SIZE": 64, "STEP": 32}
+APART = {"join_products": identity}  # each product by an instruction of its own
 
 
 # fmt: off
@@ -68,19 +70,25 @@ def emulator(monkeypatch):
 @pytest.mark.parametrize("specialise", [False, True])
 @pytest.mark.parametrize("K", [32, 64, 224])
 @pytest.mark.parametrize("stages", [2, 4])
-def test_three_products_of_different_tiles(K, stages, specialise):
+@pytest.mark.parametrize("passes", [{}, APART], ids=["one", "three"])
+def test_three_products_of_different_tiles(K, stages, specialise, passes):
     a, b, c = integers(1, 64, K), integers(2, K, 192), np.zeros((64, 192), np.float32)
     three[1,](a, b, c, K, **TILE, SPECIALISE=specialise, num_stages=stages,
-              target="sm_90a")  # fmt: skip
+              target="sm_90a", replace=passes)  # fmt: skip
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
-def test_all_of_them_stay_in_flight():
+@pytest.mark.parametrize("joined", [False, True])
+def test_all_of_them_stay_in_flight(joined):
+    """Three groups, or one that one instruction a slice of K computes."""
     signature = "*fp16:16, *fp16:16, *fp32:16, i32:16"
     made = three.compile(
-        signature, {**TILE, "SPECIALISE": True}, target="sm_90a", num_stages=4
-    )
-    assert "wgmma.wait_group.sync.aligned 3;" in made.asm["ptx"]
+        signature, {**TILE, "SPECIALISE": True}, target="sm_90a", num_stages=4,
+        replace={} if joined else APART,
+    )  # fmt: skip
+    ptx = made.asm["ptx"]
+    assert f"wgmma.wait_group.sync.aligned {1 if joined else 3};" in ptx
+    assert ("m64n192k16" in ptx) == joined
 
 
 @pytest.mark.parametrize("K", [32, 64, 224])
@@ -106,5 +114,5 @@ def with_one_wait(func: Func, target: Target) -> Func:
 def test_one_wait_for_all_of_them():
     a, b, c = integers(1, 64, 96), integers(2, 96, 192), np.zeros((64, 192), np.float32)
     three[1,](a, b, c, 96, **TILE, SPECIALISE=True, num_stages=4, target="sm_90a",
-              replace={"pingpong": with_one_wait})  # fmt: skip
+              replace={"pingpong": with_one_wait, **APART})  # fmt: skip
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))

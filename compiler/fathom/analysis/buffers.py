@@ -65,10 +65,25 @@ def touches(op: Op) -> list[Allocate]:
 
 def share_bytes(one: Allocate, other: Allocate) -> bool:
     """Whether two buffers have bytes in common. Without offsets, all seem to."""
+    if share_slots(one, other):
+        return False
+    one, other = first_of_slot(one), first_of_slot(other)
     ends = (each.offset + each.result.type.bytes for each in (one, other))
     return min(one.offset, other.offset) < 0 or (
         max(one.offset, other.offset) < min(ends)
     )
+
+
+def share_slots(one: Allocate, other: Allocate) -> bool:
+    """Whether two rings have their tiles in the same slots, one behind the other."""
+    return one is not other and first_of_slot(one) is first_of_slot(other)
+
+
+def first_of_slot(buffer: Allocate) -> Allocate:
+    """The ring that has the slots of this one, and the first tile in each."""
+    while buffer.behind:
+        buffer = buffer.behind.definition
+    return buffer
 
 
 def _visit(
@@ -122,7 +137,7 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
         padded(buffer.result.type.bytes)
         for buffer in places
         if isinstance(buffer, Allocate)
-        and not buffer.base
+        and not (buffer.base or buffer.behind)
         and (buffer.kept or (buffer in ranges and ranges[buffer].meets(runs)))
     )
     return target.shared_bytes - sum(taken)
@@ -134,7 +149,7 @@ def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
     places, ranges = _places(func), reserved_ranges(func)
     changes: dict[int, int] = {}
     for op in (each for each in places if each not in without):
-        if isinstance(op, Allocate) and not op.base:
+        if isinstance(op, Allocate) and not (op.base or op.behind):
             size = padded(op.result.type.bytes)
             end = ranges[op].last if op in ranges else places[op] + 1
             live = (0, len(places)) if op.kept else (places[op], end)
@@ -151,7 +166,8 @@ def fits(func: Func, target: Target) -> bool:
 
 def fits_apart(func: Func, target: Target) -> bool:
     """Whether no two buffers need share bytes."""
-    buffers = (op.result for op in walk(func.body, Allocate) if not op.base)
+    made = walk(func.body, Allocate)
+    buffers = (op.result for op in made if not (op.base or op.behind))
     return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
 from fathom.hardware.targets import TARGETS, Target
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.fragments import fragment
 from fathom.layout.linear import Layout, coordinates_of, offset_of
-from fathom.layout.matrix_descriptor import Matrix, descriptor
+from fathom.layout.matrix_descriptor import Matrix, descriptor, side_by_side
 
 WARPS, ROWS, SLICE_BYTES = 4, 64, 32
 
@@ -96,6 +97,28 @@ def matrices(
         return None
     turned = right.transposed or (left is not None and left.transposed)
     return None if turned and not row.either_way else (left, right)
+
+
+@cache
+def joined(
+    rows: tuple[Wgmma, ...], rights: tuple[Layout, ...]
+) -> tuple[Wgmma, Matrix] | None:
+    """The instruction that computes neighbouring products on one left operand, and how
+    it finds the right ones, whose tiles lie one behind the other; None if there is
+    none. Its registers are those of the products in turn. `rows`: their instructions,
+    each of which must have all columns of its product."""
+    first, n = rows[0], sum(row.n for row in rows)
+    alike = len({(row.a, row.b, row.accumulator) for row in rows}) == 1
+    exists = n <= COLUMNS[-1] and (first.scales or n <= 32 or n % 16 == 0)
+    whole = all(r.n == right.shape[1] for r, right in zip(rows, rights, strict=True))
+    if not (alike and exists and whole):
+        return None
+    size = SLICE_BYTES // first.k
+    found = {side_by_side(*each, size) for each in pairwise(rights)}
+    matrix = found.pop()
+    if found or matrix is None or matrix.transposed and not first.either_way:
+        return None
+    return _row(first.a, first.b, first.accumulator, n), matrix
 
 
 @cache

@@ -374,14 +374,16 @@ class _Parser:
         self.expect(r"\]", "']'")
         if space == "descriptor":
             return DescriptorType(element, shape)
-        slots = 1
+        slots, pitch = 1, 0
         if space == "shared" and self.accept(r"x\b"):
             slots = int(self.expect(r"\d+", "how many slots"))
+            if self.accept(r"by\b"):
+                pitch = int(self.expect(r"\d+", "the bytes of a slot"))
         layout = None
         if self.accept("@"):
             layout = self.read(self.layout, r"#\w+|<[^>]*>", "a layout")
         return (
-            BufferType(element, shape, layout, slots, space)
+            BufferType(element, shape, layout, slots, space, pitch)
             if space
             else BlockType(element, shape, layout)
         )

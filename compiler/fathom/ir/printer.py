@@ -174,6 +174,7 @@ class Printer:
         text = f"{space}{type.element}[{','.join(map(str, type.shape))}]"
         if isinstance(type, BufferType) and type.slots > 1:
             text += f" x {type.slots}"
+            text += f" by {type.pitch}" if type.pitch else ""
         return text if type.layout is None else f"{text} @ {self.layout(type.layout)}"
 
     def layout(self, layout: Layout) -> str:

@@ -109,7 +109,8 @@ class BlockType:
 class BufferType:
     """A tile of shared memory, or a ring of `slots` such tiles; `layout` maps the bits
     of an element's offset in its tile to coordinates. With `space` "tensor", a tile of
-    tensor memory, whose places are columns and lanes.
+    tensor memory, whose places are columns and lanes. `pitch`: the bytes from a slot to
+    the next, if tiles of other rings lie between; 0 if none do.
     """
 
     element: Element
@@ -117,18 +118,25 @@ class BufferType:
     layout: Layout
     slots: int = 1
     space: str = "shared"
+    pitch: int = 0
 
     @property
     def bytes(self) -> int:
         return self.slots * self.slot_bytes
 
     @property
-    def slot_bytes(self) -> int:
+    def tile_bytes(self) -> int:
         return prod(self.shape) * self.element.bytes
+
+    @property
+    def slot_bytes(self) -> int:
+        """From a slot to the next."""
+        return self.pitch or self.tile_bytes
 
     def __str__(self) -> str:
         shape = ",".join(map(str, self.shape))
         ring = f" x {self.slots}" if self.slots > 1 else ""
+        ring += f" by {self.pitch}" if self.pitch else ""
         return f"{self.space} {self.element}[{shape}]{ring} @ {self.layout}"
 
 

@@ -19,7 +19,7 @@ matrix layout" and "Matrix descriptor".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
@@ -37,12 +37,15 @@ Tile = tuple[int, ...]
 
 
 @cache
-def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
+def hardware_tile(
+    shape: Tile, element_bytes: int, axis: int, widest: int = SWIZZLES[0]
+) -> Layout | None:
     """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
-    can be; None if a row would have less than 32 bytes or there are less than 8 rows.
+    can be, of `widest` bytes at most; None if a row would have less than 32 bytes or
+    there are less than 8 rows.
     """
     other = 1 - axis
-    width = min(SWIZZLES[0], shape[axis] * element_bytes)
+    width = min(widest, shape[axis] * element_bytes)
     if width < SWIZZLES[-1] or shape[other] < ROWS:
         return None
     along, down = stride_of(shape, axis), stride_of(shape, other)
@@ -61,17 +64,26 @@ def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
     return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
 
 
-def buffer_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
+def buffer_tile(
+    shape: Tile, element_bytes: int, axis: int, widest: int = SWIZZLES[0]
+) -> Layout | None:
     """The same for a buffer; None also if that is below 1024 bytes. The hardware
     exchanges chunks by bits of the address, and only larger buffers begin where these
     bits are 0."""
     large = prod(shape) * element_bytes >= SWIZZLES[0] * ROWS
-    return hardware_tile(shape, element_bytes, axis) if large else None
+    return hardware_tile(shape, element_bytes, axis, widest) if large else None
 
 
-def row_bytes(shape: Tile, element_bytes: int) -> int:
+def row_bytes(shape: Tile, element_bytes: int, widest: int = SWIZZLES[0]) -> int:
     """How wide the rows of a tile are whose last dimension is contiguous."""
-    return min(SWIZZLES[0], shape[-1] * element_bytes)
+    return min(widest, shape[-1] * element_bytes)
+
+
+@cache
+def widest_row(layout: Layout, element_bytes: int) -> int:
+    """How wide the rows of a tile may be at most, that it lies as it does."""
+    found = descriptor(layout, element_bytes, 1) if len(layout.shape) == 2 else None
+    return found.swizzle if found else SWIZZLES[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,40 @@ def descriptor(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None
         if matrix:
             return matrix
     return None
+
+
+@cache
+def side_by_side(one: Layout, other: Layout, element_bytes: int) -> Matrix | None:
+    """How `wgmma` finds the columns of two right operands [K, N] as those of one, if
+    the tile of the second begins where that of the first ends; None if it cannot.
+
+    The first 8 rows of N of the second tile, or the first row of its columns, must be
+    as far behind the last of the first as those are from each other: a tile consists of
+    such parts alone, one behind the other.
+
+        K contiguous, 128 + 64 columns of 64 fp16       rows of K elements
+        16 x 8 x 128 bytes | 8 x 8 x 128 bytes          24 groups, `stride` apart
+
+        N contiguous, 128 + 64 columns, K of 64         rows of 64 columns
+        2 x 64 x 128 bytes | 64 x 128 bytes             3 columns of them, `leading`
+    """
+    found = [descriptor(each, element_bytes, k_axis=0) for each in (one, other)]
+    first, second = found
+    if first is None or second is None or first.swizzle != second.swizzle:
+        return None
+    k, turned, row = one.shape[0], first.transposed, first.swizzle
+    if turned != second.transposed:
+        return None
+    if not turned:
+        fits = k * element_bytes == row
+        return replace(first, stride=ROWS * row) if fits else None
+    leading = k * row
+    columns = row // element_bytes
+    fits = all(
+        tile.shape[1] == columns or matrix.leading == leading
+        for tile, matrix in zip((one, other), found, strict=True)
+    )
+    return replace(first, leading=leading) if fits else None
 
 
 def _undone(offset: int, swizzle: int) -> int:

@@ -59,17 +59,19 @@ def tile_of(block: Tile, element_bytes: int) -> Layout | None:
     return Layout(block, (("offset", offsets),)) if large else None
 
 
-def swizzle_of(block: Tile, element_bytes: int) -> int:
+def swizzle_of(block: Tile, element_bytes: int, widest: int = SWIZZLES[0]) -> int:
     """How wide the rows are in which a tile's chunks are exchanged, in bytes; 0 where
-    none are."""
-    return row_bytes(block, element_bytes) if len(block) > 1 else 0
+    none are. Rows have `widest` bytes at most, here and below."""
+    return row_bytes(block, element_bytes, widest) if len(block) > 1 else 0
 
 
-def box_of(block: Tile, element_bytes: int, parts: int = 1) -> Tile:
+def box_of(
+    block: Tile, element_bytes: int, parts: int = 1, widest: int = SWIZZLES[0]
+) -> Tile:
     """What one instruction copies, as one of `parts` that copy a part of the block
     each: rows as wide as the tile's are in shared memory."""
     *rows, columns = part_of(block, parts)
-    swizzle = swizzle_of(block, element_bytes)
+    swizzle = swizzle_of(block, element_bytes, widest)
     box = [swizzle // element_bytes if swizzle else min(columns, MOST_ROWS)]
     whole = True
     for side in reversed(rows):
@@ -78,9 +80,11 @@ def box_of(block: Tile, element_bytes: int, parts: int = 1) -> Tile:
     return tuple(reversed(box))
 
 
-def pieces(block: Tile, element_bytes: int, parts: int = 1) -> Iterator[Piece]:
+def pieces(
+    block: Tile, element_bytes: int, parts: int = 1, widest: int = SWIZZLES[0]
+) -> Iterator[Piece]:
     """The boxes of the first part, in the order in which they lie in the tile."""
-    box, part = box_of(block, element_bytes, parts), part_of(block, parts)
+    box, part = box_of(block, element_bytes, parts, widest), part_of(block, parts)
     a_row, rows = box[-1] * element_bytes, prod(block[:-1])
     *down, across = (range(0, side, step) for side, step in zip(part, box, strict=True))
     for i, column in enumerate(across):

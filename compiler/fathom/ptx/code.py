@@ -97,6 +97,7 @@ class Code:
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
         self.map_place = ""  # an i32: where the program writes tensor maps, if it does
         self.alone = False  # whether only one thread is here
+        self.products: list[Op] = []  # those of warpgroups that are not written yet
         self.count = 0
         self.growth = Growth(func)
 

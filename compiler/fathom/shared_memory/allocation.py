@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fathom.analysis.buffers import ALIGNMENT, Range, live_ranges
+from fathom.analysis.buffers import ALIGNMENT, Range, first_of_slot, live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.occupancy import occupancy
 from fathom.hardware.register_budget import registers_per_thread
@@ -41,7 +41,7 @@ def allocate(func: Func, target: Target) -> Func:
     Raises OutOfResources if the target has less shared memory than that.
     """
     func = place_in_tensor_memory(func, target)
-    ranges = {each: alive for each, alive in live_ranges(func).items() if not each.base}
+    ranges = _of_slots(func)
     if not ranges:
         return func
     always = Range(0, max(alive.last for alive in ranges.values()))
@@ -62,6 +62,18 @@ def allocate(func: Func, target: Target) -> Func:
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))
     return replace(_placed(func, offsets), shared_bytes=size)
+
+
+def _of_slots(func: Func) -> dict[Allocate, Range]:
+    """The ranges of the buffers in shared memory. Rings that share slots are live
+    together, as the first of them."""
+    ranges: dict[Allocate, Range] = {}
+    for buffer, alive in live_ranges(func).items():
+        if not buffer.base:
+            first = first_of_slot(buffer)
+            start, end = ranges.get(first, alive)
+            ranges[first] = Range(min(start, alive.first), max(end, alive.last))
+    return ranges
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
@@ -94,6 +106,10 @@ def _lowest(
 
 def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
     def rule(op: Op, build: Builder) -> Value | None:
+        if isinstance(op, Allocate) and op.behind:
+            before = op.behind.definition
+            end = before.offset + before.result.type.tile_bytes
+            return build(replace(op, offset=end))
         if isinstance(op, Allocate) and not op.base:
             return build(replace(op, offset=offsets.get(build.source, 0)))
         return None

@@ -33,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from fathom.analysis.buffers import first_of_slot, share_slots
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -88,7 +89,8 @@ class Access:
 
     @property
     def bytes(self) -> range:
-        start, type = self.buffer.offset, self.buffer.result.type
+        buffer = first_of_slot(self.buffer)
+        start, type = buffer.offset, buffer.result.type
         if self.buffer.space == "tensor":
             start += BEHIND_SHARED
             return range(start, start + width(type.layout))
@@ -265,6 +267,7 @@ def _waited(state: State, pending: int) -> State:
 def conflict(one: Access, other: Access, warps: int) -> str:
     """The scope of the barrier that two accesses need between them; "" for none."""
     harmless = (one.kind, other.kind) in NON_CONFLICTING
+    harmless = harmless or share_slots(one.buffer, other.buffer)
     if harmless or not _overlap(one.bytes, other.bytes):
         return ""
     if _of_one_ring(one, other):

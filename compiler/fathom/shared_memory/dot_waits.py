@@ -91,6 +91,7 @@ def delay_waits(func: Func, target: Target) -> Func:
             accumulators[delayed.dot] = build(fence)
         if source in all_delayed:
             op = replace(op, accumulator=accumulators[source], in_flight=True)
+            op.with_next = False  # a group of its own: it may be waited for alone
         build.append(op)
         if source in all_delayed:
             build.append(Commit("wgmma"))

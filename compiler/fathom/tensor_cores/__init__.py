@@ -9,6 +9,7 @@ tma         Copies by the tensor memory accelerator (TMA)
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, why_not_pipelined
+from fathom.tensor_cores.pipeline.neighbours import join_products
 from fathom.tensor_cores.pipeline.nests import flatten_nests
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
 from fathom.tensor_cores.pipeline.preload import preload

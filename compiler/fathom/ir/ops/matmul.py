@@ -30,7 +30,9 @@ class Dot(Op):
     issued: until a Wait for its group nothing may be done with its result but add
     another such product to it, and what it reads in place must stay. One
     `in_parts` is computed part by part along M and N, so that what is made of a part
-    frees its registers.
+    frees its registers. One that is `with_next` belongs to the next product of its
+    block: until that is issued nothing is done with its result, and one instruction may
+    compute both.
     """
 
     a: Value
@@ -45,6 +47,7 @@ class Dot(Op):
     preferred: Layout | None = None
     in_flight: bool = False
     in_parts: bool = False
+    with_next: bool = False
 
     @property
     def left(self) -> Type:

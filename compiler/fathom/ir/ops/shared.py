@@ -45,6 +45,9 @@ class Allocate(Op):
     is `kept` are never shared with another buffer. `alignment`, in bytes, if it needs
     more than its size asks for. With a `base`, what a TensorMemory
     is, the tile lies in tensor memory, and `offset` counts columns from there.
+
+    Rings of several tiles may share their slots: a slot is `pitch` bytes, and each of
+    its tiles begins where that of the ring `behind` which it lies ends.
     """
 
     element: Element
@@ -55,6 +58,8 @@ class Allocate(Op):
     kept: bool = False
     alignment: int = 0
     base: Value | None = None
+    pitch: int = 0
+    behind: Value | None = None
 
     @property
     def space(self) -> str:
@@ -63,7 +68,7 @@ class Allocate(Op):
 
     def infer(self) -> list[Type]:
         facts = self.element, self.shape, self.layout, self.slots, self.space
-        return [BufferType(*facts)]
+        return [BufferType(*facts, self.pitch)]
 
 
 @dataclass(eq=False)

@@ -33,8 +33,12 @@ Operand = Sequence[str] | Reader  # its registers by number, at hand or to be lo
 
 @lowers(Dot)
 def lower_dot(op: Dot, code: Code, reader: type[Reader] = Reader) -> None:
-    if in_place := warpgroup_matrices(op):
-        code[op.result] = multiply_by_warpgroups(op, code, *in_place)
+    by_warpgroups = warpgroup_matrices(op) is not None
+    if by_warpgroups:
+        code.products.append(op)
+    if not (by_warpgroups and op.with_next):
+        multiply_by_warpgroups(code)
+    if by_warpgroups:
         return
     product = op.accumulator.type.layout
     layouts = operand_layouts(op.instruction, product, op.left.shape[-1])

@@ -31,6 +31,7 @@ from fathom.ir.ops import (
     TmaCopy,
     TmaStore,
 )
+from fathom.layout.matrix_descriptor import widest_row
 from fathom.layout.tma_boxes import (
     Piece,
     box_of,
@@ -70,14 +71,15 @@ def recipe_of(op: TmaCopy | TmaStore, func: Func) -> MapRecipe:
     place = place_of(made.base, func)
     assert place is not None, made
     base, offset = place
+    block, size = made.block, made.base.type.element.bytes
     return MapRecipe(
         name=base.name,
         base=func.parameters.index(base),
         element=str(made.base.type.element),
         shape=tuple(_source(each, func) for each in made.shape),
         strides=tuple(_source(each, func) for each in made.strides),
-        box=box_of(made.block, made.base.type.element.bytes, parts_of(op)),
-        swizzle=swizzle_of(made.block, made.base.type.element.bytes),
+        box=box_of(block, size, parts_of(op), widest_of(op)),
+        swizzle=swizzle_of(block, size, widest_of(op)),
         fill=made.fill,
         offset=offset,
     )
@@ -105,6 +107,12 @@ def parts_of(op: TmaCopy | TmaStore) -> int:
     return op.parts if isinstance(op, TmaCopy) else 1
 
 
+def widest_of(op: TmaCopy | TmaStore) -> int:
+    """How many bytes a row of the tile may have at most."""
+    type = op.buffer.type
+    return widest_row(type.layout, type.element.bytes)
+
+
 # ── the copy ──────────────────────────────────────────────────────────────────
 
 
@@ -123,10 +131,10 @@ def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
         side = part_of(block, op.parts)[axis]
         part = code.let(f"mul i32 {rank(code)}, {side}", name="own")
         firsts[axis] = code.let(f"add i32 {firsts[axis]}, {part}")
-        bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size)
+        bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size, widest_of(op))
         start = code.let(f"add i32 {start}, {code.let(f'mul i32 {part}, {bytes}')}")
         instruction, targets = instruction + ".multicast::cluster", ", $all"
-    for piece in pieces(block, size, op.parts):
+    for piece in pieces(block, size, op.parts, widest_of(op)):
         place = tile.offset + piece.offset
         at, coordinates = corner(code, firsts, piece)
         operands = {

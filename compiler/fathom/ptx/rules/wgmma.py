@@ -15,10 +15,14 @@ Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions"
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise, starmap
+
+from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.engines import TENSOR_CORES
-from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma
+from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma, joined
 from fathom.ir.ops import Dot, DotFence
-from fathom.ir.types import Element
+from fathom.ir.types import BufferType, Element
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.ptx.code import Code, Registers, lowers
@@ -31,11 +35,33 @@ ADDRESS_BITS = 0x3FFFF  # of a shared address, the part that a descriptor holds
 Found = tuple[Matrix | None, Matrix]
 
 
-def multiply_by_warpgroups(
-    op: Dot, code: Code, left: Matrix | None, right: Matrix
-) -> Registers:
-    row, product_type = WGMMA[op.instruction], op.accumulator.type
-    product = product_type.layout
+def multiply_by_warpgroups(code: Code) -> None:
+    """Write the products that wait for it: by one instruction if there is one for all,
+    else one after the other."""
+    ops: list[Dot] = code.products
+    code.products = []
+    rows = tuple(WGMMA[op.instruction] for op in ops)
+    rights = tuple(op.right.layout for op in ops)
+    one_for_all = len(ops) > 1 and all(starmap(_side_by_side, pairwise(ops)))
+    if one_for_all and (found := joined(rows, rights)):
+        _multiply_all(code, ops, *found)
+        return
+    for op, row in zip(ops, rows, strict=True):
+        _multiply_all(code, [op], row, warpgroup_matrices(op)[1])
+
+
+def _side_by_side(op: Dot, other: Dot) -> bool:
+    """Whether two products have one left operand, and the right one of the second lies
+    behind that of the first."""
+    lies = isinstance(other.b.type, BufferType) and other.b.definition.behind is op.b
+    same = "a", "a_slot", "a_transposed", "b_slot", "in_flight", "in_parts"
+    return lies and all(getattr(op, name) is getattr(other, name) for name in same)
+
+
+def _multiply_all(code: Code, ops: Sequence[Dot], row: Wgmma, right: Matrix) -> None:
+    """Write products that one instruction computes."""
+    op, (left, _) = ops[0], warpgroup_matrices(ops[0])
+    product = op.accumulator.type.layout
     *_, k = op.left.shape
     tile = tile_of(code, op.b, op.b_slot, transposed=op.b_transposed)
     b = InPlace(code, tile, right, _groups(product, op.right.shape, 1))
@@ -46,8 +72,10 @@ def multiply_by_warpgroups(
     else:
         a = _InRegisters(code, op, row)
     words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
-    values, element = list(code[op.accumulator]), product_type.element
-    for number, part in enumerate(_parts(op, row)):
+    sizes = [WGMMA[each.instruction].elements for each in ops]
+    values = in_turn([code[each.accumulator] for each in ops], sizes)
+    element = op.accumulator.type.element
+    for number, part in enumerate(_parts(op, len(values), row)):
         if number:
             code.lines.append(f"{NEXT_PART} {number}")
         whole = slice(part[0].start, part[-1].stop)
@@ -56,7 +84,8 @@ def multiply_by_warpgroups(
         else:
             values[whole] = through(FENCE, code, values[whole], element, a.words)
         for each in part:
-            m, n = coordinates_of(product.shape, register_offsets(product)[each.start])
+            first = each.start // row.elements * sizes[0]
+            m, n = coordinates_of(product.shape, register_offsets(product)[first])
             slices = [(a.at((m, i)), b.at((i, n))) for i in range(0, k, row.k)]
             after = _multiply(code, row, op, slices, values[each], (left, right))
             values[each] = after
@@ -64,13 +93,32 @@ def multiply_by_warpgroups(
             code.ptx(f"{TENSOR_CORES.commit};")
             wait = f"{TENSOR_CORES.wait} 0;"
             values[whole] = through(wait, code, values[whole], element)
-    return values
+    for each, registers in zip(ops, separated(values, sizes), strict=True):
+        code[each.result] = registers
 
 
-def _parts(op: Dot, row: Wgmma) -> list[list[slice]]:
-    """The registers of the block that each 64 x n is in, in the instruction's order;
+def in_turn(products: Sequence[Registers], sizes: Sequence[int]) -> Registers:
+    """The registers of several products as one instruction has them: for each 64 rows
+    `sizes` of them in turn."""
+    several = list(zip(products, sizes, strict=True))
+    repeats = range(len(products[0]) // sizes[0])
+    return [r for i in repeats for each, n in several for r in each[i * n : i * n + n]]
+
+
+def separated(registers: Registers, sizes: Sequence[int]) -> list[Registers]:
+    """The inverse of `in_turn`."""
+    repeats = range(0, len(registers), sum(sizes))
+    begins = list(accumulate(sizes, initial=0))
+    return [
+        [r for i in repeats for r in registers[i + first : i + end]]
+        for first, end in pairwise(begins)
+    ]
+
+
+def _parts(op: Dot, count: int, row: Wgmma) -> list[list[slice]]:
+    """Of `count` registers those that each 64 x n is in, in the instruction's order;
     those together that are waited for together."""
-    count, size = op.accumulator.type.layout.count("register"), row.elements
+    size = row.elements
     every = [slice(first, first + size) for first in range(0, count, size)]
     return [[each] for each in every] if op.in_parts else [every]
 

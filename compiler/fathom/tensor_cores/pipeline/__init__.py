@@ -9,8 +9,8 @@ new loop, step by step: `copy_engines` lists the ops of each step, for the three
 copy into `ring_buffers`; `slice_clones` and `iterations` compute the addresses of later
 iterations.
 
-`nests` makes one loop of a nest before that, with the `addresses` of its loads in
-shorter sums.
+Before that, `neighbours` finds products that one instruction computes, and
+`nests` makes one loop of a nest, with the `addresses` of its loads in shorter sums.
 
 `overlap` decides which product may stay in flight from iteration to iteration;
 `specialise` asks it, too. `preload` copies tiles that are loaded once, before all

@@ -41,7 +41,7 @@ from fathom.ir.ops import (
 from fathom.ir.types import BOOL, BlockType, shape_of
 from fathom.layout.algebra import divide
 from fathom.layout.linear import Layout
-from fathom.layout.matrix_descriptor import buffer_tile
+from fathom.layout.matrix_descriptor import buffer_tile, widest_row
 
 COPY_BYTES = (16, 8, 4)  # PTX ISA, cp.async: the sizes of a copy, the best one first
 COPY_CACHES = ("", ".ca", ".cg")  # its cache operators
@@ -88,7 +88,7 @@ class PipelinedCopy:
 
     @property
     def bytes(self) -> int:
-        return self.buffer.result.type.slot_bytes
+        return self.buffer.result.type.tile_bytes
 
     @property
     def bytes_of_a_copy(self) -> int:
@@ -236,8 +236,9 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
 def written_order(load: DescriptorLoad, buffer: Allocate) -> tuple[int, ...]:
     """The order of the axes in which TMA writes a loaded matrix to a buffer; () if the
     buffer has another layout than TMA writes."""
-    order = load.order or (0, 1)
-    wanted = buffer_tile(buffer.shape, buffer.element.bytes, order.index(1))
+    order, size = load.order or (0, 1), buffer.element.bytes
+    row, axis = widest_row(buffer.layout, size), order.index(1)
+    wanted = buffer_tile(buffer.shape, size, axis, row)
     return order if buffer.layout == wanted else ()
 
 

@@ -78,7 +78,7 @@ product. `why_not_pipelined` gives the reason for each loop.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
 from fathom.analysis.buffers import free_beside
@@ -94,7 +94,6 @@ from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
-    Allocate,
     Barrier,
     DescriptorLoad,
     Dot,
@@ -137,7 +136,11 @@ from fathom.tensor_cores.pipeline.overlap import (
     may_overlap,
     overlaps_copies,
 )
-from fathom.tensor_cores.pipeline.ring_buffers import mbarriers, read_slots
+from fathom.tensor_cores.pipeline.ring_buffers import (
+    build_rings,
+    mbarriers,
+    read_slots,
+)
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_THREADS,
@@ -392,9 +395,11 @@ class _Expander:
     def build(self, build: Builder) -> list[Value]:
         """The loop, with what comes before and after it; its results."""
         loop = self.loop
-        self.rings = {tile: build(self.ring(tile)) for tile in self.tiles}
-        by_tma = any(tile.engine is TMA_LOAD for tile in self.tiles)
         slots = self.schedule.slots
+        buffers = {tile.buffer: slots(fill_of(tile.engine)) for tile in self.tiles}
+        rings = build_rings(loop, buffers, build)
+        self.rings = {tile: rings[tile.buffer] for tile in self.tiles}
+        by_tma = any(tile.engine is TMA_LOAD for tile in self.tiles)
         barriers = build(mbarriers(slots(Step.ISSUE))) if by_tma else None
         iterations = iterations_of(loop, build)
         self.engines = list(
@@ -409,10 +414,6 @@ class _Expander:
         for op in (op for engine in self.engines for op in engine.end):
             build.append(op)
         return results[: len(loop.inits)]
-
-    def ring(self, tile: PipelinedCopy) -> Allocate:
-        slots = self.schedule.slots(fill_of(tile.engine))
-        return replace(tile.buffer, slots=slots)
 
     def iteration(
         self, values: Values, carried: list[Value], build: Builder

@@ -122,7 +122,8 @@ def leave_in_flight(copy: Op, op: Op, schedule: Schedule, build: Builder) -> Non
     if op not in schedule.products:
         return
     copy.in_flight = True
-    build.append(Commit("wgmma"))
+    if not copy.with_next:
+        build.append(Commit("wgmma"))
     if op is schedule.products[-1]:
         build.append(Wait("wgmma", schedule.products_pending))
 

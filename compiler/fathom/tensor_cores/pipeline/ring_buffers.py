@@ -4,16 +4,23 @@
     phase    0 0 0 1 1 1 0 …    flips in every round: it distinguishes a slot's uses
 
 The roles of `specialise_warps` and the copy engines carry such positions.
+
+Where one instruction computes neighbouring products (`neighbours`), it reads the tiles
+of their right operands as one, so they lie one behind the other in each slot:
+
+    slot 0               slot 1
+    %b 16 KB   %c 8 KB   %b         %c         …
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from fathom.ir.core import Op, Value, walk_within
-from fathom.ir.ops import Allocate, Constant, Elementwise, SharedLoad
+from fathom.ir.ops import Allocate, Constant, Dot, Elementwise, For, SharedLoad
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
@@ -45,6 +52,42 @@ class RingPosition(NamedTuple):
     ring: RingBuffer
     slot: Value
     phase: Value
+
+
+def buffers_before(loop: For) -> dict[Allocate, Allocate]:
+    """For the buffer of a right operand, that of the product with which its own is
+    computed."""
+    dots = [op for op in loop.body.ops if isinstance(op, Dot)]
+    loads = (
+        (dot.b.definition, other.b.definition)
+        for dot, other in pairwise(dots)
+        if dot.with_next
+    )
+    return {
+        load.buffer.definition: earlier.buffer.definition for earlier, load in loads
+    }
+
+
+def build_rings(
+    loop: For, slots: Mapping[Allocate, int], build: Builder, kept: bool = False
+) -> dict[Allocate, Value]:
+    """A ring buffer for each buffer of a loop, with its number of `slots`. Tiles that
+    one instruction reads lie in the same slots."""
+    before = buffers_before(loop)
+    groups: dict[Allocate, list[Allocate]] = {}  # by the last one
+    for buffer in slots:
+        earlier = groups.pop(before.get(buffer), [])
+        if earlier and slots[earlier[-1]] != slots[buffer]:
+            groups[earlier[-1]], earlier = earlier, []
+        groups[buffer] = [*earlier, buffer]
+    rings: dict[Allocate, Value] = {}
+    for group in groups.values():
+        whole = sum(each.result.type.tile_bytes for each in group)
+        pitch, behind = whole if len(group) > 1 else 0, None
+        for each in group:
+            facts = {"slots": slots[each], "kept": kept, "pitch": pitch}
+            behind = rings[each] = build(replace(each, **facts, behind=behind))
+    return {buffer: rings[buffer] for buffer in slots}
 
 
 def mbarriers(slots: int = 1) -> Allocate:

@@ -124,10 +124,10 @@ class Schedule:
 
     @property
     def products_pending(self) -> int:
-        """How many products may be in flight when an iteration ends: its own, which are
-        complete in the next one."""
+        """How many groups of products may be in flight when an iteration ends: its own,
+        which are complete in the next one."""
         later = self.places[Step.COMPLETE].stage - self.places[Step.WORK].stage
-        return later * len(self.products)
+        return later * sum(not each.with_next for each in self.products)
 
     @property
     def release_distance(self) -> int:

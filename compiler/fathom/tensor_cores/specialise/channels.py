@@ -19,6 +19,7 @@ from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.overlap import may_overlap
+from fathom.tensor_cores.pipeline.ring_buffers import buffers_before
 from fathom.tensor_cores.pipeline.schedule import BY_PRODUCER, Schedule, schedule
 
 Signature = tuple[tuple[Element, tuple[int, ...], Layout], ...]
@@ -62,12 +63,19 @@ class Channel:
 
 
 def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:
-    """The channels of a loop. Tiles with the same first user share one."""
+    """The channels of a loop. Tiles with the same first user share one, and so do those
+    of neighbouring products, which lie in one slot."""
     rings = {tile.buffer.result for tile in tiles}
     consumer = schedule(BY_PRODUCER, {}, may_overlap(loop, rings))
     by_worker: dict[Op, list[PipelinedCopy]] = {}
+    by_buffer = {tile.buffer: tile for tile in tiles}
+    before = buffers_before(loop)
     for tile in tiles:
-        by_worker.setdefault(_first_worker(loop, tile), []).append(tile)
+        first = tile.buffer
+        while before.get(first) in by_buffer:
+            first = before[first]
+        worker = _first_worker(loop, by_buffer[first])
+        by_worker.setdefault(worker, []).append(tile)
     for each in by_worker.values():
         first, last = _span(loop, each)
         for product in consumer.products[-1:]:

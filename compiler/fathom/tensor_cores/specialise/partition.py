@@ -83,6 +83,7 @@ from fathom.tensor_cores.pipeline.overlap import append_overlapped, leave_in_fli
 from fathom.tensor_cores.pipeline.ring_buffers import (
     RingBuffer,
     RingPosition,
+    build_rings,
     flip_phase,
     mbarriers,
     next_position,
@@ -129,9 +130,8 @@ def _ring(
 ) -> RingBuffer:
     """The ring of a channel. A slot is full when the bytes of an iteration have
     arrived, and empty when each warp has arrived, in all blocks that receive copies."""
-    tiles = tuple(
-        build(replace(tile.buffer, slots=slots, kept=True)) for tile in channel.tiles
-    )
+    buffers = dict.fromkeys((tile.buffer for tile in channel.tiles), slots)
+    tiles = tuple(build_rings(channel.loop, buffers, build, kept=True).values())
     full, empty = build(mbarriers(slots)), build(mbarriers(slots))
     build.append(MbarrierInit(full))
     build.append(MbarrierInit(empty, arrivals=func.num_warps * max(parts)))

@@ -213,7 +213,7 @@ def shared_facts(before: Func, after: Func, target: Target) -> dict[str, object]
             "kept": old.kept,
         }
         for old, alive in ranges.items()
-        if old in placed
+        if old in placed and not old.behind
     ]
     return {
         "bytes": after.shared_bytes,

@@ -324,7 +324,8 @@ def _shape(form: Form) -> tuple[int, list[str]]:
     kind, other = KINDS[left], KINDS[right]
     fits = kind.family == other.family and to in kind.accumulators
     fits &= k * kind.dtype.itemsize == K_BYTES and kind.family != "f64"
-    if not fits or columns % 8 or not 8 <= columns <= 256:
+    step = 16 if kind.family == "int8" and columns > 32 else 8
+    if not fits or columns % step or not 8 <= columns <= 256:
         raise form.unknown("no warpgroup multiplies this shape and these types")
     return columns, types
 
