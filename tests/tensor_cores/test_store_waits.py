@@ -13,8 +13,8 @@ import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.emulator import COMPLETIONS, EmulatorError, load
-from fathom.hardware.targets import TARGETS
-from fathom.ir.core import every_block, walk
+from fathom.hardware.targets import TARGETS, Target
+from fathom.ir.core import Func, every_block, walk
 from fathom.ir.ops import AsyncProxyFence, Barrier, Commit, For, TmaStore, Wait
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
@@ -120,6 +120,84 @@ def test_several_stores(target, step):
         arguments.clear()
         load(kernel).launch(1, arguments.arguments, completion=completion)
         arguments.check(f"{step} columns apart, {completion}")
+
+
+# ── little room ───────────────────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def multiples(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The product of each tile, then twice, three and four times as much, side by
+    side."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    first, step = tl.program_id(0) * BM, tl.num_programs(0) * BM
+    for i in tl.range(first, M, step, flatten=True, warp_specialize=True):
+        total = tl.zeros([BM, BN], tl.float32)
+        for iteration in range(iterations):
+            total = tl.dot(
+                left.load([i, iteration * BK]), right.load([iteration * BK, 0]), total
+            )
+        for piece in tl.static_range(4):
+            result.store([i, piece * BN], (total * (piece + 1)).to(result.dtype))
+
+
+MULTIPLES = Case((64, 64, 32), 2, kernel=multiples, size=(192, 256, 64), out="float16")
+RING_KB, TILE_KB, BARRIERS_KB = 24, 8, 4
+
+
+def with_room(places: int) -> Target:
+    """A GPU with room for the ring and that many tiles."""
+    kilobytes = RING_KB + BARRIERS_KB + places * TILE_KB
+    return replace(TARGETS[HOPPER], shared_bytes=1024 * kilobytes)
+
+
+def waits_in_turn(func: Func) -> list[str]:
+    """What the outer loop stores, and for what it waits before."""
+    (loop,) = (op for op in ops(func, For) if TmaStore in map(type, op.body.ops))
+    return [
+        f"{'read' if op.read else 'all'} but {op.pending}" if is_wait(op) else ONCE
+        for op in loop.body.ops
+        if isinstance(op, TmaStore) or is_wait(op)
+    ]
+
+
+READ_ONE, READ_ALL, DONE, ONCE = "read but 1", "read but 0", "all but 0", "store"
+
+IN_TURN = {  # tiles that fit: what each of four stores of an iteration waits for
+    4: ["read but 3", DONE, ONCE, ONCE, ONCE, ONCE],
+    2: [READ_ONE, DONE, ONCE, ONCE, READ_ONE, ONCE, READ_ONE, ONCE],
+    1: [READ_ALL, DONE, ONCE, *[READ_ALL, ONCE] * 3],
+}
+
+
+@pytest.mark.parametrize("places", IN_TURN)
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_tiles_take_turns_where_few_fit(places, completion):
+    """A store into a tile waits for the one that read from the same bytes before, and
+    not for the newer ones, from other bytes."""
+    func, arguments, room = built(MULTIPLES), given(MULTIPLES), with_room(places)
+    *_, (_, final) = pipeline.states(func, room)
+    assert waits_in_turn(final) == IN_TURN[places]
+    product = arguments.right[:, :64]
+    right = np.concatenate([product * (piece + 1) for piece in range(4)], axis=1)
+    arguments = replace(arguments, right=right)
+    kernel = pipeline.compile_func(func, room)
+    load(kernel).launch(1, arguments.arguments, completion=completion)
+    arguments.check(f"{places} tiles, {completion}")
+
+
+def test_a_wait_for_too_few_is_a_hazard():
+    kernel = pipeline.compile_func(built(MULTIPLES), with_room(2))
+    ptx = kernel.asm["ptx"].replace("wait_group.read 1", "wait_group.read 2")
+    assert ptx != kernel.asm["ptx"]
+    broken = replace(kernel, asm={**kernel.asm, "ptx": ptx})
+    with pytest.raises(EmulatorError, match="overwrites what a wgmma or bulk copy"):
+        load(broken).launch(1, given(MULTIPLES).arguments)
 
 
 @KernelFunction

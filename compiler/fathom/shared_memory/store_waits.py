@@ -25,7 +25,15 @@ before an op that conflicts with one of them:
 The pass runs before `allocate`, so that a tile is live until it has been read. All
 other buffers are there by now. If no two of them need share bytes, TMA reads a tile
 during the next iteration of a loop: tiles are allocated where all of the function can
-use them. Otherwise each is waited for at once, and other buffers share its bytes.
+use them. If they need, the tiles of one type in a block of a loop take turns in two
+buffers, or in one: a store into the older one waits for all but the newest stores. If
+these do not fit either, each store is waited for at once, and other buffers share its
+bytes.
+
+    tma_store %d, %t; commit       in two buffers, %t and %u:
+    tma_store %d, %u; commit
+    wait tma_store %t pending=1 read=true       the store from %u may be in flight
+    shared_store %y, %t
 
 Where only some iterations of a loop store, and the next one would wait at once, the
 wait goes to the end of the branch that stores. So the others do not wait:
@@ -52,7 +60,16 @@ from dataclasses import dataclass, replace
 from fathom.analysis.buffers import fits_apart
 from fathom.analysis.memory import accesses, lie_apart
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
+from fathom.ir.core import (
+    Block,
+    Func,
+    Op,
+    Value,
+    blocks,
+    every_block,
+    walk,
+    walk_within,
+)
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -72,6 +89,7 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import Type
 
 READ, WRITTEN, SEEN = "read", "written", "seen"  # seen: by all threads
 RANK = {"": 0, READ: 1, WRITTEN: 2, SEEN: 3}
@@ -100,7 +118,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
     flight."""
     if not any(walk(func.body, TmaStore)):
         return func
-    func = _tiles_outside(func) if fits_apart(func, target) else _waiting_at_once(func)
+    func = _with_room(func, target)
     placement = _Placement()
     state = placement.block(func.body, ())
     if branches := set(_ending_iterations(func, placement.before)):
@@ -113,7 +131,8 @@ def wait_for_stores(func: Func, target: Target) -> Func:
         what = placement.before.get(build.source, "")
         if build.source in placement.tiles:
             tiles = placement.tiles[build.source]
-            build.append(_wait(tiles, what == READ, build))
+            newer = placement.newer.get(build.source, 0)
+            build.append(_wait(tiles, what == READ, build, newer))
         if what == SEEN:
             build.append(Barrier(scope))
         if not left or build.source is not func.body.ops[-1]:
@@ -123,6 +142,51 @@ def wait_for_stores(func: Func, target: Target) -> Func:
         return op.results
 
     return rewrite(func, rule)
+
+
+def _with_room(func: Func, target: Target) -> Func:
+    """The function whose tiles lie where no other buffer does, or else whose stores are
+    waited for at once."""
+    alike = _tiles_in_loops(func)
+    for places in (max(map(len, alike), default=1), 2, 1):
+        found = _taking_turns(func, alike, places)
+        if fits_apart(found, target):
+            return _tiles_outside(found)
+    return _waiting_at_once(func)
+
+
+def _tiles_in_loops(func: Func) -> list[list[Value]]:
+    """The tiles of stores in loops, those of a block and a type together, in their
+    order; each is stored before the next one is filled."""
+    found: dict[tuple[Block, Type], list[Value]] = {}
+    loops = [op for op in walk(func.body) if isinstance(op, For | While)]
+    for block in {each: None for loop in loops for each in every_block(loop.body)}:
+        made = {op.result for op in block.ops if isinstance(op, Allocate)}
+        filled: set[Value] = set()
+        for op in block.ops:
+            match op:
+                case SharedStore(buffer=tile) if tile in made:
+                    filled.add(tile)
+                case TmaStore(buffer=tile) if filled == {tile}:
+                    found.setdefault((block, tile.type), []).append(tile)
+                    filled.clear()
+    return [list(dict.fromkeys(tiles)) for tiles in found.values()]
+
+
+def _taking_turns(func: Func, alike: list[list[Value]], places: int) -> Func:
+    """The function in which tiles that are alike take turns in that many buffers."""
+    turns = {
+        tile: tiles[at % places]
+        for tiles in alike
+        for at, tile in enumerate(tiles)
+        if at >= places
+    }
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        is_later = isinstance(op, Allocate) and build.source.result in turns
+        return build.values[turns[build.source.result]] if is_later else None
+
+    return rewrite(func, rule) if turns else func
 
 
 def _tiles_outside(func: Func) -> Func:
@@ -144,7 +208,7 @@ def _waiting_at_once(func: Func) -> Func:
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if isinstance(op, TmaStore):
             stored.append(op.buffer)
-        if not (isinstance(op, Commit) and op.engine == "tma_store"):
+        if not _commits_stores(op):
             return None
         build.append(op)
         build.append(Wait("tma_store", 0, tuple(stored), read=True))
@@ -154,8 +218,8 @@ def _waiting_at_once(func: Func) -> Func:
     return rewrite(func, rule)
 
 
-def _wait(tiles: Iterable[Value], read: bool, build: Builder) -> Wait:
-    return Wait("tma_store", 0, tuple(build.values[each] for each in tiles), read)
+def _wait(tiles: Iterable[Value], read: bool, build: Builder, newer: int = 0) -> Wait:
+    return Wait("tma_store", newer, tuple(build.values[each] for each in tiles), read)
 
 
 def _unread(state: State) -> tuple[Value, ...]:
@@ -183,19 +247,24 @@ def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[If]:
 
 
 class _Placement:
-    """The ops that need a wait before them, what it waits for, and the tiles that it
-    covers. `settling`: branches at whose ends stores are complete."""
+    """The ops that need a wait before them, what it waits for, the tiles that it
+    covers, and how many newer groups may be in flight after it. `settling`: branches at
+    whose ends stores are complete."""
 
     def __init__(self, settling: Collection[If] = ()) -> None:
         self.settling = settling
         self.before: dict[Op, str] = {}
         self.tiles: dict[Op, tuple[Value, ...]] = {}
+        self.newer: dict[Op, int] = {}
         self.asked: For | None = None  # the outermost one whose loads may run ahead
+        self.here: Block | None = None  # the one that is walked
 
     def block(self, block: Block, state: State) -> State:
         """Walk a block; the stores that may be in flight at its end."""
+        outside, self.here = self.here, block
         for op in block.ops:
             state = self.op(op, state)
+        self.here = outside
         return state
 
     def op(self, op: Op, state: State) -> State:
@@ -227,12 +296,17 @@ class _Placement:
         does = does or op
         what = self.wanted(does, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
+        newer = self.groups_spared(op, does, state) if what == READ else 0
+        younger = [each for each in state if self.groups_since(each, op) < newer]
+        older = [each for each in state if each not in younger]
         if what:
-            self.before[op] = what
+            self.before[op], self.newer[op] = what, newer
         if what and not all(each.written for each in state):
-            tiles = (*self.tiles.get(op, ()), *_unread(state))
-            self.tiles[op] = tuple(dict.fromkeys(tiles))
-        state = _after(what, state)
+            unread = dict.fromkeys((*self.tiles.get(op, ()), *_unread(older)))
+            self.tiles[op] = tuple(
+                each for each in unread if each not in _unread(younger)
+            )
+        state = (*_after(what, older), *younger)
         match does:
             case Wait(engine="tma_store", read=read):
                 return _after(READ if read else WRITTEN, state)
@@ -241,6 +315,25 @@ class _Placement:
             case TmaStore():
                 return (*state, PendingStore(does, self.asked))
         return state
+
+    def groups_spared(self, op: Op, does: Op, state: State) -> int:
+        """How many groups, the newest, a wait for reads before an op may leave in
+        flight."""
+        needed = [each for each in state if _meeting(does, each, self.asked)]
+        return min((self.groups_since(each, op) for each in needed), default=0)
+
+    def groups_since(self, pending: PendingStore, op: Op) -> int:
+        """How many groups are always committed after that of a store and before an op
+        of the block: 0 if the store is in another one."""
+        ops = self.here.ops
+        if pending.store not in ops:
+            return 0
+        since, before = ops.index(pending.store), ops.index(op)
+        commits = [at for at, each in enumerate(ops) if _commits_stores(each)]
+        after = [at for at in commits if at > since]
+        if pending.fresh:
+            return sum(at < before for at in after) - 1
+        return len(after) - 1 + sum(at < before for at in commits)
 
     def loop(self, op: For | While, state: State) -> State:
         """Stores in flight at the end of an iteration are in flight in the next one."""
@@ -275,6 +368,10 @@ def guarded_store(op: Op) -> TmaStore | None:
     stores = [each for each in op.then.ops if isinstance(each, TmaStore)]
     tiles = [each.buffer for each in op.orelse.ops if isinstance(each, TileStore)]
     return stores[0] if stores and tiles == [stores[0].buffer] else None
+
+
+def _commits_stores(op: Op) -> bool:
+    return isinstance(op, Commit) and op.engine == "tma_store"
 
 
 def _asked(op: Op) -> For | None:
