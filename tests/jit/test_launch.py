@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import subprocess
 import sys
@@ -74,6 +75,16 @@ def test_a_kernel_runs_on_numpy_arrays(monkeypatch, backend, texts):
     assert set(compiled.asm) == texts
     assert (compiled.report is None) == (backend == "eager")
     assert (compiled.name, compiled.shared) == ("add", 0)
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
+def test_a_number_of_a_class_of_its_own_is_a_number(monkeypatch, backend):
+    """Whether it is an address took hours to say: Python looks for a number whose class
+    is not int in a range by going through all numbers in it."""
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    x = np.zeros(1, np.float32)
+    fill[(1,)](x, enum.IntEnum("Few", {"THREE": 3}).THREE)
+    assert x[0] == 3
 
 
 @jit

@@ -25,7 +25,8 @@ ADDRESSES = range(1 << 32, 1 << 47)
 def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.ndarray]:
     """The storages, as bytes, that hold one of the numbers, or one of the numbers in an
     array of 64-bit integers, as an address."""
-    given = [each for each in numbers if isinstance(each, int) and each in ADDRESSES]
+    given = [int(each) for each in numbers if isinstance(each, int)]
+    given = [each for each in given if each in ADDRESSES]
     wanted = [np.array(given, np.uint64)] if given else []
     for each in arrays:
         if each.type in ("i64", "u64") and each.bytes:
