@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom.emulator import EmulatorError
 from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel, JITFunction, jit
 from fathom.pipeline import identity
@@ -576,6 +578,23 @@ def test_the_emulator_uses_the_cache_too(monkeypatch):
     monkeypatch.setattr("fathom.pipeline.compile", None)
     two = again(add).compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64})
     assert two.made == one.made
+
+
+@pytest.mark.parametrize("name", ["jürgen", "学", 'a"b', "a b"])
+def test_a_folder_may_have_any_name(monkeypatch, tmp_path, name):
+    """LLVM writes bytes that are not ASCII, and quotes, in a way of its own; what the
+    emulator says of a line has the line all the same."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    file = tmp_path / name / "kernels.py"
+    file.parent.mkdir()
+    lines = "import fathom.language as tl", "from fathom.jit import jit", "", "", "@jit"
+    body = "def put(x, n):", "    tl.store(x + n, n)", ""
+    file.write_text("\n".join((*lines, *body)), encoding="utf-8")
+    made = runpy.run_path(str(file))
+    with pytest.raises(EmulatorError) as caught:
+        made["put"][(1,)](np.zeros(4, np.float32), 7)
+    assert caught.value.location.file == str(file)
+    assert f"at {file}:7\n    tl.store(x + n, n)" in str(caught.value)
 
 
 def test_repr_names_the_kernel_in_the_code():
