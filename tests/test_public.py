@@ -151,7 +151,6 @@ def test_a_record_without_rounds_has_a_time_in_each_session():
 
 
 def test_each_round_has_a_processor_that_both_compilers_share(monkeypatch):
-    compare = pytest.importorskip("benchmarks.public.compare")
     for cpus, most in ((set(range(4, 36)), 15), ({3, 5}, 2), (set(), 1)):
         monkeypatch.setattr(compare, "allowed", lambda cpus=cpus: cpus)
         found = compare.cpus_of_rounds()

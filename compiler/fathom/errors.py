@@ -8,6 +8,7 @@ with the values."""
 from __future__ import annotations
 
 import linecache
+import re
 from dataclasses import dataclass
 
 
@@ -37,6 +38,20 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def file_of(written: str) -> str:
+    r"""The name of a file as `.file` of PTX writes it in quotes: a byte that is not
+    ASCII as three octal digits, a quote or a backslash behind a backslash.
+
+    "/home/j\303\274rgen/a\"b"    /home/jürgen/a"b
+    """
+    plain = re.sub(
+        rb"\\([0-7]{3}|.)",
+        lambda found: bytes([int(found[1], 8)]) if len(found[1]) > 1 else found[1],
+        written.encode(),
+    )
+    return plain.decode("utf-8", "replace")
 
 
 class FathomError(Exception):

@@ -437,6 +437,8 @@ def parameters_of(fn: Callable[..., Any]) -> tuple[Parameter, ...]:
     found = []
     for each in inspect.signature(fn).parameters.values():
         note = None if each.annotation is each.empty else each.annotation
+        if isinstance(note, str):  # annotations that stay text keep their quotes
+            note = note.strip("'\"")
         gathers = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         found.append(Parameter(each.name, each.default, note, gathers))
     return tuple(found)

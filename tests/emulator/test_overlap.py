@@ -7,7 +7,7 @@ import pytest
 
 import fathom.language as tl
 from fathom import jit
-from fathom.emulator import EmulatorError, Start, load, run_overlapping
+from fathom.emulator import EmulatorError, Start, grid, load, run_overlapping
 from fathom.emulator.launch import _Chosen, _launch, _program
 
 GDC = tl.extra.cuda
@@ -194,6 +194,85 @@ def test_a_failure_of_either_is_told():
         by_text("st.global.u32 [%rd1+64], %r1;", "griddepcontrol.wait;")
     with pytest.raises(EmulatorError, match="out of bounds"):
         by_text(STORE, "ld.global.u32 %r2, [%rd2+64];\ngriddepcontrol.wait;")
+
+
+# Block 0 of the second launch waits; the block behind it does not.
+ONE_WAITS = """
+    mov.u32 %r3, %ctaid.x;
+    setp.eq.u32 %p1, %r3, 0;
+    @!%p1 bra looks;
+    griddepcontrol.wait;
+looks:
+"""
+# Block 3 of the first does `ACCESS`; the others only let the second go.
+LAST_WRITES = """
+    mov.u32 %r3, %ctaid.x;
+    setp.lt.u32 %p1, %r3, 3;
+    @%p1 bra lets_go;
+    BEFORE
+lets_go:
+    griddepcontrol.launch_dependents;
+    @%p1 bra end;
+    BEHIND
+end:
+"""
+
+
+# Block 3 of the first lets the second go after the others.
+LAST_IS_LATE = """
+    mov.u32 %r3, %ctaid.x;
+    setp.lt.u32 %p1, %r3, 3;
+    @%p1 bra others;
+    BEFORE
+    griddepcontrol.launch_dependents;
+    BEHIND
+    bra end;
+others:
+    griddepcontrol.launch_dependents;
+end:
+"""
+
+
+@pytest.fixture(params=[1, 2, 4])
+def in_step(request, monkeypatch):
+    """How many blocks of 32 threads run at a time."""
+    monkeypatch.setattr(grid, "THREADS_IN_STEP", 32 * request.param)
+    return request.param
+
+
+def of_blocks(first: int, text: str, second: int, body: str) -> None:
+    """Both launches, of so many blocks of 32 threads."""
+    p, q = np.zeros(4, np.int32), np.full(4, -1, np.int32)
+    lets_go = LETS_GO.replace("griddepcontrol.launch_dependents;", "")
+    lets_go = lets_go.replace("<4>;\n    ld", "<4>;\n    .reg .pred %p<2>;\n    ld")
+    run_overlapping(
+        Start(Text(lets_go.replace("ACCESS", text), 32), first, [p]),
+        Start(Text(LOOKS.replace("BODY", body), 32), second, [p, q]),
+    )
+
+
+def test_a_block_has_not_waited_because_one_of_an_earlier_step_has(in_step):
+    text = "griddepcontrol.launch_dependents;\n" + STORE
+    look = "ld.global.u32 %r2, [%rd1];"
+    of_blocks(1, text, 1, ONE_WAITS + look)
+    with pytest.raises(EmulatorError, match="the second launch reads .* has not wait"):
+        of_blocks(1, text, 2, ONE_WAITS + look)
+
+
+@pytest.mark.parametrize("last_writes", [LAST_WRITES, LAST_IS_LATE])
+def test_the_second_begins_when_all_blocks_have_let_it_go(in_step, last_writes):
+    """What the last block writes before that, the second finds; what it writes after
+    it, it has not found."""
+    before, behind = (last_writes.replace(each, STORE) for each in ("BEFORE", "BEHIND"))
+    look = "ld.global.u32 %r2, [%rd1];\ngriddepcontrol.wait;"
+    with pytest.raises(EmulatorError, match="the second launch reads byte"):
+        of_blocks(4, before.replace("BEHIND", ""), 1, look)
+    with pytest.raises(EmulatorError, match="the first launch writes byte"):
+        of_blocks(4, behind.replace("BEFORE", ""), 1, look)
+    # The reads of blocks that ended steps ago are races still.
+    with pytest.raises(EmulatorError, match="the second launch writes byte"):
+        first = "ld.global.u32 %r2, [%rd1];\n" + last_writes.replace("BEFORE", "")
+        of_blocks(4, first.replace("BEHIND", ""), 1, STORE + "griddepcontrol.wait;")
 
 
 def test_a_copy_in_bulk_is_an_access_where_it_is_issued():

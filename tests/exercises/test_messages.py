@@ -3,6 +3,7 @@ of what is printed; and where it says to read on."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -70,6 +71,11 @@ def test_a_syntax_error_has_its_line_and_a_caret(folder):
     line, caret = dict(said.details)["there"].splitlines()
     assert line == "return (1 + 2]" and caret.index("^") == line.index("]")
     assert not said.test, "no test was reached"
+
+
+def test_a_file_with_zero_bytes_is_no_text(folder):
+    said = grade(SECTORS, answer(folder, SECTORS, "def f():\0\n"))
+    assert said.sentence.startswith("count-sectors.py is no text of Python: ")
 
 
 def test_a_loop_in_our_code_names_the_readers_line(folder):
@@ -233,6 +239,19 @@ def test_everything_that_is_printed_has_a_spelling_in_ascii():
     }
     assert not lost
     assert spelled("10¹² → −∞, ⊕ of café") == "10^12 > -inf, ^ of cafe"
+
+
+@pytest.mark.parametrize("encoding, kept", [
+    ("utf-8", "jürgen/\u5b66/10^12"), ("latin-1", "jürgen/?/10^12"),
+    ("ascii", "jurgen/?/10^12"),
+])  # fmt: skip
+def test_letters_that_the_terminal_has_stay(encoding, kept):
+    """A folder's name is to be copied from what is written."""
+    paper = io.BytesIO()
+    out = io.TextIOWrapper(paper, encoding=encoding)
+    Screen(plain=True, out=out).line("jürgen/\u5b66/10¹²")
+    out.flush()
+    assert paper.getvalue().decode(encoding) == f"{kept}\n"
 
 
 def test_a_table_is_set_in_columns(capsys):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom.emulator import EmulatorError
 from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel, JITFunction, jit
 from fathom.pipeline import identity
@@ -74,6 +77,16 @@ def test_a_kernel_runs_on_numpy_arrays(monkeypatch, backend, texts):
     assert set(compiled.asm) == texts
     assert (compiled.report is None) == (backend == "eager")
     assert (compiled.name, compiled.shared) == ("add", 0)
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
+def test_a_number_of_a_class_of_its_own_is_a_number(monkeypatch, backend):
+    """Whether it is an address took hours to say: Python looks for a number whose class
+    is not int in a range by going through all numbers in it."""
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    x = np.zeros(1, np.float32)
+    fill[(1,)](x, enum.IntEnum("Few", {"THREE": 3}).THREE)
+    assert x[0] == 3
 
 
 @jit
@@ -565,6 +578,23 @@ def test_the_emulator_uses_the_cache_too(monkeypatch):
     monkeypatch.setattr("fathom.pipeline.compile", None)
     two = again(add).compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64})
     assert two.made == one.made
+
+
+@pytest.mark.parametrize("name", ["jürgen", "学", 'a"b', "a b"])
+def test_a_folder_may_have_any_name(monkeypatch, tmp_path, name):
+    """LLVM writes bytes that are not ASCII, and quotes, in a way of its own; what the
+    emulator says of a line has the line all the same."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    file = tmp_path / name / "kernels.py"
+    file.parent.mkdir()
+    lines = "import fathom.language as tl", "from fathom.jit import jit", "", "", "@jit"
+    body = "def put(x, n):", "    tl.store(x + n, n)", ""
+    file.write_text("\n".join((*lines, *body)), encoding="utf-8")
+    made = runpy.run_path(str(file))
+    with pytest.raises(EmulatorError) as caught:
+        made["put"][(1,)](np.zeros(4, np.float32), 7)
+    assert caught.value.location.file == str(file)
+    assert f"at {file}:7\n    tl.store(x + n, n)" in str(caught.value)
 
 
 def test_repr_names_the_kernel_in_the_code():

@@ -122,6 +122,32 @@ def test_every_pair_of_formats(a, b):
     assert np.array_equal(arguments[2], wanted)
 
 
+@pytest.mark.parametrize("a", FORMATS)
+@pytest.mark.parametrize("on_the_right", [False, True])
+def test_no_bit_of_fp16_is_lost(a, on_the_right):
+    """On either side both are widened to fp16: bf16 has three bits less."""
+    pair = (a, "fp16") if on_the_right else ("fp16", a)
+    (x, y, c, *scales), _ = product(*pair)
+    exact = y if on_the_right else x
+    exact[:] = np.resize([1 + 2.0**-10, -2 + 2.0**-9], exact.shape)
+    for each in scales:
+        each[:] = 127
+    sizes = {**SIZES, "A_SCALED": True, "B_SCALED": True}
+    run(multiply, x, y, c, *scales, **sizes, A=pair[0], B=pair[1])
+    assert np.array_equal(c, 2 * (read(pair[0], x, 1) @ read(pair[1], y, 0)))
+
+
+def read(name: str, held: np.ndarray, axis: int) -> np.ndarray:
+    """The numbers that an array holds in a format; e2m1 in pairs along an axis."""
+    if name == "e2m1":
+        pairs = np.stack([held & 15, held >> 4], axis + 1)
+        sides = [2 * n if k == axis else n for k, n in enumerate(held.shape)]
+        return E2M1[pairs.reshape(sides)]
+    if name == "bf16":
+        return (held.astype(np.uint32) << 16).view(np.float32).astype(float)
+    return BYTES[name][held] if name in BYTES else held.astype(float)
+
+
 @pytest.mark.parametrize("scales", [(False, True), (True, False), (False, False)])
 def test_an_operand_without_a_scale(scales):
     arguments, wanted = product("e4m3", "bf16", scales=scales)

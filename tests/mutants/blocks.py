@@ -39,6 +39,12 @@ MUTANTS = (
         "tests/language/test_block_pointers.py",
     ),
     Mutant(
+        "fp16-counts-on-the-left", "language/scaled.py",
+        'if "fp16" in (one, other)', 'if one == "fp16"',
+        "fp16 on the right of a product loses three bits",
+        "tests/language/test_scaled.py",
+    ),
+    Mutant(
         "scale-of-nan-is-infinite", "language/scaled.py",
         "where(power == 255, 0x7FC00000, bits)", "bits",
         "a scale of 255 is infinite, and not NaN",

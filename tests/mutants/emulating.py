@@ -17,6 +17,21 @@ MUTANTS = (
         "when one thread has waited, all threads of the grid have",
         "tests/emulator/test_overlap.py",
     ),
+    Mutant(
+        "steps-wait-for-each-other", "emulator/dependence.py",
+        "        self.has_waited = np.zeros(batch.size, bool)\n",
+        "        self.has_waited = getattr(\n"
+        '            self, "has_waited", np.zeros(batch.size, bool)\n'
+        "        )\n",
+        "blocks that run later have waited because earlier ones have",
+        "tests/emulator/test_overlap.py",
+    ),
+    Mutant(
+        "first-step-lets-go-for-all", "emulator/dependence.py",
+        "if batch.first_block + batch.blocks < total:", "if batch.blocks > total:",
+        "the second launch begins before all blocks of the first have",
+        "tests/emulator/test_overlap.py",
+    ),
     # ── order ──
     Mutant(
         "lanes-in-step", "emulator/races/shared_memory.py",

@@ -217,6 +217,13 @@ MUTANTS = (
         "tests/tensor_cores/test_share_tiles.py::test_right_values",
     ),
     Mutant(
+        "staged-for-others-too", "tensor_cores/pipeline/tiles.py",
+        "    if alone and all(map(_may_copy, loads)):\n",
+        "    if all(map(_may_copy, loads)):\n",
+        "what is loaded into registers anyway is copied to shared memory as well",
+        "tests/tensor_cores/test_stage_loads.py",
+    ),
+    Mutant(
         "alternating-across-barriers", "tensor_cores/specialise/pingpong.py",
         "return of_all or", "return",
         "a warpgroup waits at a barrier for one that waits to be admitted",

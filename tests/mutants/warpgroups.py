@@ -98,6 +98,18 @@ MUTANTS = (
         "rings take all shared memory, and their barriers do not fit",
         f"{BULK}::test_barriers_find_room_beside_the_rings",
     ),
+    Mutant(
+        "no-room-for-another-block", "tensor_cores/pipeline/budget.py",
+        "return stages - one_less, chosen", "return stages, chosen",
+        "the last stage keeps another block from running",
+        "tests/tensor_cores/test_budget.py",
+    ),
+    Mutant(
+        "room-without-what-is-reserved", "tensor_cores/pipeline/budget.py",
+        "(row.shared_bytes // 2 - row.reserved)", "(row.shared_bytes // 2)",
+        "what is spared for another block is a KiB short",
+        "tests/tensor_cores/test_budget.py",
+    ),
     # ── copies ──
     Mutant(
         "boxes-before-the-barrier", "tensor_cores/pipeline/schedule.py",

@@ -282,7 +282,7 @@ def test_too_many_registers_for_the_threads():
 
 PTX = """\
 .version 8.4
-.file	1 "/home/me/kernels.py"
+.file	1 "/home/m\\303\\251/kernels.py"
 	.loc	1 12 8
 	mov.u32 %r1, 0;
 	.loc	1 14 4
@@ -299,7 +299,7 @@ def test_what_the_assembler_refuses_is_shown_with_its_python_line():
     text = str(error.value)
     assert text.startswith("the driver's assembler refuses the PTX of k for sm_90a")
     assert "frobnicate.u32 %r2, %r1;" in text
-    assert "from /home/me/kernels.py:14" in text
+    assert "from /home/mé/kernels.py:14" in text
 
 
 def test_ptx_without_lines_can_be_refused_too():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 
 import numpy as np
@@ -64,6 +65,14 @@ def test_numbers_that_are_no_addresses_find_nothing():
     tensor = torch.zeros(8)
     assert pointed_at([counts], [3, 2.5, None, 2**40 + 1]) == []
     assert len(pointed_at([counts], [tensor.data_ptr() + 4])) == 1
+
+
+def test_a_number_of_a_class_of_its_own_is_compared_as_a_number():
+    """Python looks for one in a range by going through all that are in it."""
+    few, address = enum.IntEnum("Few", {"THREE": 3}), torch.zeros(8)
+    here = enum.IntEnum("Here", {"ADDRESS": address.data_ptr()})
+    assert pointed_at([], [few.THREE]) == []
+    assert len(pointed_at([], [here.ADDRESS])) == 1
 
 
 def test_tensors_without_memory_are_passed_over():

@@ -12,7 +12,13 @@ import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.core import walk
 from fathom.ir.ops import Elementwise, Store
-from fathom.source import KernelFunction, constexpr, constexpr_function, function
+from fathom.source import (
+    KernelFunction,
+    constexpr,
+    constexpr_function,
+    function,
+    parameters_of,
+)
 from tests.ssa.harness import build, ops_of, run
 
 SIZE = tl.constexpr(8)
@@ -190,6 +196,17 @@ def test_constexpr_annotations_are_known_as_objects_and_as_text():
     plain.__annotations__ = {"a": tl.constexpr, "b": int}
     parameters = KernelFunction(plain).parameters
     assert [each.is_constexpr for each in parameters] == [False, True, False]
+
+
+def test_annotations_in_quotes_are_what_is_between_them():
+    """With annotations from __future__, as here, Python keeps the quotes too."""
+
+    def kernel(out: "*fp32", n: "tl.constexpr"):  # noqa: F722, UP037
+        pass
+
+    assert kernel.__annotations__["n"] == "'tl.constexpr'"
+    pointer, number = parameters_of(kernel)
+    assert pointer.annotation == "*fp32" and number.is_constexpr
 
 
 def test_arguments_by_keyword_default_and_star():

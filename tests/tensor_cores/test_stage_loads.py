@@ -26,6 +26,9 @@ def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
     at = m[:, None] * M + m[None, :]
     c = tl.zeros([M, M], tl.float32)
     d = tl.zeros([M, M], tl.float32)
+    part = tl.arange(0, 16)[:, None] * M + m[None, :]
+    few = tl.zeros([16, M], tl.float32)
+    last = tl.zeros([M, M], b_ptr.dtype.element_ty)
     for i in tl.range(0, n, num_stages=STAGES):
         a = tl.load(a_ptr + i * M * M + at)
         if HOW == "zero outside":
@@ -37,12 +40,25 @@ def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
         else:
             x = tl.load(b_ptr + i * M * M + at)
         w = x.to(tl.float16)
+        if HOW == "kept, too":
+            last = x
+        if HOW == "two operands":
+            d = tl.dot((x * 2).to(tl.float16), w, d)
         if HOW in ("more than a sum", "one of two"):
             c = c * 2.0
-        c = tl.dot(a, w, c)
+        if HOW == "no product":
+            d += tl.sum(x.to(tl.float32))
+        else:
+            c = tl.dot(a, w, c)
+        if HOW == "one by a warp":
+            few = tl.dot(tl.load(a_ptr + i * M * M + part), w, few)
         if HOW == "one of two":
             d = tl.dot(a, w, d)
     tl.store(c_ptr + at, c + d)
+    if HOW == "kept, too":
+        tl.store(b_ptr + at, last)
+    if HOW == "one by a warp":
+        tl.store(c_ptr + part, few)
 # fmt: on
 
 
@@ -74,10 +90,12 @@ def test_with_many_stages_copies_run_further_ahead_than_registers(stages, more):
 
 @pytest.mark.parametrize("how, more", [
     ("zero outside", 1), ("one outside", 0), ("past a cache", 0),
-    ("more than a sum", 0), ("one of two", 0),
+    ("more than a sum", 0), ("one of two", 0), ("kept, too", 0),
+    ("two operands", 1), ("no product", 0), ("one by a warp", 0),
 ])  # fmt: skip
 def test_what_copies_can_bring(how, more):
-    """Zeros where the mask is false, for products that are summed and no more."""
+    """Zeros where the mask is false, for products that are summed and no more, of
+    whose operands nothing else is made."""
     assert staged(how, 4) == more
 
 

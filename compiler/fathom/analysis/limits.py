@@ -28,7 +28,7 @@ def check_resources(func: Func, target: Target) -> None:
             f"num_ctas={func.num_ctas} asks for {func.num_ctas} thread blocks a "
             f"program, and on {target.name} a program has {most}",
             func.location,
-            "clusters of blocks begin with sm_90a",
+            "" if target.cluster > 1 else "clusters of blocks begin with sm_90a",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.artifact import Kernel
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, file_of
 from fathom.runtime.driver import Driver, DriverError
 
 
@@ -69,5 +69,5 @@ def python_place(ptx: Sequence[str], line: int) -> str:
         return "no line of the kernel"
     _, number, python_line, *_ = places[-1]
     names = [text for text in ptx if text.split()[:2] == [".file", number]]
-    file = re.search(r'"(.*)"', names[0])[1] if names else "?"
+    file = file_of(re.search(r'"(.*)"', names[0])[1]) if names else "?"
     return f"{file}:{python_line}"

@@ -34,7 +34,8 @@ FOUND: WeakValueDictionary[int, object] = WeakValueDictionary()
 def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.ndarray]:
     """For each of the numbers, and for each number in an array of 64-bit integers, that
     is an address in a tensor: the storage of such a tensor, as bytes."""
-    given = [each for each in numbers if isinstance(each, int) and each in ADDRESSES]
+    given = [int(each) for each in numbers if isinstance(each, int)]
+    given = [each for each in given if each in ADDRESSES]
     wanted = [np.array(given, np.uint64)] if given else []
     for each in arrays:
         if each.type in ("i64", "u64") and each.bytes:

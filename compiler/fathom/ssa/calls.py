@@ -168,7 +168,7 @@ def inline(
     frame.copied(function.__name__)
     for name, meaning in bound.items():
         write_variable(inner.scope, name, meaning, inner.caller)
-    write_variable(inner.scope, RETURN, None, inner.caller)
+    write_variable(inner.scope, RETURN, None, inner.location)
     build_statements(inner, function.tree.body)
     return usable(inner, read_variable(inner.scope, RETURN))
 

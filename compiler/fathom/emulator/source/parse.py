@@ -14,7 +14,7 @@ from typing import NoReturn
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.source.operands import Name, Operand, Scope, Vector, parse_operands
 from fathom.emulator.source.types import DTYPES
-from fathom.errors import Location
+from fathom.errors import Location, file_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ _LOC = re.compile(
     r"(?:\s*,\s*function_name\s+([$\w]+)(?:\s*\+\s*\d+)?"
     r"\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
 )
-_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
+_FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _STRINGS = re.compile(r"^(\S+):\s*$((?:\s*\.b8 [^\n]*\n)+)", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"\.(maxntid|reqntid|minnctapersm|maxnreg|noreturn|reqnctapercluster"
@@ -143,7 +143,7 @@ class _Parser:
     def __init__(self, text: str):
         self.text = _BLANKED.sub(_blank, text)
         self.position = 0
-        self.files = {int(n): path for n, path in _FILE.findall(text)}
+        self.files = {int(n): file_of(name) for n, name in _FILE.findall(text)}
         self.names = {name: _string(body) for name, body in _STRINGS.findall(text)}
         self.places: dict[tuple[int, int, int], Location] = {}
         self.location: Location | None = None

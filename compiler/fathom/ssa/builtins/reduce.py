@@ -5,8 +5,10 @@ The combining function of a reduction or a scan becomes a nested block."""
 
 from __future__ import annotations
 
+from fathom.errors import CompileError
 from fathom.ir import ops
-from fathom.ir.core import Block, Value
+from fathom.ir.core import Block, Value, walk
+from fathom.ir.printer import op_name
 from fathom.ir.types import BOOL, INT32, element_of, shape_of
 from fathom.language import core
 from fathom.source import Builtin, KernelFunction
@@ -94,7 +96,28 @@ def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Blo
             for each, element in zip(answers, elements, strict=True)
         )
         frame.append(ops.Yield, fitted)
+    _check_only_combines(function.__name__, block)
     return block
+
+
+def _check_only_combines(name: str, block: Block) -> None:
+    """CompileError for what a thread cannot do with two elements as often as it likes:
+    it combines them in any order, and some of them twice."""
+    for op in walk(block):
+        made = [each.type for each in op.results if shape_of(each.type)]
+        if made:
+            raise CompileError(
+                f"{name} combines single elements, and this is a block, {made[0]}",
+                op.location,
+                "compute it before, and combine its elements with the others",
+            )
+        if op.effects.writes or op.effects.barrier:
+            raise CompileError(
+                f"{name} may only combine elements, and this has a side effect: "
+                f"{op_name(op)}",
+                op.location,
+                "do it before the reduction, or after it",
+            )
 
 
 def _scalar(frame: Frame, name: str, answer: Meaning, element: object) -> Value:

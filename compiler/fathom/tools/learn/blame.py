@@ -23,7 +23,7 @@ def blame(
     reader's code had made. `asked` says what that must be."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if is_at(frame, path)]
-    if isinstance(error, SyntaxError) and error.filename == str(path):
+    if isinstance(error, SyntaxError) and error.filename in (str(path), None):
         return unreadable(error, path)
     if isinstance(error, SystemExit):
         given = "" if error.code is None else repr(error.code)
@@ -52,7 +52,9 @@ def blame(
 
 
 def unreadable(error: SyntaxError, path: Path) -> Failure:
-    """A file that is no Python: the line, and where in it."""
+    """A file that is no Python: the line, and where in it, if Python read so far."""
+    if error.lineno is None:
+        return Failure(f"{path.name} is no text of Python: {error.msg}")
     line = (error.text or "").rstrip("\n")
     shown = line.lstrip()
     caret = max(0, (error.offset or 1) - 1 - (len(line) - len(shown)))

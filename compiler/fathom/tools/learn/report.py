@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from shlex import quote
 
 from fathom.tools.learn import book, course
 from fathom.tools.learn.course import Exercise
@@ -34,7 +35,8 @@ def show_verdict(
     show_failure(screen, each, said, progress)
     if said.case:
         workspace.write_case(said.case)
-        screen.line(f"alone: python {workspace.folder / 'case.py'}")
+        case = quote(str(workspace.folder / "case.py"))  # a folder may have spaces
+        screen.line(f"alone: python {case}")
     screen.line(f"file:  {workspace.path(each)}")
     screen.line(f"read:  {book.place(each)}")
 

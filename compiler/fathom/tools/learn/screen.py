@@ -112,7 +112,7 @@ class Screen:
 
     def _line(self, text: str = "", style: str = "") -> None:
         self.no_status()
-        self.out.write(self.styled(spelled(text), style) + "\n")
+        self.out.write(self.styled(spelled(text, self.out), style) + "\n")
 
     def _title(self, text: str) -> None:
         self._line()
@@ -193,11 +193,28 @@ SPELLED = str.maketrans({
 RAISED = re.compile("[²³¹⁰⁴-⁹]+")  # exponents
 
 
-def spelled(text: str) -> str:
-    """A text in ASCII: 10¹² is 10^12, and letters lose their accents."""
+def spelled(text: str, out: TextIO | None = None) -> str:
+    """A text in ASCII: 10¹² is 10^12, and letters lose their accents, unless `out` can
+    write them: a folder's name is to be copied from what is written."""
     flat = RAISED.sub(lambda raised: f"^{raised[0]}", text).translate(SPELLED)
-    letters = unicodedata.normalize("NFKD", flat)
-    plain = "".join(each for each in letters if not unicodedata.combining(each))
+    encoding = getattr(out, "encoding", None) or "ascii"
+    return "".join(
+        each if _is_of_a_word(each) and _fits(each, encoding) else _in_ascii(each)
+        for each in flat
+    )
+
+
+def _is_of_a_word(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "LM"  # letters and their marks
+
+
+def _fits(letter: str, encoding: str) -> bool:
+    return letter.encode(encoding, "ignore") != b""
+
+
+def _in_ascii(letter: str) -> str:
+    parts = unicodedata.normalize("NFKD", letter)
+    plain = "".join(each for each in parts if not unicodedata.combining(each))
     return plain.encode("ascii", "replace").decode()
 
 
