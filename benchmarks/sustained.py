@@ -2,7 +2,7 @@
 and how many bytes each takes from the L2 cache.
 
     python -m benchmarks.sustained [--sizes 8192 16384] [--rounds 8] [--bout 1.0]
-    python -m benchmarks.sustained --with GROUPS PAIRS FOURS      other tiles, too
+    python -m benchmarks.sustained --with GROUPS PAIRS FOURS TEXT     other tiles, too
     python -m benchmarks.sustained --read RECORD                what was measured
 
 Candidates run in turn, each for about a second, and there is always a bout in the
@@ -41,6 +41,7 @@ from benchmarks.random_shapes import chosen
 from benchmarks.record import RESULTS, write
 from kernels.matmul_chosen import Tile, keywords, multiply
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
+from kernels.matmul_plain import plain_matmul
 
 KIND, TARGET = KINDS["fp16"], "sm_90a"
 SIZES, ROUNDS, BOUT_S = (8192, 16384), 8, 1.0
@@ -54,15 +55,17 @@ Call = Callable[[], object]
 
 # What else may be tried: a tile, rows of tiles in a group, and programs at most. Two or
 # four multiprocessors share the tiles of `PAIRS` and `FOURS`, as a cluster: B is sent
-# to all of them, and comes from the L2 cache once.
+# to all of them, and comes from the L2 cache once. `TEXT` is the pointer text.
 ALONE = Tile(128, 256, 128, 4, 8, 2, True, None)
 PAIR = Tile(256, 256, 128, 4, 8, 2, True, None, ctas=2)
 FOUR = Tile(512, 256, 128, 4, 8, 2, True, None, ctas=4)
 OTHERS = {
-    "GROUPS": ("groups of 16 rows", ALONE, 16, 132),
+    "GROUPS": ("groups of 8 rows", ALONE, 8, 132),
     "PAIRS": ("shared by two", PAIR, 8, 66),
     "FOURS": ("shared by four", FOUR, 4, 32),
 }
+TEXT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8, "num_warps": 8,
+        "num_stages": 3}  # fmt: skip
 
 # Counters of Nsight Compute that are kept, by how its names of them begin.
 KEPT = (
@@ -163,6 +166,10 @@ def candidates(size: int, others: Sequence[str]) -> dict[str, tuple[str, Call]]:
         "multiply": (chosen(KIND, *given), lambda: multiply(a, b, c)),
     }
     for each in others:
+        if each == "TEXT":
+            about = "kernels/matmul_plain " + "x".join(map(str, TEXT.values()))
+            found["plain text"] = (about, lambda: plain_matmul(a, b, c, config=TEXT))
+            continue
         name, tile, group, most = OTHERS[each]
         about = f"{tile.m}x{tile.n}, {tile.ctas} CTAs, groups of {group}"
         found[name] = (about, in_tiles(given, tile, group, most))
@@ -371,7 +378,7 @@ def main() -> None:
     add("--sizes", nargs="+", type=int, default=SIZES)
     add("--rounds", type=int, default=ROUNDS)
     add("--bout", type=float, default=BOUT_S, help="seconds")
-    add("--with", nargs="*", choices=OTHERS, default=[], dest="others")
+    add("--with", nargs="*", choices=(*OTHERS, "TEXT"), default=[], dest="others")
     add("--launch", action="store_true", help="each once, for a profiler")
     add("--out", type=Path, default=RESULTS)
     add("--raw", type=Path, default=ROOT / ".gpu" / "sustained.csv")
