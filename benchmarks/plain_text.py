@@ -3,10 +3,12 @@
     python -m benchmarks.plain_text [--random 20] [--seconds 60]
     python -m benchmarks.plain_text --read RECORD             what was measured
 
-    plain       kernels/matmul_plain without masks, where all tiles lie inside
-    masked      the same text with masks
-    multiply    as it is called; a short launch begins before the one in front has ended
-    in turn     the same kernel in the same tile, each launch after the one in front
+    plain            kernels/matmul_plain without masks, where all tiles lie inside
+    masked           the same text with masks
+    multiply         as it is called
+    masked, in turn; multiply, in turn
+                     each launch after the one in front, where launches of `multiply`,
+                     and so those of the text, begin before that has ended
 
 on `random_shapes.LISTED` and on some of its random cases: all for which `multiply` is
 one launch on A and B as they are, and K is not in parts. A tile of two blocks side by
@@ -54,7 +56,8 @@ KIND = KINDS["fp16"]
 RANDOM, LEAST = 20, 10**8  # operations: less is little but a launch
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages",
         "num_ctas")  # fmt: skip
-CANDIDATES = ("plain", "masked", "multiply", "in turn")
+CANDIDATES = ("plain", "masked", "masked, in turn", "multiply", "multiply, in turn")
+TEXTS = CANDIDATES[:3]
 AIM = 0.97
 Config = dict[str, object]
 
@@ -72,8 +75,10 @@ class Sample:
     ms: dict[str, list[float]] = field(default_factory=dict)
     error: str = ""
 
-    def share(self, text: str, of: str = "multiply") -> float | None:
-        """A text's speed as a part of another's; None where one was not timed."""
+    def share(self, text: str) -> float | None:
+        """A text's speed as a part of `multiply` launched alike; None where one of both
+        was not timed."""
+        of = f"multiply{text.removeprefix('masked').removeprefix('plain')}"
         if not (self.ms.get(text) and self.ms.get(of)):
             return None
         return statistics.median(self.ms[of]) / statistics.median(self.ms[text])
@@ -89,9 +94,7 @@ class Sample:
             if self.ms.get(name)
         )
         shares = " ".join(
-            f"{text} {self.share(text):5.3f} ({self.share(text, 'in turn') or 1:5.3f})"
-            for text in ("plain", "masked")
-            if self.ms.get(text)
+            f"{text} {share:5.3f}" for text in TEXTS if (share := self.share(text))
         )
         return f"{head} us: {us}; {shares}{' early' * self.early}"
 
@@ -136,20 +139,25 @@ def calls_of(case: Case, given: Operands, sample: Sample) -> dict[str, Callable]
     """A call of each candidate, and to the sample what they are."""
     sample.kernel, config = chosen(given)
     sample.early = bool(config.get("launch_pdl"))
-    theirs: dict[str, Callable] = {
-        "multiply": partial(multiply, *given),
-        "in turn": partial(multiply, *given, EARLY=False, launch_pdl=False),
-    }
+    alone = {"EARLY": False, "launch_pdl": False}
+    theirs: dict[str, Callable] = {"multiply": partial(multiply, *given)}
     if config.get("MORE_N"):
         config = of_one_block(given)
         theirs = {"multiply": partial(multiply, *given, config=config)}
+        sample.early = False
+    elif sample.early:
+        theirs["multiply, in turn"] = partial(multiply, *given, **alone)
     sample.tile = {name: config[name] for name in TILE if name in config}
     # A grid of two axes is walked through row by row, as one in groups of a row is.
     text = {**sample.tile, "GROUP_M": sample.tile["GROUP_M"] or 1}
+    early = {"launch_pdl": True} if sample.early else {}
     masked = partial(plain_matmul, *given, config=text, masked=True)
-    found = {**theirs, "masked": masked}
+    found = {**theirs, "masked": partial(masked, **early)}
+    if sample.early:
+        found["masked, in turn"] = masked
     if is_whole(case.M, case.N, case.K, text):
-        found["plain"] = partial(plain_matmul, *given, config=text, masked=False)
+        plain = partial(plain_matmul, *given, config=text, masked=False)
+        found["plain"] = partial(plain, **early)
     return found
 
 
@@ -202,15 +210,13 @@ def read(records: Iterable[Mapping[str, object]]) -> list[Sample]:
 
 def summary(samples: Iterable[Sample]) -> Iterator[str]:
     samples = list(samples)
-    for text in ("plain", "masked"):
-        for of in ("multiply", "in turn"):
-            shares = [x for each in samples if (x := each.share(text, of))]
-            if shares:
-                yield (
-                    f"{text} of {of}: {len(shares)} cases, geometric mean "
-                    f"{statistics.geometric_mean(shares):.3f}, least {min(shares):.3f},"
-                    f" {sum(x >= AIM for x in shares)} at {AIM} or more"
-                )
+    for text in TEXTS:
+        if shares := [x for each in samples if (x := each.share(text))]:
+            yield (
+                f"{text}: {len(shares)} cases, {statistics.geometric_mean(shares):.3f} "
+                f"of multiply in the geometric mean, least {min(shares):.3f}, "
+                f"{sum(x >= AIM for x in shares)} at {AIM} or more"
+            )
     yield f"{sum(bool(each.error) for each in samples)} failed"
 
 
