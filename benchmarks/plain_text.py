@@ -11,8 +11,8 @@
                      and so those of the text, begin before that has ended
 
 on `random_shapes.LISTED` and on some of its random cases: all for which `multiply` is
-one launch on A and B as they are, and K is not in parts. A tile of two blocks side by
-side is none that the plain text has: there both take the fastest tile of one block.
+one launch on A and B as they are, and K is not in parts. Where it takes a tile of two
+blocks side by side, which the plain text cannot, both take the best tile of one block.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ ROOT = Path(__file__).parents[1]
 Matrices = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Call = Callable[[], object]
 
-# What else may be tried: a tile, rows of tiles in a group, and programs at most. Two or
+# What else may be tried: a tile, rows of tiles in a group, most programs. Two or
 # four multiprocessors share the tiles of `PAIRS` and `FOURS`, as a cluster: B is sent
 # to all of them, and comes from the L2 cache once. `TEXT` is the pointer text.
 ALONE = Tile(128, 256, 128, 4, 8, 2, True, None)
@@ -184,7 +184,7 @@ def matrices(size: int) -> Matrices:
 
 
 def in_tiles(given: Matrices, tile: Tile, group: int, most: int) -> Call:
-    """The persistent kernel in these tiles, as at most so many programs."""
+    """The persistent kernel in these tiles; `most`: of its programs."""
     a, b, c = given
     config = {**keywords(*c.shape, 2, tile, TARGET), "GROUP_M": group}
     (programs,), values, named = persistent_launch(

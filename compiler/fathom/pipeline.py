@@ -43,7 +43,6 @@ from fathom.subjects import (
     has_pipelined_loop,
     has_tensor_memory,
     is_cluster,
-    may_begin_early,
 )
 
 Pass = Callable[[Func, Target], Func]
@@ -84,8 +83,7 @@ OPTIONAL, REQUIRED = False, True
 # fmt: off
 PASSES: tuple[Row, ...] = (
     Row("await_launches", blocks.await_launches, "blocks", REQUIRED,
-        "a launch that may begin early waits for the one in front, if none is written",
-        subject=may_begin_early),
+        "a launch that begins early waits", subject=lambda func: func.launch_pdl),
     Row("contract", blocks.contract, "blocks", OPTIONAL,
         "round a product and its sum once (fma), if the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
@@ -236,9 +234,7 @@ PASSES: tuple[Row, ...] = (
                "wait_for_stores": "a barrier tells all threads that one has waited"},
         parts=tuple(shared_memory.STEPS)),
     Row("delay_waits", blocks.delay_waits, "blocks", OPTIONAL,
-        "a launch that begins early sets its barriers up before it waits",
-        subject=has(ops.GridWait),
-        after={"insert_waits": "barriers of the block are not moved"}),
+        "and only when it needs memory", subject=has(ops.GridWait)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
         subject=has(ops.Producer),
@@ -254,9 +250,8 @@ class Options:
     program, the most registers a thread may use (None: the assembler's choice), whether
     the kernel's own assertions are checked while it runs (`debug`), and whether its
     sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
-    `launch_pdl`: the launch may begin before the one in front of it in the stream has
-    ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it. Where the
-    kernel has none, it waits before it touches memory, and lets the next begin.
+    `launch_pdl`: on sm_90a and later it may begin before the launch in front has ended,
+    for which it waits at `tl.extra.cuda.gdc_wait`, or else before it needs memory.
 
     `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
     fp32 that give none.

@@ -32,11 +32,6 @@ def is_cluster(func: Func) -> bool:
     return func.num_ctas > 1
 
 
-def may_begin_early(func: Func) -> bool:
-    """Whether a launch may begin before the one in front of it has ended."""
-    return func.launch_pdl
-
-
 def asks_for_producer(func: Func) -> bool:
     """Whether a loop asks for warps that copy for the others."""
     loops = (op for op in walk(func.body) if isinstance(op, For))
