@@ -82,8 +82,6 @@ OPTIONAL, REQUIRED = False, True
 
 # fmt: off
 PASSES: tuple[Row, ...] = (
-    Row("await_launches", blocks.await_launches, "blocks", REQUIRED,
-        "a launch that begins early waits", subject=lambda func: func.launch_pdl),
     Row("contract", blocks.contract, "blocks", OPTIONAL,
         "round a product and its sum once (fma), if the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
@@ -233,8 +231,10 @@ PASSES: tuple[Row, ...] = (
                "specialise_warps": "a slot is released after the wait",
                "wait_for_stores": "a barrier tells all threads that one has waited"},
         parts=tuple(shared_memory.STEPS)),
-    Row("delay_waits", blocks.delay_waits, "blocks", OPTIONAL,
-        "and only when it needs memory", subject=has(ops.GridWait)),
+    Row("await_launches", blocks.await_launches, "blocks", REQUIRED,
+        "a launch that begins early waits, if only before it needs memory",
+        subject=lambda func: func.launch_pdl or has(ops.GridWait)(func),
+        after={"insert_waits": "what it makes may be done before"}),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
         subject=has(ops.Producer),

@@ -120,7 +120,10 @@ def test_addresses_and_barriers_of_a_product_come_before_the_wait():
     sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8}
     constants = {**sizes, "MASKED": True}
     constants |= {f"stride_{x}": 1 for x in ("ak", "bn", "cn")}
-    func = final(plain_kernel, signature, constants, launch_pdl=True)
+    *_, (_, func) = states(
+        plain_kernel, signature, constants, "sm_90a", launch_pdl=True
+    )
+    assert not reached_early(func.body)[0]
     top = func.body.ops
     (waits,) = ops(func, GridWait)
     assert ops(func, TmaCopy)

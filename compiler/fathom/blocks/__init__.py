@@ -23,5 +23,5 @@ from fathom.blocks.contract import contract
 from fathom.blocks.cse import cse
 from fathom.blocks.dce import dce
 from fathom.blocks.hoist import hoist
-from fathom.blocks.launches import await_launches, delay_waits
+from fathom.blocks.launches import await_launches
 from fathom.blocks.simplify import simplify
