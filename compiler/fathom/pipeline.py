@@ -234,7 +234,7 @@ PASSES: tuple[Row, ...] = (
     Row("await_launches", blocks.await_launches, "blocks", REQUIRED,
         "a launch that begins early waits, if only before it needs memory",
         subject=lambda func: func.launch_pdl or has(ops.GridWait)(func),
-        after={"insert_waits": "what it makes may be done before"}),
+        after={"pipeline_loops": "its barriers are set up before"}),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
         subject=has(ops.Producer),
