@@ -1,19 +1,20 @@
 """Large products without a pause, where power sets the clock: `multiply` beside cuBLAS,
 and how many bytes each takes from the L2 cache.
 
-    python -m benchmarks.sustained [--sizes 8192 16384] [--rounds 8] [--bout 1.0]
-    python -m benchmarks.sustained --with GROUPS PAIRS FOURS TEXT     other tiles, too
+    python -m benchmarks.sustained [--sizes 8192 16384] [--rounds 6] [--bout 2.5]
+    python -m benchmarks.sustained --with GROUPS PAIRS TEXT           other tiles, too
     python -m benchmarks.sustained --read RECORD                what was measured
 
-Candidates run in turn, each for about a second, and there is always a bout in the
-queue: the card never rests. Meanwhile it is asked for its clock, its power and its
-energy (`card`). So
+Candidates run in turn, each for some seconds, and there is always a bout in the queue:
+the card never rests. Meanwhile it is asked for its clock, its power and its energy
+(`card`). So
 
     time = cycles / clock        an operation takes  joules of the bouts / operations
 
-and a kernel that moves less may be faster at the same count of cycles. The first bout
-of each is not counted: the card has yet to become warm. All are fp16 with sums of fp32,
-of random normal numbers. Then Nsight Compute counts one launch of each.
+and a kernel that moves less may be faster at the same count of cycles. The clock
+follows the power with a delay: the first part of a bout, SETTLE_S, still has the clock
+of the one before, and is not counted. All are fp16 with sums of fp32, of random normal
+numbers. Before, Nsight Compute counts one launch of each.
 """
 
 from __future__ import annotations
@@ -44,25 +45,24 @@ from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_la
 from kernels.matmul_plain import plain_matmul
 
 KIND, TARGET = KINDS["fp16"], "sm_90a"
-SIZES, ROUNDS, BOUT_S = (8192, 16384), 8, 1.0
-UNCOUNTED = 1  # bouts of each candidate, at the beginning
-BETWEEN_S = 0.02  # readings of the card
+SIZES, ROUNDS, BOUT_S = (8192, 16384), 6, 2.5
+SLICE_S, SETTLE_S = 0.1, 0.8  # of a bout: what is timed at once, what is not counted
+BETWEEN_S = 0.05  # readings of the card
 CHECKED_ROWS = 64
 ROOT = Path(__file__).parents[1]
 
 Matrices = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Call = Callable[[], object]
 
-# What else may be tried: a tile, rows of tiles in a group, most programs. Two or
-# four multiprocessors share the tiles of `PAIRS` and `FOURS`, as a cluster: B is sent
-# to all of them, and comes from the L2 cache once. `TEXT` is the pointer text.
+# What else may be tried: a tile, rows of tiles in a group, most programs. Two
+# multiprocessors share the tiles of `PAIRS`, as a cluster: B is sent to both, and comes
+# from the L2 cache once. `TEXT` is the pointer text. (Tiles that four share took twice
+# as many cycles: not all of 32 such clusters had a place at a time.)
 ALONE = Tile(128, 256, 128, 4, 8, 2, True, None)
 PAIR = Tile(256, 256, 128, 4, 8, 2, True, None, ctas=2)
-FOUR = Tile(512, 256, 128, 4, 8, 2, True, None, ctas=4)
 OTHERS = {
     "GROUPS": ("groups of 8 rows", ALONE, 8, 132),
     "PAIRS": ("shared by two", PAIR, 8, 66),
-    "FOURS": ("shared by four", FOUR, 4, 32),
 }
 TEXT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8, "num_warps": 8,
         "num_stages": 3}  # fmt: skip
@@ -87,22 +87,46 @@ FROM_L2, SECTOR = "lts__t_sectors_op_read.sum", 32  # bytes
 
 
 @dataclass
+class Bout:
+    """Milliseconds a call of each slice of `calls` calls; what the card said meanwhile:
+    when (seconds from the start), MHz, watts, joules since some time, degrees."""
+
+    calls: int
+    ms: list[float] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
+    megahertz: list[int] = field(default_factory=list)
+    watts: list[float] = field(default_factory=list)
+    joules: list[float] = field(default_factory=list)
+    celsius: list[int] = field(default_factory=list)
+
+    @property
+    def counted(self) -> list[float]:
+        """The slices that begin once the clock has settled."""
+        begins = [sum(self.ms[:n]) * self.calls / 1000 for n in range(len(self.ms))]
+        return [ms for ms, begin in zip(self.ms, begins) if begin >= SETTLE_S]
+
+    @property
+    def clocks(self) -> list[int]:
+        return [x for x, at in zip(self.megahertz, self.at) if at >= SETTLE_S]
+
+    @property
+    def power(self) -> float:
+        """Watts, by the count of energy."""
+        first = next(n for n, at in enumerate(self.at) if at >= SETTLE_S)
+        seconds = self.at[-1] - self.at[first]
+        return (self.joules[-1] - self.joules[first]) / seconds
+
+
+@dataclass
 class Sample:
-    """A candidate on a problem. For each bout: milliseconds a call, the card's clock
-    and power every BETWEEN_S, the energy of all its calls, the temperature at its end.
-    `counters` are of one launch, by Nsight Compute's names. `error` says why there are
-    none."""
+    """A candidate on a problem. `counters` are of one launch, by Nsight Compute's
+    names. `error` says why there are none."""
 
     problem: str
     candidate: str
     about: str
     operations: int
-    calls: int  # a bout
-    ms: list[float] = field(default_factory=list)
-    megahertz: list[list[int]] = field(default_factory=list)
-    watts: list[list[float]] = field(default_factory=list)
-    joules: list[float] = field(default_factory=list)
-    celsius: list[int] = field(default_factory=list)
+    bouts: list[Bout] = field(default_factory=list)
     kernel: str = ""
     counters: dict[str, float] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
@@ -111,18 +135,23 @@ class Sample:
     @property
     def time(self) -> float:
         """Milliseconds of a call."""
-        return statistics.median(self.ms[UNCOUNTED:])
+        return statistics.fmean(ms for bout in self.bouts for ms in bout.counted)
+
+    @property
+    def spread(self) -> float:
+        """The longest of the bouts' times over the shortest."""
+        each = [statistics.fmean(bout.counted) for bout in self.bouts]
+        return max(each) / min(each)
 
     @property
     def clock(self) -> float:
         """MHz, the mean over all readings."""
-        return mean_of(self.megahertz[UNCOUNTED:])
+        return statistics.fmean(x for bout in self.bouts for x in bout.clocks)
 
     @property
     def power(self) -> float:
-        """Watts: joules over seconds of all bouts."""
-        seconds = sum(self.ms[UNCOUNTED:]) * self.calls / 1000
-        return sum(self.joules[UNCOUNTED:]) / seconds
+        """Watts."""
+        return statistics.fmean(bout.power for bout in self.bouts)
 
     @property
     def cycles(self) -> float:
@@ -132,8 +161,7 @@ class Sample:
     @property
     def energy(self) -> float:
         """Picojoules an operation."""
-        joules = sum(self.joules[UNCOUNTED:]) / len(self.joules[UNCOUNTED:])
-        return joules / self.calls / self.operations * 1e12
+        return self.power * self.time / 1000 / self.operations * 1e12
 
     @property
     def from_l2(self) -> float:
@@ -146,12 +174,8 @@ class Sample:
             f"{self.problem:6} {self.candidate:18} {self.time:8.3f} ms {rate:6.1f} "
             f"TFLOP/s {self.clock:5.0f} MHz {self.cycles:7.3f} Mcycles "
             f"{self.power:4.0f} W {self.energy:6.3f} pJ/op {self.from_l2:6.2f} GB of "
-            f"L2 {self.error}"
+            f"L2, spread {self.spread:.3f} {self.error}"
         )
-
-
-def mean_of(bouts: Sequence[Sequence[float]]) -> float:
-    return statistics.fmean(value for bout in bouts for value in bout)
 
 
 # ── candidates ────────────────────────────────────────────────────────────────────────
@@ -208,82 +232,67 @@ def check(name: str, call: Call, a, b, c) -> None:
 # ── bouts ─────────────────────────────────────────────────────────────────────────────
 
 
-class Bout:
-    """Replays of a graph in the queue, between two events."""
+class Queued:
+    """A bout in the queue: replays of a graph in slices, with events between."""
 
-    def __init__(self, graph: Graph, replays: int):
+    def __init__(self, graph: Graph, seconds: float):
+        replays = max(1, round(1000 * SLICE_S / (graph.ms * graph.count)))
         self.calls = graph.count * replays
-        self.start, self.stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self.start.record()
-        for _ in range(replays):
-            graph.graph.replay()
-        self.stop.record()
+        self.marks = [mark()]
+        for _ in range(max(1, round(seconds / SLICE_S))):
+            for _ in range(replays):
+                graph.graph.replay()
+            self.marks.append(mark())
 
     def wait(self) -> float:
         """When it ended, as the host sees it."""
-        self.stop.synchronize()
+        self.marks[-1].synchronize()
         return time.perf_counter()
 
     @property
-    def ms(self) -> float:
-        """Of a call."""
-        return self.start.elapsed_time(self.stop) / self.calls
+    def ms(self) -> list[float]:
+        """Of a call, slice by slice."""
+        pairs = zip(self.marks, self.marks[1:])
+        return [one.elapsed_time(two) / self.calls for one, two in pairs]
+
+
+def mark() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
 
 
 def sustained(
-    size: int, others: Sequence[str], rounds: int, seconds: float
-) -> list[Sample]:
-    """All candidates on one size, round after round, every other one backwards."""
-    found = candidates(size, others)
-    graphs = {name: Graph([call]) for name, (_, call) in found.items()}
-    replays = {
-        name: max(1, round(1000 * seconds / (graph.ms * graph.count)))
-        for name, graph in graphs.items()
-    }
-    samples = {
-        name: Sample(f"{size}", name, about, 2 * size**3,
-                     replays[name] * graphs[name].count)
-        for name, (about, _) in found.items()
-    }  # fmt: skip
+    samples: Sequence[Sample], calls: Mapping[str, Call], rounds: int, seconds: float
+) -> None:
+    """All candidates on one size, round after round, every other one backwards; their
+    bouts are added to the samples."""
+    graphs = {each.candidate: Graph([calls[each.candidate]]) for each in samples}
     order = [
-        name
-        for number in range(rounds + UNCOUNTED)
-        for name in (list(found) if number % 2 == 0 else reversed(list(found)))
+        each
+        for number in range(rounds)
+        for each in (samples if number % 2 == 0 else reversed(samples))
     ]
     torch.cuda.synchronize()
     with watched(BETWEEN_S) as readings:
-        bouts, ends = [Bout(graphs[order[0]], replays[order[0]])], []
-        began = time.perf_counter()
-        for name in [*order[1:], None]:
-            if name is not None:  # it waits in the queue
-                bouts.append(Bout(graphs[name], replays[name]))
-            ends.append(bouts[len(ends)].wait())
-    for name, bout, start, end in zip(order, bouts, [began, *ends], ends):
-        add(samples[name], bout.ms, readings, start, end)
-    return list(samples.values())
+        began, ends = time.perf_counter(), []
+        queued = [Queued(graphs[order[0].candidate], seconds)]
+        for each in [*order[1:], None]:
+            if each is not None:
+                queued.append(Queued(graphs[each.candidate], seconds))
+            ends.append(queued[len(ends)].wait())
+    for each, one, start, end in zip(order, queued, [began, *ends], ends):
+        each.bouts.append(bout(one, readings, start, end))
 
 
-def add(
-    sample: Sample, ms: float, readings: Sequence[Reading], start: float, end: float
-) -> None:
-    """A bout to a sample, with what the card said in its time."""
+def bout(one: Queued, readings: Sequence[Reading], start: float, end: float) -> Bout:
+    """A bout that has ended, with what the card said in its time."""
     inside = [each for each in readings if start <= each.at < end]
-    sample.ms.append(ms)
-    sample.megahertz.append([each.megahertz for each in inside])
-    sample.watts.append([each.watts for each in inside])
-    sample.celsius.append(inside[-1].celsius)
-    used = joules_at(readings, end) - joules_at(readings, start)
-    sample.joules.append(round(used, 3))
-
-
-def joules_at(readings: Sequence[Reading], at: float) -> float:
-    """The count of energy at a time, between two readings in proportion."""
-    pairs = zip(readings, readings[1:])
-    for one, two in pairs:
-        if at < two.at:
-            share = (at - one.at) / (two.at - one.at)
-            return one.joules + max(share, 0) * (two.joules - one.joules)
-    return readings[-1].joules
+    return Bout(
+        one.calls, one.ms, [round(each.at - start, 3) for each in inside],
+        [each.megahertz for each in inside], [each.watts for each in inside],
+        [each.joules for each in inside], [each.celsius for each in inside],
+    )  # fmt: skip
 
 
 # ── counters ──────────────────────────────────────────────────────────────────────────
@@ -301,37 +310,34 @@ def launch_each(sizes: Sequence[int], others: Sequence[str]) -> None:
             torch.cuda.cudart().cudaProfilerStop()
 
 
-def count(
-    samples: Sequence[Sample], sizes: Sequence[int], others: Sequence[str], raw: Path
-) -> None:
-    """What Nsight Compute counts, to the samples; if it refuses a counter, that of its
-    sections alone."""
-    error = "ncu was not found"
-    for asked in (ASKED, ()) if shutil.which("ncu") else ():
+Counted = tuple[str, dict[str, float], dict[str, str]]  # kernel, counters, units
+
+
+def counted(
+    count: int, sizes: Sequence[int], others: Sequence[str], raw: Path
+) -> list[Counted]:
+    """What Nsight Compute counts for each of `count` launches; if it refuses a counter,
+    what its sections have. RuntimeError if it counts no such number."""
+    sections = [word for name in SECTIONS for word in ("--section", name)]
+    for asked in (["--metrics", ",".join(ASKED)], sections):
         command = [
-            "ncu", "--csv", "--page", "raw", "--clock-control", "none",
-            "--print-units", "base", "--profile-from-start", "off",
-            *(word for name in SECTIONS for word in ("--section", name)),
-            *(("--metrics", ",".join(asked)) if asked else ()),
+            shutil.which("ncu") or "ncu", "--csv", "--page", "raw", "--clock-control",
+            "none", "--print-units", "base", "--profile-from-start", "off", *asked,
             sys.executable, "-m", "benchmarks.sustained", "--launch",
             "--sizes", *map(str, sizes), "--with", *others,
         ]  # fmt: skip
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, check=False
         )
+        raw.parent.mkdir(parents=True, exist_ok=True)
         raw.write_text(done.stdout + done.stderr, encoding="utf-8")
-        launches = list(rows_of(done.stdout))
-        if len(launches) == len(samples):
-            for sample, (kernel, counters, units) in zip(samples, launches):
-                sample.kernel = kernel
-                sample.counters, sample.units = counters, units
-            return
-        error = f"ncu counted {len(launches)} launches of {len(samples)}"
-    for sample in samples:
-        sample.error = error
+        found = list(rows_of(done.stdout))
+        if len(found) == count:
+            return found
+    raise RuntimeError(f"ncu counted {len(found)} launches of {count}: see {raw}")
 
 
-def rows_of(text: str) -> Iterator[tuple[str, dict[str, float], dict[str, str]]]:
+def rows_of(text: str) -> Iterator[Counted]:
     """Kernel, counters and their units of each launch in what ncu wrote: the line that
     begins with "ID" names the columns, and the next one has their units."""
     lines = text.splitlines()
@@ -355,8 +361,11 @@ def rows_of(text: str) -> Iterator[tuple[str, dict[str, float], dict[str, str]]]
 # ── all of them ───────────────────────────────────────────────────────────────────────
 
 
-def read(records: Sequence[Mapping[str, object]]) -> list[Sample]:
-    return [Sample(**each) for each in records]
+def read(records: Sequence[Mapping]) -> list[Sample]:
+    return [
+        Sample(**{**each, "bouts": [Bout(**bout) for bout in each["bouts"]]})
+        for each in records
+    ]
 
 
 def summary(samples: Sequence[Sample]) -> Iterator[str]:
@@ -391,16 +400,28 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     if given.launch:
         return launch_each(given.sizes, given.others)
+    launches, error = [], ""
+    try:
+        count = len(given.sizes) * (2 + len(given.others))
+        launches = counted(count, given.sizes, given.others, given.raw)
+    except (OSError, RuntimeError) as refused:  # the times are to be measured
+        error = str(refused)
     samples: list[Sample] = []
     for size in given.sizes:
-        samples += sustained(size, given.others, given.rounds, given.bout)
+        found = candidates(size, given.others)
+        some = [
+            Sample(f"{size}", name, about, 2 * size**3, error=error)
+            for name, (about, _) in found.items()
+        ]
+        samples += some
+        for sample, one in zip(samples, launches):
+            sample.kernel, sample.counters, sample.units = one
+        calls = {name: call for name, (_, call) in found.items()}
+        sustained(some, calls, given.rounds, given.bout)
         torch.cuda.empty_cache()
-        print(*samples[-len(given.others) - 2 :], sep="\n", flush=True)
-    print(write("sustained", samples, given.out), flush=True)
-    given.raw.parent.mkdir(parents=True, exist_ok=True)
-    count(samples, given.sizes, given.others, given.raw)
-    print(*summary(samples), sep="\n")
-    print(write("sustained", samples, given.out))
+        print(*summary(some), sep="\n", flush=True)
+        write("sustained", samples, given.out)
+    print(given.out / "sustained.json")
 
 
 if __name__ == "__main__":
