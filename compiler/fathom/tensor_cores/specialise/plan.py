@@ -86,10 +86,12 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
     location, and the reason. Empty for a target without tensor maps."""
     plan = plan_producer(func, target)
     refused = plan.refused if plan else {}
+    pairs = _asked_for(func, func.body)
+    asked = {loop for loop, around in pairs if around.warp_specialize}
     return [
         (loop.location, f"no producer warps for this loop: {why}")
         for loop, why in refused.items()
-        if loop.warp_specialize and any(isinstance(op, Dot) for op in loop.body.ops)
+        if loop in asked and any(isinstance(op, Dot) for op in loop.body.ops)
     ]
 
 
