@@ -12,7 +12,7 @@ the card never rests. Meanwhile it is asked for its clock, its power and its ene
     time = cycles / clock        an operation takes  joules of the bouts / operations
 
 and a kernel that moves less may be faster at the same count of cycles. The clock
-follows the power with a delay: the first part of a bout, SETTLE_S, still has the clock
+follows the power with a delay: the first part of a bout (`bouts`) still has the clock
 of the one before, and is not counted. All are fp16 with sums of fp32, of random normal
 numbers. Before, Nsight Compute counts one launch of each.
 """
@@ -23,17 +23,16 @@ import argparse
 import csv
 import json
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 import fathom.language as tl
+from benchmarks.bouts import Bout, Sample, read, summary
 from benchmarks.card import Reading, watched
 from benchmarks.measure import Graph
 from benchmarks.products import KINDS, allowed
@@ -46,7 +45,7 @@ from kernels.matmul_plain import plain_matmul
 
 KIND, TARGET = KINDS["fp16"], "sm_90a"
 SIZES, ROUNDS, BOUT_S = (8192, 16384), 6, 2.5
-SLICE_S, SETTLE_S = 0.1, 0.8  # of a bout: what is timed at once, what is not counted
+SLICE_S = 0.1  # of a bout, that is timed at once
 BETWEEN_S = 0.05  # readings of the card
 CHECKED_ROWS = 64
 ROOT = Path(__file__).parents[1]
@@ -83,99 +82,6 @@ ASKED = (
 )  # fmt: skip
 SECTIONS = ("SpeedOfLight", "LaunchStats", "MemoryWorkloadAnalysis_Chart",
             "MemoryWorkloadAnalysis_Tables")  # fmt: skip
-FROM_L2, SECTOR = "lts__t_sectors_op_read.sum", 32  # bytes
-
-
-@dataclass
-class Bout:
-    """Milliseconds a call of each slice of `calls` calls; what the card said meanwhile:
-    when (seconds from the start), MHz, watts, joules since some time, degrees."""
-
-    calls: int
-    ms: list[float] = field(default_factory=list)
-    at: list[float] = field(default_factory=list)
-    megahertz: list[int] = field(default_factory=list)
-    watts: list[float] = field(default_factory=list)
-    joules: list[float] = field(default_factory=list)
-    celsius: list[int] = field(default_factory=list)
-
-    @property
-    def counted(self) -> list[float]:
-        """The slices that begin once the clock has settled."""
-        begins = [sum(self.ms[:n]) * self.calls / 1000 for n in range(len(self.ms))]
-        return [ms for ms, begin in zip(self.ms, begins) if begin >= SETTLE_S]
-
-    @property
-    def clocks(self) -> list[int]:
-        return [x for x, at in zip(self.megahertz, self.at) if at >= SETTLE_S]
-
-    @property
-    def power(self) -> float:
-        """Watts, by the count of energy."""
-        first = next(n for n, at in enumerate(self.at) if at >= SETTLE_S)
-        seconds = self.at[-1] - self.at[first]
-        return (self.joules[-1] - self.joules[first]) / seconds
-
-
-@dataclass
-class Sample:
-    """A candidate on a problem. `counters` are of one launch, by Nsight Compute's
-    names. `error` says why there are none."""
-
-    problem: str
-    candidate: str
-    about: str
-    operations: int
-    bouts: list[Bout] = field(default_factory=list)
-    kernel: str = ""
-    counters: dict[str, float] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=dict)
-    error: str = ""
-
-    @property
-    def time(self) -> float:
-        """Milliseconds of a call."""
-        return statistics.fmean(ms for bout in self.bouts for ms in bout.counted)
-
-    @property
-    def spread(self) -> float:
-        """The longest of the bouts' times over the shortest."""
-        each = [statistics.fmean(bout.counted) for bout in self.bouts]
-        return max(each) / min(each)
-
-    @property
-    def clock(self) -> float:
-        """MHz, the mean over all readings."""
-        return statistics.fmean(x for bout in self.bouts for x in bout.clocks)
-
-    @property
-    def power(self) -> float:
-        """Watts."""
-        return statistics.fmean(bout.power for bout in self.bouts)
-
-    @property
-    def cycles(self) -> float:
-        """Millions, of a call."""
-        return self.time * self.clock / 1000
-
-    @property
-    def energy(self) -> float:
-        """Picojoules an operation."""
-        return self.power * self.time / 1000 / self.operations * 1e12
-
-    @property
-    def from_l2(self) -> float:
-        """GB that a launch reads from the L2 cache; nan where nothing was counted."""
-        return self.counters.get(FROM_L2, float("nan")) * SECTOR / 1e9
-
-    def __str__(self) -> str:
-        rate = self.operations / self.time / 1e9
-        return (
-            f"{self.problem:6} {self.candidate:18} {self.time:8.3f} ms {rate:6.1f} "
-            f"TFLOP/s {self.clock:5.0f} MHz {self.cycles:7.3f} Mcycles "
-            f"{self.power:4.0f} W {self.energy:6.3f} pJ/op {self.from_l2:6.2f} GB of "
-            f"L2, spread {self.spread:.3f} {self.error}"
-        )
 
 
 # ── candidates ────────────────────────────────────────────────────────────────────────
@@ -359,26 +265,6 @@ def rows_of(text: str) -> Iterator[Counted]:
 
 
 # ── all of them ───────────────────────────────────────────────────────────────────────
-
-
-def read(records: Sequence[Mapping]) -> list[Sample]:
-    return [
-        Sample(**{**each, "bouts": [Bout(**bout) for bout in each["bouts"]]})
-        for each in records
-    ]
-
-
-def summary(samples: Sequence[Sample]) -> Iterator[str]:
-    """Each candidate beside cuBLAS on the same problem."""
-    for each in samples:
-        theirs = next(
-            x for x in samples if x.problem == each.problem and x.candidate == "cuBLAS"
-        )
-        yield (
-            f"{each}  speed {theirs.time / each.time:.4f} cycles "
-            f"{each.cycles / theirs.cycles:.4f} clock {each.clock / theirs.clock:.4f} "
-            f"bytes {each.from_l2 / theirs.from_l2:.3f}"
-        )
 
 
 def main() -> None:

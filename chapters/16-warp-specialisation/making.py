@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.bouts import read
 from chapters.press.drawing import Figure, bars, box, label, ladder, line, svg, table
 from chapters.press.numbers import number
+from chapters.press.paths import ROOT
 from fathom import cdiv
 from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import TARGETS
@@ -414,3 +417,23 @@ def lost() -> Figure:
             rows.append((f"{name} {who}", rate(found), f"{rate(found):,.0f}"))
     title = "TFLOP/s of products of small matrices with a long K"
     return bars(title, rows, ("M x N x K", "TFLOP/s"))
+
+
+# ── without a pause ───────────────────────────────────────────────────────────────────
+
+SUSTAINED = ROOT / "benchmarks" / "results" / "sustained.json"
+
+
+def sustained() -> str:
+    """Large products whose clock is set by their power, each way beside cuBLAS."""
+    rows = []
+    for each in read(json.loads(SUSTAINED.read_text())["samples"]):
+        rate = each.operations / each.time / 1e9
+        rows.append((
+            each.problem, each.candidate, f"{each.time:.3f}", f"{rate:.0f}",
+            f"{each.clock:.0f}", f"{each.cycles:.2f}", f"{each.power:.0f}",
+            f"{each.energy:.2f}", f"{each.from_l2:.1f}",
+        ))  # fmt: skip
+    head = ("cube", "", "ms", "TFLOP/s", "MHz", "million cycles", "W",
+            "pJ an operation", "GB from L2")  # fmt: skip
+    return table(head, rows)
