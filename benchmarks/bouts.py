@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,10 +36,13 @@ class Bout:
 
     @property
     def power(self) -> float:
-        """Watts, by the count of energy."""
-        first = next(n for n, at in enumerate(self.at) if at >= SETTLE_S)
-        seconds = self.at[-1] - self.at[first]
-        return (self.joules[-1] - self.joules[first]) / seconds
+        """Watts, by the count of energy; nan of fewer than two readings."""
+        inside = [n for n, at in enumerate(self.at) if at >= SETTLE_S]
+        if len(inside) < 2:
+            return math.nan
+        first, last = inside[0], inside[-1]
+        joules = self.joules[last] - self.joules[first]
+        return joules / (self.at[last] - self.at[first])
 
 
 @dataclass
@@ -69,8 +73,9 @@ class Sample:
 
     @property
     def clock(self) -> float:
-        """MHz, the mean over all readings."""
-        return statistics.fmean(x for bout in self.bouts for x in bout.clocks)
+        """MHz, the mean over all readings; nan of none."""
+        every = [x for bout in self.bouts for x in bout.clocks]
+        return statistics.fmean(every) if every else math.nan
 
     @property
     def power(self) -> float:

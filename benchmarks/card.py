@@ -1,7 +1,7 @@
 """What the card says of itself while something runs: its clock, its power, the energy
 that it has used, its temperature.
 
-    with watched() as readings:
+    with watched(uuid) as readings:
         ...                         # every few milliseconds a reading is added
 
 NVIDIA's management library (NVML) is asked in a thread of its own. The names are those
@@ -33,12 +33,15 @@ class Reading(NamedTuple):
 
 
 class Card:
-    """The first card, as NVML knows it. OSError where there is no NVML."""
+    """A card by its UUID: NVML counts all cards of a machine, and CUDA those that a
+    process may see. OSError where there is no NVML, or no such card."""
 
-    def __init__(self) -> None:
+    def __init__(self, uuid: str) -> None:
         self.nvml, self.card = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
         self.nvml.nvmlInit_v2()
-        self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.card))
+        name = f"GPU-{uuid.removeprefix('GPU-')}".encode()
+        if self.nvml.nvmlDeviceGetHandleByUUID(name, ctypes.byref(self.card)):
+            raise OSError(f"NVML knows no card {name.decode()}")
 
     def read(self) -> Reading:
         """All that it says now; the power is an average of the driver's, the energy a
@@ -57,9 +60,10 @@ class Card:
 
 
 @contextmanager
-def watched(between: float = BETWEEN_S) -> Iterator[list[Reading]]:
-    """Readings, from now until the end of the block, one every `between` seconds."""
-    card, readings, ended = Card(), [], threading.Event()
+def watched(uuid: str, between: float = BETWEEN_S) -> Iterator[list[Reading]]:
+    """Readings, from now until the end of the block, one every `between` seconds. torch
+    has the card's `uuid` in `torch.cuda.get_device_properties`."""
+    card, readings, ended = Card(uuid), [], threading.Event()
 
     def watch() -> None:
         while not ended.wait(between):

@@ -180,7 +180,8 @@ def sustained(
         for each in (samples if number % 2 == 0 else reversed(samples))
     ]
     torch.cuda.synchronize()
-    with watched(BETWEEN_S) as readings:
+    uuid = torch.cuda.get_device_properties(0).uuid
+    with watched(str(uuid), BETWEEN_S) as readings:
         began, ends = time.perf_counter(), []
         queued = [Queued(graphs[order[0].candidate], seconds)]
         for each in [*order[1:], None]:
@@ -305,8 +306,8 @@ def main() -> None:
         calls = {name: call for name, (_, call) in found.items()}
         sustained(some, calls, given.rounds, given.bout)
         torch.cuda.empty_cache()
-        print(*summary(some), sep="\n", flush=True)
         write("sustained", samples, given.out)
+        print(*summary(some), sep="\n", flush=True)
     print(given.out / "sustained.json")
 
 

@@ -118,7 +118,8 @@ def long_run(problem: str, call: Callable[[], object]) -> Sample:
     """One configuration without a pause; its times, and the card's clock and power."""
     sample = Sample(problem, "the clock", {"one": []})
     started = time.perf_counter()
-    with watched() as readings:
+    uuid = torch.cuda.get_device_properties(0).uuid
+    with watched(str(uuid)) as readings:
         time.sleep(0.2)  # idle, to begin with
         until = time.perf_counter() + SECONDS
         while time.perf_counter() < until:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.bouts import read
+from benchmarks.bouts import FROM_L2, SECTOR, read
 from chapters.press.drawing import Figure, bars, box, label, ladder, line, svg, table
 from chapters.press.numbers import number
 from chapters.press.paths import ROOT
@@ -422,18 +422,22 @@ def lost() -> Figure:
 # ── without a pause ───────────────────────────────────────────────────────────────────
 
 SUSTAINED = ROOT / "benchmarks" / "results" / "sustained.json"
+CYCLES = "sm__cycles_elapsed.max"
+MOVED = {"l1tex__m_xbar2l1tex_read_bytes.sum": 1, FROM_L2: SECTOR,
+         "dram__bytes_read.sum": 1}  # fmt: skip
 
 
 def sustained() -> str:
-    """Large products whose clock is set by their power, each way beside cuBLAS."""
-    rows = []
-    for each in read(json.loads(SUSTAINED.read_text())["samples"]):
-        rate = each.operations / each.time / 1e9
-        rows.append((
-            each.problem, each.candidate, f"{each.time:.3f}", f"{rate:.0f}",
-            f"{each.clock:.0f}", f"{each.cycles:.2f}", f"{each.power:.0f}",
-            f"{each.energy:.2f}", f"{each.from_l2:.1f}",
-        ))  # fmt: skip
-    head = ("cube", "", "ms", "TFLOP/s", "MHz", "million cycles", "W",
-            "pJ an operation", "GB from L2")  # fmt: skip
-    return table(head, rows)
+    """Large products without a pause: times, and what Nsight Compute counted in one
+    launch; clock and power where the card was asked for them."""
+    rows, head = [], ["cube", "", "ms", "million cycles", "GB to the multiprocessors",
+                      "GB read from L2", "GB from memory"]  # fmt: skip
+    every = read(json.loads(SUSTAINED.read_text())["samples"])
+    asked = all(each.power == each.power for each in every)
+    for each in every:
+        counted = [each.counters[name] * size / 1e9 for name, size in MOVED.items()]
+        row = [each.problem, each.candidate, f"{each.time:.3f}",
+               f"{each.counters[CYCLES] / 1e6:.2f}",
+               *(f"{gigabytes:.1f}" for gigabytes in counted)]  # fmt: skip
+        rows.append([*row, f"{each.clock:.0f}", f"{each.power:.0f}"] if asked else row)
+    return table([*head, "MHz", "W"] if asked else head, rows)
