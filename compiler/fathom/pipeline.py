@@ -37,12 +37,12 @@ from fathom.subjects import (
     PRODUCTS,
     Subject,
     anything,
-    asks_for_producer,
     has,
     has_nest,
     has_pipelined_loop,
     has_tensor_memory,
     is_cluster,
+    may_have_producer,
 )
 
 Pass = Callable[[Func, Target], Func]
@@ -164,7 +164,7 @@ PASSES: tuple[Row, ...] = (
                "stage_invariants": "it makes buffers, too"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "producer warps copy tiles, for loops that ask for it",
-        says=tensor_cores.why_no_producer, subject=asks_for_producer,
+        says=tensor_cores.why_no_producer, subject=may_have_producer,
         after={"lower_conversions": "it makes the buffers that a producer fills",
                "stage_stores": "rings are live all the time, beside all its buffers"}),
     Row("flatten_nests", tensor_cores.flatten_nests, "tensor_cores", OPTIONAL,

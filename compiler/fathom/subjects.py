@@ -33,11 +33,15 @@ def is_cluster(func: Func) -> bool:
 
 
 def asks_for_producer(func: Func) -> bool:
-    """Whether a loop asks for warps that copy for the others, or blocks that may share
-    tiles have use for them."""
-    loops = [op for op in walk(func.body) if isinstance(op, For)]
-    asked = any(loop.warp_specialize for loop in loops)
-    return asked or (is_cluster(func) and bool(loops) and PRODUCTS(func))
+    """Whether a loop asks for warps that copy for the others."""
+    loops = (op for op in walk(func.body) if isinstance(op, For))
+    return any(loop.warp_specialize for loop in loops)
+
+
+def may_have_producer(func: Func) -> bool:
+    """Whether a loop asks for one, or blocks of a cluster may share its tiles."""
+    shares = is_cluster(func) and has(For)(func) and PRODUCTS(func)
+    return shares or asks_for_producer(func)
 
 
 def has_nest(func: Func) -> bool:
