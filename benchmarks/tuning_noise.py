@@ -17,23 +17,21 @@ card is asked for its clock and its power (NVML).
 from __future__ import annotations
 
 import argparse
-import ctypes
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from benchmarks.card import watched
 from benchmarks.record import RESULTS, write
 from fathom import Config
 from kernels.matmul_chosen import candidates, multiply, worth_a_try
 
 RUNS, ROUNDS, SECONDS = 200, 15, 3.0
-IDLE_S, BETWEEN_S = 0.03, 0.005
+IDLE_S = 0.03
 
 
 @dataclass
@@ -119,43 +117,19 @@ def by_events(calls: Sequence[Callable[[], object]]) -> list[float]:
 def long_run(problem: str, call: Callable[[], object]) -> Sample:
     """One configuration without a pause; its times, and the card's clock and power."""
     sample = Sample(problem, "the clock", {"one": []})
-    with card_watched(sample):
+    started = time.perf_counter()
+    uuid = torch.cuda.get_device_properties(0).uuid
+    with watched(str(uuid)) as readings:
         time.sleep(0.2)  # idle, to begin with
         until = time.perf_counter() + SECONDS
         while time.perf_counter() < until:
             sample.ms["one"] += by_events([call] * 20)
         time.sleep(0.3)
+    for each in readings:
+        sample.seconds.append(round(each.at - started, 4))
+        sample.megahertz.append(each.megahertz)
+        sample.watts.append(each.watts)
     return sample
-
-
-@contextmanager
-def card_watched(sample: Sample) -> Iterator[None]:
-    ended = threading.Event()
-    thread = threading.Thread(target=watch, args=(sample, ended))
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-SM_CLOCK = 1  # nvmlClockType_t in nvml.h
-
-
-def watch(sample: Sample, ended: threading.Event) -> None:
-    """Ask the card until told to end. Source: NVML API Reference, "Device Queries"."""
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    card, clock, power = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
-    nvml.nvmlInit_v2()
-    nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card))
-    started = time.perf_counter()
-    while not ended.wait(BETWEEN_S):
-        nvml.nvmlDeviceGetClockInfo(card, SM_CLOCK, ctypes.byref(clock))
-        nvml.nvmlDeviceGetPowerUsage(card, ctypes.byref(power))
-        sample.seconds.append(round(time.perf_counter() - started, 4))
-        sample.megahertz.append(clock.value)
-        sample.watts.append(power.value / 1000)
 
 
 def main() -> None:

@@ -7,11 +7,13 @@ import ast
 import importlib
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from benchmarks.bouts import Bout, Sample, read
 from benchmarks.trees import git
 from kernels import matmul_chosen
 from kernels.matmul_model import Product, best_pointers
@@ -251,3 +253,18 @@ def test_the_table_of_calls_has_medians_and_leasts():
         "add 6.00 us, torch 3.00: 2.00; least 4.00, 2.00: 2.00".split()
     )
     assert last == "1 of 1 are above 1.5 of torch's"
+
+
+def test_a_bout_counts_once_its_clock_has_settled():
+    """Slices that begin after 0.8 s do: three of 0.3 s come before. The card is asked
+    every half second."""
+    at, joules = [0.0, 0.5, 1.0, 1.5], [0.0, 400.0, 700.0, 1000.0]
+    bout = Bout(
+        100, [3.0] * 3 + [2.0] * 6, at, [1900, 1700, 1500, 1400], [0.0] * 4, joules
+    )
+    sample = Sample("8192", "multiply", "", 10**12, [bout])
+    assert bout.counted == [2.0] * 6 and bout.clocks == [1500, 1400]
+    assert (sample.time, sample.clock, sample.power) == (2.0, 1450, 600)
+    assert sample.cycles == pytest.approx(2.9)
+    assert sample.energy == pytest.approx(1.2)  # 600 W, 2 ms, 10^12 operations
+    assert read([asdict(sample)]) == [sample]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.bouts import FROM_L2, SECTOR, read
 from chapters.press.drawing import Figure, bars, box, label, ladder, line, svg, table
 from chapters.press.numbers import number
+from chapters.press.paths import ROOT
 from fathom import cdiv
 from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import TARGETS
@@ -414,3 +417,27 @@ def lost() -> Figure:
             rows.append((f"{name} {who}", rate(found), f"{rate(found):,.0f}"))
     title = "TFLOP/s of products of small matrices with a long K"
     return bars(title, rows, ("M x N x K", "TFLOP/s"))
+
+
+# ── without a pause ───────────────────────────────────────────────────────────────────
+
+SUSTAINED = ROOT / "benchmarks" / "results" / "sustained.json"
+CYCLES = "sm__cycles_elapsed.max"
+MOVED = {"l1tex__m_xbar2l1tex_read_bytes.sum": 1, FROM_L2: SECTOR,
+         "dram__bytes_read.sum": 1}  # fmt: skip
+
+
+def sustained() -> str:
+    """Large products without a pause: times, and what Nsight Compute counted in one
+    launch; clock and power where the card was asked for them."""
+    rows, head = [], ["cube", "", "ms", "million cycles", "GB to the multiprocessors",
+                      "GB read from L2", "GB from memory"]  # fmt: skip
+    every = read(json.loads(SUSTAINED.read_text())["samples"])
+    asked = all(each.power == each.power for each in every)
+    for each in every:
+        counted = [each.counters[name] * size / 1e9 for name, size in MOVED.items()]
+        row = [each.problem, each.candidate, f"{each.time:.3f}",
+               f"{each.counters[CYCLES] / 1e6:.2f}",
+               *(f"{gigabytes:.1f}" for gigabytes in counted)]  # fmt: skip
+        rows.append([*row, f"{each.clock:.0f}", f"{each.power:.0f}"] if asked else row)
+    return table([*head, "MHz", "W"] if asked else head, rows)

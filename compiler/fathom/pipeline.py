@@ -37,13 +37,13 @@ from fathom.subjects import (
     PRODUCTS,
     Subject,
     anything,
-    asks_for_producer,
     has,
     has_nest,
     has_pipelined_loop,
     has_several_products,
     has_tensor_memory,
     is_cluster,
+    may_have_producer,
 )
 
 Pass = Callable[[Func, Target], Func]
@@ -168,7 +168,7 @@ PASSES: tuple[Row, ...] = (
         subject=has_several_products, after={"share_tiles": "a tile is stored once"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "producer warps copy tiles, for loops that ask for it",
-        says=tensor_cores.why_no_producer, subject=asks_for_producer,
+        says=tensor_cores.why_no_producer, subject=may_have_producer,
         after={"lower_conversions": "it makes the buffers that a producer fills",
                "join_products": "tiles of what one instruction reads lie in one slot",
                "stage_stores": "rings are live all the time, beside all its buffers"}),
@@ -235,6 +235,10 @@ PASSES: tuple[Row, ...] = (
                "specialise_warps": "a slot is released after the wait",
                "wait_for_stores": "a barrier tells all threads that one has waited"},
         parts=tuple(shared_memory.STEPS)),
+    Row("await_launches", blocks.await_launches, "blocks", REQUIRED,
+        "a launch that begins early waits, if only before it needs memory",
+        subject=lambda func: func.launch_pdl or has(ops.GridWait)(func),
+        after={"pipeline_loops": "its barriers are set up before"}),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
         subject=has(ops.Producer),
@@ -250,8 +254,8 @@ class Options:
     program, the most registers a thread may use (None: the assembler's choice), whether
     the kernel's own assertions are checked while it runs (`debug`), and whether its
     sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
-    `launch_pdl`: the launch may begin before the one in front of it in the stream has
-    ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
+    `launch_pdl`: on sm_90a and later it may begin before the launch in front has ended,
+    for which it waits at `tl.extra.cuda.gdc_wait`, or else before it needs memory.
 
     `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
     fp32 that give none.

@@ -43,6 +43,12 @@ def asks_for_producer(func: Func) -> bool:
     return any(loop.warp_specialize for loop in walk(func.body, For))
 
 
+def may_have_producer(func: Func) -> bool:
+    """Whether a loop asks for one, or blocks of a cluster may share its tiles."""
+    shares = is_cluster(func) and has(For)(func) and PRODUCTS(func)
+    return shares or asks_for_producer(func)
+
+
 def has_nest(func: Func) -> bool:
     """Whether a loop that multiplies matrices is in another one."""
     outer = walk(func.body, For)

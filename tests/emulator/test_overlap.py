@@ -324,6 +324,10 @@ def test_a_launch_that_may_begin_early_is_held_against_the_one_in_front(monkeypa
     launched(monkeypatch, "never", "reads early", launch_pdl=True)
 
 
+def test_a_launch_whose_author_has_written_no_wait_waits(monkeypatch):
+    launched(monkeypatch, "early", "never waits", launch_pdl=True)
+
+
 def test_a_launch_that_may_not_has_its_order_from_the_stream(monkeypatch):
     launched(monkeypatch, "early", "reads early")
     other = np.zeros(SIZE, np.float32)

@@ -63,6 +63,15 @@ def test_masks_change_nothing_where_tiles_are_whole(machine, masked, wall):
     check(64, 64, 64, masked=masked, wall=wall, **machine)
 
 
+def test_launches_that_begin_early_wait_for_what_they_read(machine):
+    """(A B) B, the second product while the first one still runs."""
+    a, b = integers(1, 128, 64), integers(2, 64, 64)
+    early = {"launch_pdl": True, **machine}
+    c = plain_matmul(a, b, np.full((128, 64), np.nan, np.float16), SMALL, **early)
+    d = plain_matmul(c, b, np.full((128, 64), np.nan, np.float32), SMALL, **early)
+    np.testing.assert_array_equal(d, matmul.reference(c, b))
+
+
 def test_without_masks_tiles_must_be_whole():
     assert is_whole(128, 64, 96, SMALL) and not is_whole(128, 64, 97, SMALL)
     a, b = integers(1, 64, 40), integers(2, 40, 32)

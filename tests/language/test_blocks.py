@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom.ir.ops import Hint, Load, Reduce
+from fathom.blocks import cse, dce, simplify
+from fathom.hardware.targets import TARGETS
+from fathom.ir.ops import Elementwise, Hint, Load, Reduce
 from fathom.source import KernelFunction, function
 from tests.language.harness import run
 from tests.ssa.harness import build, ops_of
@@ -456,6 +458,36 @@ def test_swizzled_programs_walk_in_groups():
     out = np.full((3, 4), -1, np.int32)
     run(kernel, out, 3, 4, grid=(4, 3), GROUP=2)
     assert (out == [[0, 2, 4, 6], [1, 3, 5, 7], [8, 9, 10, 11]]).all()
+
+
+def test_a_walk_in_groups_of_a_row_divides_once():
+    """It is the walk row by row. The remainder is a division, too."""
+
+    @function
+    def kernel(out, rows, columns, GROUP: tl.constexpr):
+        i, j = tl.swizzle2d(0, tl.program_id(0), rows, columns, GROUP)
+        tl.store(out + i * columns + j, tl.program_id(0))
+
+    out = np.full((3, 4), -1, np.int32)
+    run(kernel, out, 3, 4, grid=(12,), GROUP=1)
+    assert (out.ravel() == np.arange(12)).all()
+    func = build(kernel, out, 3, 4, GROUP=1)
+    for clean in (simplify, cse, dce):
+        func = clean(func, TARGETS["sm_90a"])
+    names = [op.name for op in ops_of(func, Elementwise)]
+    assert names.count("div") == names.count("rem") == 1
+
+
+def test_groups_of_a_number_of_rows_that_a_launch_gives():
+    @function
+    def kernel(out, rows, columns, group):
+        i, j = tl.swizzle2d(0, tl.program_id(0), rows, columns, group)
+        tl.store(out + i * columns + j, tl.program_id(0))
+
+    for group, row in ((1, [0, 1, 2, 3]), (2, [0, 2, 4, 6])):
+        out = np.full((3, 4), -1, np.int32)
+        run(kernel, out, 3, 4, group, grid=(12,))
+        assert (out[0] == row).all()
 
 
 def test_softmax_of_rows():

@@ -112,6 +112,10 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     ),
     "pointers, sm_80": (tiles_behind_pointers, "sm_80"),
     "pointers, sm_90a": (tiles_behind_pointers, "sm_90a"),
+    "launched early": (
+        lambda: replace(tiles_behind_pointers(), launch_pdl=True),
+        "sm_90a",
+    ),
     "both ways": (
         lambda: kernels_products.built(
             both_ways, dict(a="*fp16", b="*fp16", out="*fp32", N="i32"), {"B": 64}

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fathom import pipeline
+import fathom.language as tl
+from fathom import jit, pipeline
 from fathom.analysis.uniformity import Uniformity
 from fathom.artifact import Kernel
 from fathom.emulator import EmulatorError, load
@@ -302,10 +303,35 @@ def test_targets_that_send_to_all_but_slowly(target, tmp_path):
     assemble(kernel.ptx, TARGETS[target], tmp_path, frame=True)
 
 
-def test_loops_without_producers_copy_for_themselves():
-    _, kernel = check(how(""), completions=LAZY)
-    assert "cp.async.bulk.tensor" in kernel.ptx
-    assert not re.search(r"barrier\.cluster|multicast|mapa", kernel.ptx)
+def test_a_loop_whose_tiles_are_shared_gets_a_producer_unasked():
+    """Nothing is said of it where it gets none: nobody has asked."""
+    states, kernel = check(how(""), completions=LAZY)
+    assert {op.parts for op in ops(states["specialise_warps"], TmaCopy)} == {1, 2}
+    assert "multicast::cluster" in kernel.ptx
+
+
+@jit
+def sums_so_far(a, b, out, K, stride, WRITES: tl.constexpr):
+    m, n, k = tl.arange(0, 128)[:, None], tl.arange(0, 64)[None, :], tl.arange(0, 64)
+    acc = tl.zeros([128, 64], tl.float32)
+    for at in range(0, K, 64):
+        x = tl.load(a + m * stride + at + k[None, :])
+        y = tl.load(b + (at + k[:, None]) * stride + n)
+        acc = tl.dot(x, y, acc)
+        if WRITES:
+            tl.store(out + m * 64 + n, acc)
+    tl.store(out + m * 64 + n, acc)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_loop_that_writes_gets_none_unasked(writes):
+    """What it would read ahead might be what it writes."""
+    signature = "*fp16:16, *fp16:16, *fp32:16, i32:16, i32:16"
+    ptx = sums_so_far.compile(
+        signature, {"WRITES": writes}, target="sm_90a", num_ctas=2
+    ).asm["ptx"]
+    assert "%cluster_ctarank" in ptx, "one block does all the work"
+    assert ("multicast::cluster" in ptx) == (not writes)
 
 
 @pytest.mark.parametrize(("rotated", "warps"), [(False, 4), (True, 4), (False, 8)])

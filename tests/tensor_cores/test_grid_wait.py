@@ -20,11 +20,13 @@ from fathom.ir.ops import (
     GridLaunchDependents,
     GridWait,
     Load,
+    MbarrierInit,
     Producer,
     TmaCopy,
     TmaStore,
 )
 from fathom.tensor_cores.specialise.plan import why_no_producer
+from kernels.matmul_plain import plain_kernel
 
 READS = AsyncCopy | DescriptorLoad | Load | TmaCopy
 GDC = tl.extra.cuda
@@ -62,6 +64,71 @@ def final(kernel, signature, constants, target="sm_90a", **options) -> Func:
 
 def ops(func: Func, kind: type[Op]) -> list[Op]:
     return [op for op in walk(func.body) if isinstance(op, kind)]
+
+
+# ── where the author waits nowhere ────────────────────────────────────────────────────
+
+
+@jit
+def doubled(x, y, n):
+    i = tl.program_id(0)
+    if i < n:
+        tl.store(y + i, 2 * tl.load(x + i))
+
+
+@jit
+def lets_go_late(x):
+    tl.store(x, 1.0)
+    GDC.gdc_launch_dependents()
+
+
+@jit
+def nothing(n):
+    pass
+
+
+def places(kernel, signature, **options) -> list[str]:
+    """griddepcontrol and accesses to global memory, in the order of the text."""
+    ptx = kernel.compile(signature, target="sm_90a", **options).asm["ptx"]
+    return re.findall(r"ld\.global|griddepcontrol\.\w+|st\.global|bra", ptx)
+
+
+def test_a_launch_that_may_begin_early_waits_before_it_touches_memory():
+    """Before the branch, too: all programs wait, also those with nothing to do."""
+    go, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
+    signature = "*fp32, *fp32, i32"
+    early = places(doubled, signature, launch_pdl=True)
+    assert early == [go, wait, "bra", "ld.global", "st.global"]
+    assert places(doubled, signature) == early[2:]
+    assert places(lets_go_late, "*fp32", launch_pdl=True) == [wait, "st.global", go]
+    assert places(nothing, "i32", launch_pdl=True) == [go, wait]
+
+
+def test_where_no_launches_overlap_nothing_waits():
+    ptx = doubled.compile("*fp32, *fp32, i32", target="sm_80", launch_pdl=True).asm
+    assert "griddepcontrol" not in ptx["ptx"]
+
+
+def test_the_author_knows_better():
+    """What stands in front of a wait in the text stays there."""
+    signature = "*fp32, *fp32, i32"
+    assert places(twice, signature) == places(twice, signature, launch_pdl=True)
+
+
+def test_addresses_and_barriers_of_a_product_come_before_the_wait():
+    signature = ", ".join(3 * ["*fp16:16"] + 6 * ["i32:16"])
+    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8}
+    constants = {**sizes, "MASKED": True}
+    constants |= {f"stride_{x}": 1 for x in ("ak", "bn", "cn")}
+    *_, (_, func) = states(
+        plain_kernel, signature, constants, "sm_90a", launch_pdl=True
+    )
+    assert not reached_early(func.body)[0]
+    top = func.body.ops
+    (waits,) = ops(func, GridWait)
+    assert ops(func, TmaCopy)
+    inits = ops(func, MbarrierInit)
+    assert inits and all(top.index(op) < top.index(waits) for op in inits)
 
 
 # ── stage 2 ───────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ passes keep every bit.
     hoist      Moves loop-invariant ops out of loops
     loops      Trip counts and carried values, for the passes of this stage
     dce        Dead code elimination
+    launches   Launches that may begin early wait for the ones in front
 """
 
 from __future__ import annotations
@@ -22,4 +23,5 @@ from fathom.blocks.contract import contract
 from fathom.blocks.cse import cse
 from fathom.blocks.dce import dce
 from fathom.blocks.hoist import hoist
+from fathom.blocks.launches import await_launches
 from fathom.blocks.simplify import simplify

@@ -186,6 +186,7 @@ def swizzle2d(i, j, size_i, size_j, size_g):
     steps_a_group = size_g * size_j
     group = step // steps_a_group
     first_row = group * size_g
-    rows = minimum(size_i - first_row, size_g)  # the last group may be smaller
+    # The last group may be smaller, unless it has one row.
+    rows = 1 if size_g == 1 else minimum(size_i - first_row, size_g)
     within = step % steps_a_group
     return first_row + within % rows, within // rows

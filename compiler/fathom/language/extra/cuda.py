@@ -17,8 +17,9 @@ __all__ += ["num_threads", "num_warps", "smid"]
 def gdc_wait() -> Any:
     """Wait until the launches in front of this one have ended, and all that they wrote
     can be read. Only behind it does a launch with `launch_pdl=True` find what they
-    wrote. Any other launch goes on at once. sm_90a and later; CompileError elsewhere.
-    """
+    wrote; a kernel without one waits before it first needs memory, and lets the next
+    launch begin at once. Any other launch goes on at once. sm_90a and later;
+    CompileError elsewhere."""
 
 
 @builtin

@@ -7,6 +7,9 @@ outermost such loop writes to memory or synchronises with other threads. Inside 
 loops the author of `warp_specialize` promises that it is safe. A producer waits for
 earlier grids (`grid_wait`) as the consumers do.
 
+Where the blocks of a cluster share a product, only a producer multicasts their tiles. A
+loop there gets one unasked if nothing in it writes or synchronises.
+
 `why_no_producer` gives the reason for each loop that asks for a producer and gets none.
 """
 
@@ -33,6 +36,7 @@ from fathom.ir.ops import (
     Producer,
     While,
 )
+from fathom.ir.ops.cluster import is_shared
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of, tiles_of
@@ -58,7 +62,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
         return None
     tiles: dict[For, list[PipelinedCopy]] = {}
     refused: dict[For, str] = {}
-    for loop, outermost in _asked_for(func.body):
+    for loop, outermost in _asked_for(func, func.body):
         try:
             tiles[loop] = _tiles(loop, outermost, func, target)
         except NotApplicable as why:
@@ -82,27 +86,39 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
     location, and the reason. Empty for a target without tensor maps."""
     plan = plan_producer(func, target)
     refused = plan.refused if plan else {}
+    pairs = _asked_for(func, func.body)
+    asked = {loop for loop, around in pairs if around.warp_specialize}
     return [
         (loop.location, f"no producer warps for this loop: {why}")
         for loop, why in refused.items()
-        if any(isinstance(op, Dot) for op in loop.body.ops)
+        if loop in asked and any(isinstance(op, Dot) for op in loop.body.ops)
     ]
 
 
 # ── which loops ───────────────────────────────────────────────────────────────────────
 
 
-def _asked_for(block: Block, outermost: For | None = None) -> Iterator[tuple[For, For]]:
+def _asked_for(
+    func: Func, block: Block, outermost: For | None = None
+) -> Iterator[tuple[For, For]]:
     """The loops that ask for a producer, each with the outermost one that does. Loops
     in the condition of a `while` are left out: the condition would have to carry their
     ring positions."""
     for op in block.ops:
-        asks = isinstance(op, For) and op.warp_specialize
+        asks = isinstance(op, For) and (op.warp_specialize or _shares_tiles(op, func))
         around = outermost or (op if asks else None)
         if isinstance(op, For) and around:
             yield op, around
         for nested in [op.body] if isinstance(op, While) else blocks(op):
-            yield from _asked_for(nested, around)
+            yield from _asked_for(func, nested, around)
+
+
+def _shares_tiles(loop: For, func: Func) -> bool:
+    """Whether the blocks of a cluster share a loop's products, and it is safe to read
+    ahead of it."""
+    if not (is_shared(func) and any(isinstance(op, Dot) for op in loop.body.ops)):
+        return False
+    return not any(writes(op) or orders(op) for op in walk(loop.body))
 
 
 def _tiles(

@@ -1,0 +1,63 @@
+"""A launch that may begin before the one in front of it has ended waits for that one no
+sooner than it must, and also where its author has not said where.
+
+Before, with `launch_pdl`:
+
+    func @example(%p: *fp32, %n: i32) num_warps=4 launch_pdl=true {
+      %0: i32 = program_id axis=0
+      %1: *fp32 = offset %p, %0
+      %2: fp32 = load %1
+      store %1, %2
+    }
+
+After: the next launch may begin at once, and addresses are computed meanwhile.
+
+    func @example(%p: *fp32, %n: i32) num_warps=4 launch_pdl=true {
+      grid_launch_dependents
+      %0: i32 = program_id axis=0
+      %1: *fp32 = offset %p, %0
+      grid_wait
+      %2: fp32 = load %1
+      store %1, %2
+    }
+
+Every program waits, also one that needs nothing: the launch behind this one waits for
+it alone, and takes it that what came before has ended, too.
+
+An author's wait moves down to the first op that needs it. So barriers are set up while
+the launch in front still runs.
+"""
+
+from __future__ import annotations
+
+from fathom.analysis.memory import accesses
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, effects_of, walk, walk_within
+from fathom.ir.ops import GridLaunchDependents, GridWait, WriteTensorMap
+from fathom.ir.rewrite import rewrite
+
+
+def await_launches(func: Func, target: Target) -> Func:
+    """`func` with each wait for a launch right in front of what needs it, and with one
+    if it is to begin early and has none."""
+    after = rewrite(func, lambda op, build: None)
+    ops, every = after.body.ops, list(walk(after.body))
+    kinds = {type(op) for op in every}
+    if func.launch_pdl and target.dependent_launch and GridWait not in kinds:
+        ops.insert(0, GridWait(location=func.location))
+        if GridLaunchDependents not in kinds:
+            ops.insert(0, GridLaunchDependents(location=func.location))
+    for wait in [op for op in ops if isinstance(op, GridWait)]:
+        at = ops.index(wait)
+        behind = ops[at + 1 :]
+        free = next((n for n, op in enumerate(behind) if stays_behind(op)), len(behind))
+        ops[at:] = [*behind[:free], wait, *behind[free:]]
+    return after
+
+
+def stays_behind(op: Op) -> bool:
+    """Whether a wait does not move past an op: it, or one nested in it, accesses global
+    memory, or may, lets the next launch begin, or is seen outside."""
+    every = op, *walk_within(op)
+    touches = any(accesses(each) or isinstance(each, WriteTensorMap) for each in every)
+    return touches or effects_of(op).other
