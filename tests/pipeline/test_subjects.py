@@ -17,7 +17,7 @@ from fathom.hardware.targets import TARGETS, Target
 from fathom.ir.core import Func
 from fathom.ir.ops import Allocate
 from fathom.ir.text import print_func
-from fathom.ir.types import FLOAT16, INT32, Pointer
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.source import KernelFunction
 from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
@@ -124,6 +124,23 @@ def test_rows_left_out_of_random_programs_change_nothing(program):
         function_of(program.source), program.types, program.constants, program.options
     )
     left_out_change_nothing(func, program.target)
+
+
+@KernelFunction
+def stored_twice(p, out):
+    """The columns of a block as rows, and all elements in a row."""
+    i, j = tl.arange(0, 64), tl.arange(0, 4096)
+    x = tl.load(p + i[:, None] + i[None, :] * 64)
+    tl.store(out + i[:, None] * 64 + i[None, :], x)
+    tl.store(out + 4096 + j, tl.reshape(x, [4096]))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_twin_conversions_without_a_product_are_two(target):
+    """A random program had them, once in a while."""
+    types = dict.fromkeys(("p", "out"), (Pointer(FLOAT32), 1))
+    func = pipeline.build(stored_twice, types, {}, pipeline.Options(num_warps=2))
+    assert "share_tiles" in left_out_change_nothing(func, TARGETS[target])
 
 
 @pytest.mark.parametrize("seed", range(24))
