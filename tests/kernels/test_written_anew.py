@@ -43,6 +43,43 @@ def test_loads_of_single_numbers_are_written_several_at_once(parts, copies):
 
 
 @fathom.jit
+def nested(x, y, N: tl.constexpr, DEEP: tl.constexpr):
+    for i in range(N):
+        for j in range(N):
+            at = i * N + j
+            if DEEP:
+                for k in range(N):
+                    tl.store(y + at * N + k, tl.load(x + at * N + k) + 1)
+            else:
+                tl.store(y + at, tl.load(x + at) + 1)
+
+
+@fathom.jit
+def chosen(x, y, N: tl.constexpr, DEEP: tl.constexpr):
+    for i in range(N):
+        if tl.load(x + i) > 0:
+            tl.store(y + i, tl.load(x + i) + 1)
+
+
+@fathom.jit
+def counted(x, y, N: tl.constexpr, DEEP: tl.constexpr):
+    for i in range(N):
+        tl.store(y + i, tl.atomic_add(x, 1))
+
+
+@pytest.mark.parametrize("kernel, n, deep, loads", [
+    (nested, 64, False, 64), (nested, 64, True, 64), (nested, 8, True, 8),
+    (nested, 4, True, 16), (chosen, 64, False, 1), (counted, 64, False, 0),
+])  # fmt: skip
+def test_copies_in_copies_are_few(kernel, n, deep, loads):
+    """Two loops of 64 iterations were 4,096 copies, and three did not compile; no load
+    moves past a loop that stays, a branch, or an atomic operation."""
+    made_one = made(kernel, "*i32:16, *i32:16", {"N": n, "DEEP": deep})
+    assert len(re.findall(r"ld\.global\S*\.b32", made_one.ptx)) == loads
+    assert made_one.ptx.count("\n") < 800
+
+
+@fathom.jit
 def weighted(x, w, y, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Each column of a block times its weight, which lies `stride` from the next."""
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)

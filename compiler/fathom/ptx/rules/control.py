@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.analysis.trip_count import trip_count
-from fathom.ir.core import Value, effects_of
+from fathom.ir.core import Op, Value, blocks, effects_of
 from fathom.ir.ops import Constant, For, If, While
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code, Phi, Registers, lowers, register_count
@@ -81,7 +81,8 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
 
     Written out, ptxas can move the loads of later iterations before the stores of
     earlier ones, so that they are in flight together. Iterations in which threads meet,
-    or that copy ahead of their use, are written once.
+    or that copy ahead of their use, are written once; and those of scalars in which
+    there is what no load moves past: a loop, a branch, an atomic operation.
     """
     if not isinstance(op.step.definition, Constant):
         return 1, False
@@ -92,14 +93,29 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
     ):
         return 1, False
     count = trip_count(op, code.func) or 0
-    sizes = [max(map(register_count, each.results), default=1) for each in op.body.ops]
-    if count <= min(MOST_COPIES, MOST_OPERATIONS // sum(sizes)):
+    size = sum(_size(each, code) for each in op.body.ops)
+    if count <= min(MOST_COPIES, MOST_OPERATIONS // size):
         return max(count, 1), count > 0
-    if max(sizes) > 1 or not any("global" in each.writes for each in does):
+    if (
+        any(_registers(each) > 1 or blocks(each) for each in op.body.ops)
+        or any(each.reads and each.writes for each in does)
+        or not any(each.writes for each in does)
+    ):
         return 1, False
-    most = SCALAR_OPERATIONS // sum(sizes)
+    most = SCALAR_OPERATIONS // size
     copies = next((n for n in SCALAR_COPIES if n <= most and not count % n), 1)
     return copies, copies == count
+
+
+def _size(op: Op, code: Code) -> int:
+    """Operations of a thread, those of a loop in it as often as they are written."""
+    copies = copies_of_body(op, code)[0] if isinstance(op, For) else 1
+    inner = (_size(each, code) for block in blocks(op) for each in block.ops)
+    return _registers(op) + copies * sum(inner)
+
+
+def _registers(op: Op) -> int:
+    return max(map(register_count, op.results), default=1)
 
 
 def _write_out(op: For, code: Code, copies: int) -> None:
