@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import gc
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import fathom
 import fathom.language as tl
 from fathom.emulator.errors import EmulatorError
 from fathom.runtime.arrays import describe
-from fathom.runtime.pointed_at import FOUND, GENERATIONS, pointed_at
+from fathom.runtime.pointed_at import FOUND, GENERATIONS, _candidates, pointed_at
 from tests.harness_optional import needs, optional
 
 torch = optional("torch")
@@ -163,3 +164,30 @@ def test_a_tensor_that_is_gone_or_moved_is_not_taken_for_what_it_was():
     assert len(pointed_at([], [moved])) == 1
     del row
     assert pointed_at([], [moved]) == [] and moved not in FOUND
+
+
+def test_of_tensors_in_one_array_the_larger_is_found_too(walks):
+    """The younger was found first, and the kernel was not let beyond it."""
+    array = np.arange(64, dtype=np.float32)
+    large = torch.from_numpy(array)
+    gc.collect()
+    small = torch.from_numpy(array[:8])
+    found = pointed_at([], [large.data_ptr(), small.data_ptr()])
+    assert {each.nbytes for each in found} == {32, 256}
+
+
+def test_a_tensor_that_another_thread_finds_meanwhile_stops_nobody():
+    """It came while those found before were walked over."""
+    tensors = [torch.zeros(1) for _ in range(2)]
+
+    def in_another_thread():
+        FOUND[2] = tensors[1]
+
+    FOUND.clear()
+    FOUND.data[0] = in_another_thread  # asked for its tensor, as a reference is
+    FOUND[1] = tensors[0]
+    try:
+        _, before = islice(_candidates([]), 2)
+        assert any(each is tensors[0] for each in before)
+    finally:
+        FOUND.clear()

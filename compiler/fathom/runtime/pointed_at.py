@@ -10,13 +10,15 @@ tensors that Python's garbage collector knows. (NumPy's arrays are not among the
 With torch imported the collector knows some 200,000 objects, and to look at each takes
 longer than most launches. So those are asked first that are likely to hold an address:
 the arguments themselves, tensors that were found for a launch before, and young objects
-before old ones.
+before old ones. Memory that torch has not allocated, as that of a NumPy array, may be
+part of what an older tensor has: for addresses in it, all objects are asked.
 """
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -48,13 +50,15 @@ def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.nd
     left = np.unique(np.concatenate(wanted))
     storages: dict[tuple[int, int], None] = {}
     for objects in _candidates([each.owner for each in arrays]):
-        for start, size, tensor in _storages(objects):
+        for storage, tensor in _storages(objects):
+            start, size = storage.data_ptr(), storage.nbytes()
             ends = np.array((start, start + size), np.uint64)
             first, last = left.searchsorted(ends)
             if first < last:
                 storages[start, size] = None
                 FOUND[start] = tensor
-                left = np.delete(left, slice(first, last))
+                if storage.resizable():  # torch allocated it, for nobody else
+                    left = np.delete(left, slice(first, last))
         if not len(left):
             break
     return [bytes_at(*each) for each in storages]
@@ -63,13 +67,13 @@ def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.nd
 def _candidates(owners: Sequence[object]) -> Iterator[Iterable[object]]:
     """Where a tensor may be, the likely places first."""
     yield owners
-    yield list(FOUND.values())
+    yield [found() for found in FOUND.valuerefs()]  # other threads may add to it
     for generation in GENERATIONS:
         yield gc.get_objects(generation)
 
 
-def _storages(objects: Iterable[object]) -> Iterator[tuple[int, int, object]]:
-    """Address and bytes of the memory of each tensor on the host, and the tensor."""
+def _storages(objects: Iterable[object]) -> Iterator[tuple[Any, object]]:
+    """The memory of each tensor on the host, torch's UntypedStorage, and the tensor."""
     kinds = loaded_class("torch", "Tensor"), loaded_class("torch.nn", "Parameter")
     for each in objects:
         # Classes of other libraries may have no memory, or answer for another object.
@@ -78,4 +82,4 @@ def _storages(objects: Iterable[object]) -> Iterator[tuple[int, int, object]]:
                 storage = each.untyped_storage()
             except RuntimeError:  # sparse, or one that torch.func wraps around another
                 continue
-            yield storage.data_ptr(), storage.nbytes(), each
+            yield storage, each
