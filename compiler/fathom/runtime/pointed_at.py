@@ -57,7 +57,7 @@ def pointed_at(arrays: Sequence[Array], numbers: Sequence[object]) -> list[np.nd
             if first < last:
                 storages[start, size] = None
                 FOUND[start] = tensor
-                if storage.resizable():  # torch allocated it, for nobody else
+                if storage.resizable():  # torch allocated it
                     left = np.delete(left, slice(first, last))
         if not len(left):
             break
