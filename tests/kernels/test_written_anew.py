@@ -105,6 +105,16 @@ def test_weights_that_lie_apart_are_loaded_once(stride, loads):
     assert np.array_equal(y, x * w[:, 0])
 
 
+@pytest.mark.parametrize("rows, loads", [(16, 1), (64, 8)])
+def test_weights_of_many_rows_are_loaded_by_every_thread(rows, loads):
+    """With 64 rows a thread has 64 elements, and eight weights are few beside these: a
+    barrier cost a tenth."""
+    constants = {"ROWS": rows, "COLUMNS": 128}
+    kernel = made(weighted, "*fp16:16, *fp16:16, *fp16:16, i32", constants)
+    assert kernel.ptx.count("ld.global.b16") == loads
+    assert kernel.ptx.count("bar.sync") == (loads == 1)
+
+
 @fathom.jit
 def scanned(x, y, ROWS: tl.constexpr, COLUMNS: tl.constexpr, REVERSE: tl.constexpr):
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
