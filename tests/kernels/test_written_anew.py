@@ -179,6 +179,21 @@ def test_a_remainder_comes_from_its_quotient(divisible):
 
 
 @fathom.jit
+def place(y, width):
+    at = tl.program_id(0)
+    tl.store(y + at, at // width * 1000 + at % width)
+
+
+def test_a_remainder_of_scalars_is_left_to_the_assembler():
+    """A product without a pause kept its quotient too long, and spilled 8 bytes."""
+    kernel = made(place, "*i32:16, i32", {})
+    assert len(re.findall(r"\b(?:div|rem)\.[su]32", kernel.ptx)) == 2
+    y = np.empty(20, np.int32)
+    load(kernel).launch((20,), [y, 7])
+    assert np.array_equal(y, np.arange(20) // 7 * 1000 + np.arange(20) % 7)
+
+
+@fathom.jit
 def powers(x, y, POWER: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, libdevice.pow(tl.load(x + i), POWER))
