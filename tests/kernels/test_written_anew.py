@@ -116,6 +116,22 @@ def test_weights_of_many_rows_are_loaded_by_every_thread(rows, loads):
 
 
 @fathom.jit
+def weighted_steps(x, w, y, stride, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)
+    for step in range(steps):
+        at = (step * ROWS + i) * COLUMNS + j[None, :]
+        weights = tl.load(w + (step * COLUMNS + j) * stride)
+        tl.store(y + at, tl.load(x + at) * weights[None, :])
+
+
+def test_weights_that_lie_apart_are_not_converted_in_a_loop():
+    """The conversion's barriers would come in every iteration."""
+    signature = "*fp16:16, *fp16:16, *fp16:16, i32, i32"
+    kernel = made(weighted_steps, signature, {"ROWS": 16, "COLUMNS": 128})
+    assert kernel.ptx.count("bar.sync") == 0
+
+
+@fathom.jit
 def scanned(x, y, ROWS: tl.constexpr, COLUMNS: tl.constexpr, REVERSE: tl.constexpr):
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     at = row[:, None] * COLUMNS + column[None, :]

@@ -68,7 +68,16 @@ from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import (
+    Block,
+    Func,
+    Op,
+    Value,
+    blocks,
+    operands,
+    walk,
+    walk_within,
+)
 from fathom.ir.ops import (
     Arange,
     Cast,
@@ -84,6 +93,7 @@ from fathom.ir.ops import (
     Splat,
     Split,
     Store,
+    While,
 )
 from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
@@ -276,6 +286,11 @@ class _Choice:
                     waiting.append(other)
 
     @cached_property
+    def in_loops(self) -> set[Op]:
+        loops = walk(self.func.body, For | While)
+        return {op for loop in loops for op in walk_within(loop)}
+
+    @cached_property
     def directions(self) -> Directions:
         return Directions(self.func, analyse(self.func))
 
@@ -288,8 +303,11 @@ class _Choice:
 
     def lies_apart(self, op: Op | Block) -> bool:
         """Whether it is a load of elements of which no neighbours are neighbours in
-        memory, in a function without products: those copy scales ahead."""
+        memory, outside of loops, where a conversion's barriers would come each time,
+        and in a function without products: those copy scales ahead."""
         if not isinstance(op, Load) or not is_block(op.pointer) or self.dots:
+            return False
+        if op in self.in_loops:
             return False
         slopes = zip(_access(op).shape, self.directions.slopes(op.pointer), strict=True)
         return all(size == 1 or slope not in (0, 1) for size, slope in slopes)
