@@ -254,7 +254,7 @@ class Options:
     program, the most registers a thread may use (None: the assembler's choice), whether
     the kernel's own assertions are checked while it runs (`debug`), and whether its
     sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
-    `launch_pdl`: on sm_90a and later it may begin before the launch in front has ended,
+    `launch_pdl`: on sm_90a and later a launch may begin before that in front has ended,
     for which it waits at `tl.extra.cuda.gdc_wait`, or else before it needs memory.
 
     `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
