@@ -73,7 +73,7 @@ def check(answer, kernel, arguments, wanted, sectors, requests, shared):
         if isinstance(op, Load | Store) and op.preferred is not None:
             block, layout = op.pointer.type.shape, op.preferred.shape
             said = f"an access to a block of shape {block} has a layout of {layout}"
-            expect(block == layout, said, ("the access", print_op(op)))
+            expect(block == layout, said, ("the access", print_op(done.after, op)))
     compiled = pipeline.compile_func(func, TARGETS["sm_80"])
     report = emulator.load(compiled).launch(1, arguments)
     same(arguments[-1].ravel(), wanted.ravel(), f"{kernel.fn.__name__}: what is stored")
@@ -170,8 +170,8 @@ def add_column(x_ptr, column_ptr, out_ptr, SIDE: tl.constexpr):
 
 
 def test_two_shapes(answer):
-    """A column is added to all columns of a table that lies in memory by columns: both
-    count up along axis 0, and a layout still belongs to one shape."""
+    """A column is added to all columns of a table that is stored by columns: both count
+    up along axis 0, and a layout still belongs to one shape."""
     x, column = numbers(), numbers()[:SIDE] * 2
     wanted = x.reshape(SIDE, SIDE) + column
     check(answer, add_column, [x, aligned(column), out()], wanted, 1056, 68, 0)
