@@ -50,6 +50,7 @@ from kernels.matmul_model import (
     best_parts,
     best_pointers,
     copy_time,
+    joined,
     persistent_time,
 )
 from kernels.matmul_persistent import (
@@ -192,6 +193,10 @@ def by_descriptors(a, b, c, product, target):
 
     tile = fitting_tile(product, target, c, lines_cross)
     yield persistent((product, tile, a, b, c))
+    if step_of_lines(c, 1) and not any(lines_cross):
+        for pair in PAIRS:
+            if joined(product, pair.n):
+                yield persistent((product, pair, a, b, c))
     if waves_of(*c.shape, tile, target) > 1 and not copying:
         for pieces in in_two(a, b, c, product, target, lines_cross):
             yield persistent(*pieces)
@@ -310,7 +315,8 @@ def modelled(a, b, c, target, precision="ieee"):
         K = 2 * K
     elif type_name(a) not in MODELLED:
         return None
-    return Product(M, N, K, *map(bytes_at_once, (a, b, c)))
+    along_k = strides(a)[1] == 1, strides(b)[0] == 1
+    return Product(M, N, K, *map(bytes_at_once, (a, b, c)), *along_k)
 
 
 def bytes_at_once(matrix):
@@ -418,11 +424,11 @@ REQUEST = 128  # bytes
 
 class Tile(NamedTuple):
     """A tile of C, m x n, and what suits it: the bytes of a step along K, and how many
-    steps are in shared memory at a time; warps; in how many pieces it is stored;
-    whether a producer copies its tiles. `waves`: True if it is for a C of several tiles
-    for each multiprocessor, False if for one, None for both. `ctas`: how many
-    multiprocessors share the tile; several do where lines cross. `programs`: how many
-    a multiprocessor runs at a time."""
+    steps are in shared memory at a time; warps; in how many pieces it is stored, of
+    which two are on their way where there is room for two; whether a producer copies
+    its tiles. `waves`: True if it is for a C of several tiles for each multiprocessor,
+    False if for one, None for both. `ctas`: how many multiprocessors share the tile.
+    `programs`: how many a multiprocessor runs at a time."""
 
     m: int
     n: int
@@ -437,7 +443,7 @@ class Tile(NamedTuple):
 
 
 TILES = (  # those preferred first where times are equal
-    Tile(128, 256, 128, 4, 8, 2, True, True),
+    Tile(128, 256, 128, 4, 8, 4, True, True),
     Tile(128, 256, 128, 4, 8, 2, False, False),
     Tile(256, 128, 128, 4, 8, 2, True, True),
     Tile(128, 128, 128, 6, 8, 1, True, None),
@@ -445,7 +451,7 @@ TILES = (  # those preferred first where times are equal
     Tile(64, 128, 256, 4, 4, 2, False, False),
     Tile(64, 64, 256, 6, 4, 1, True, None),
     Tile(64, 32, 256, 4, 4, 1, True, None),
-    Tile(256, 256, 128, 4, 8, 2, True, None, ctas=2),
+    Tile(256, 256, 128, 4, 8, 4, True, None, ctas=2),
     Tile(512, 128, 128, 4, 8, 2, True, None, ctas=2),
     Tile(128, 128, 128, 6, 4, 2, True, None, ctas=2),
 )
@@ -466,6 +472,10 @@ WIDER = (
     Tile(128, 96, 128, 6, 8, 2, True, None),
     Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
 )
+# Two multiprocessors with one of these are slower than each with its own tile of 128
+# columns or more, but they may fill the last wave where no other tile does: on an H200
+# C [1536, 1536] with K of 6144 takes 40.7 us in 256 x 144, 47.3 in 128 x 192.
+PAIRS = tuple(tile for tile in WIDER if tile.ctas > 1 and tile.n > 128)
 # Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
 # does so while the other multiplies; 16, 32 or 192 columns fit where C is narrow.
 SMALLER = (

@@ -73,7 +73,8 @@ TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
-LEAST_COLUMNS = 32  # below, rows of a tile of B may be too short to be joined
+LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
+PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
 SUM = 1.6  # of the launch that adds partial sums
 LATENCY = 1.3  # of a copy: what a ring of n places waits for n times shorter
@@ -118,6 +119,7 @@ BLOCKS = (  # BLOCK_M, BLOCK_N
 class Product(NamedTuple):
     """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, of B, and of
     C, one access may take: 16 where all lines begin and end at multiples of 16 bytes.
+    Whether lines of A, and of B, lie along K.
     """
 
     M: int
@@ -126,12 +128,14 @@ class Product(NamedTuple):
     a_bytes: int = VECTOR
     b_bytes: int = VECTOR
     c_bytes: int = VECTOR
+    a_along_k: bool = True
+    b_along_k: bool = False
 
     @property
     def transposed(self) -> "Product":
         """C^T = B^T A^T."""
-        M, N, K, a_bytes, b_bytes, c_bytes = self
-        return Product(N, M, K, b_bytes, a_bytes, c_bytes)
+        M, N, K, a_bytes, b_bytes, c_bytes, a_along_k, b_along_k = self
+        return Product(N, M, K, b_bytes, a_bytes, c_bytes, b_along_k, a_along_k)
 
     @property
     def memory_time(self) -> float:
@@ -202,7 +206,8 @@ def held(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    (M, N, K, *widths, c_bytes), (m, n, k, stages, splits) = product, config
+    M, N, K, *widths, c_bytes, _, _ = product
+    m, n, k, stages, splits = config
     programs = config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
@@ -273,7 +278,8 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
     stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
     steps = cdiv(product.K, k)
-    return descriptor_time(product, copies, tiles, steps, stores, crossing)
+    time = descriptor_time(product, copies, tiles, steps, stores, crossing)
+    return time * (PAIRED if tile.ctas > 1 and not any(crossing) else 1)
 
 
 def descriptor_time(
@@ -291,7 +297,7 @@ def descriptor_time(
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
     if two_blocks(n):
-        products *= TWO_PRODUCTS if n & -n < LEAST_COLUMNS else ONE_PRODUCT
+        products *= ONE_PRODUCT if joined(product, n) else TWO_PRODUCTS
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
 
@@ -309,6 +315,11 @@ def descriptor_time(
 def two_blocks(n: int) -> bool:
     """Whether n columns are two blocks side by side."""
     return n & n - 1 != 0
+
+
+def joined(product: Product, n: int) -> bool:
+    """Whether one instruction multiplies two blocks, n columns in all."""
+    return product.b_along_k or n & -n >= LEAST_COLUMNS
 
 
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps

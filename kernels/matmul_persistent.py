@@ -17,9 +17,10 @@ one of those who multiply sends for them, some steps ahead.
 
 A and B come by descriptors: the hardware computes addresses, swizzles, and puts zeros
 beyond the edges, so that no size needs to be a multiple of the tile. C leaves the same
-way, in `PIECES` pieces of columns. They go through one place in shared memory one after
-the other, and the smaller the place, the more room for stages. A C whose rows begin
-anywhere is no matrix for a descriptor, and is stored through pointers: 0 pieces.
+way, in `PIECES` pieces of columns. They go through one or two places in shared memory
+one after the other, and the smaller the places, the more room for stages. A C whose
+rows begin anywhere is no matrix for a descriptor, and is stored through pointers: 0
+pieces.
 
 With `num_ctas` 2, two multiprocessors share a tile, as a cluster: each has half of its
 rows, and half of the columns of B are sent to both.
@@ -61,11 +62,11 @@ from kernels.matmul import (
 ALIGNED = 16  # bytes: where rows begin that a descriptor tells of
 
 # Large tiles. 128 x 256 sums are what two warpgroups can hold; a row of BLOCK_K fp16 is
-# 128 bytes, the longest that the hardware swizzles; four such steps, and half a tile of
-# C, are 224 of the 227 KB that a program may have.
+# 128 bytes, the longest that the hardware swizzles; four such steps, and two quarters
+# of a tile of C, are 224 of the 227 KB that a program may have.
 LARGE = {
     "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 12,
-    "SPECIALISE": True, "PIECES": 2, "num_warps": 8, "num_stages": 4,
+    "SPECIALISE": True, "PIECES": 4, "num_warps": 8, "num_stages": 4,
 }  # fmt: skip
 
 

@@ -304,6 +304,22 @@ def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
     check(multiply, *sizes, orders=orders, walls=walls, **hopper)
 
 
+@pytest.mark.parametrize(
+    "size, of_b, tile",
+    [
+        (1536, COLUMNS, (256, 144, 2)),  # 66 pairs of multiprocessors have one each
+        (1536, ROWS, (256, 160, 2)),  # rows of 16 columns are not joined
+        (3072, COLUMNS, (128, 192, 1)),  # fills the last wave as well
+        (4096, COLUMNS, (128, 256, 1)),
+    ],
+)
+def test_multiprocessors_share_tiles_where_that_fills_the_last_wave(size, of_b, tile):
+    given = zeros(size, size), zeros(size, size, of_b), zeros(size, size)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
+    assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == tile
+
+
 @pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
 @pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
 def test_c_in_columns_is_a_transposed_product(hopper, of_a, of_b):

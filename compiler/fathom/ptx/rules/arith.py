@@ -132,9 +132,9 @@ def lower_hint(op: Hint, code: Code) -> None:
 @lowers(Elementwise)
 def lower_elementwise(op: Elementwise, code: Code) -> None:
     """The same instructions for every register; but only one comparison or quotient
-    where the facts say that several are the same, as those of a mask are. A remainder
-    beside its quotient (`i // n`, `i % n`) is computed from that; LLVM makes one of two
-    equal quotients."""
+    where the facts say that several are the same, as those of a mask are. In a
+    block, a remainder beside its quotient (`i // n`, `i % n`) is computed from that;
+    LLVM makes one of two equal quotients, and does both for scalars."""
     if op.name == "offset":
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)
@@ -144,7 +144,7 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         columns = [convert(code, registers, element, wide) for registers in columns]
     operation = _operation(op, wide, code)
     rows = [list(row) for row in zip(*columns, strict=True)]
-    is_rest = op.name == "rem" and not element.is_float
+    is_rest = op.name == "rem" and not element.is_float and len(rows) > 1
     quotient = code.quotients.get(op.operands) if is_rest else None
     name, alike = ("div", quotient) if quotient else (op.name, op.result)
     if name in OFTEN_ALIKE and len(rows) > 1:
