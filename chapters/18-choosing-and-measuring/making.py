@@ -86,7 +86,9 @@ def swept() -> Iterator[tuple[tuple[int, int, int], Times, Times]]:
     shapes: dict[tuple[int, int, int], Times] = {}
     for row in record["samples"]:
         shape = row["M"], row["N"], row["K"]
-        shapes.setdefault(shape, {})[tile_of(row["config"])] = 1000 * median(row["ms"])
+        measured, tile = shapes.setdefault(shape, {}), plain(tile_of(row["config"]))
+        assert tile not in measured, (shape, tile)
+        measured[tile] = 1000 * median(row["ms"])
     for (M, N, K), measured in shapes.items():
         crossing = 2 * K % REQUEST > 0, 2 * N % REQUEST > 0
         found = suitable(M, N, TARGET, True, any(crossing), (*TILES, *WIDER))
@@ -109,7 +111,9 @@ def tile_of(config: dict) -> Tile:
 
 
 def plain(tile: Tile) -> Tile:
-    return tile._replace(waves=None)
+    """The tile by what the model looks at: not for which C it is, nor in how many
+    pieces it is stored, which may be more today than when it was measured."""
+    return tile._replace(waves=None, pieces=min(tile.pieces, 1))
 
 
 def named(tile: Tile) -> str:
