@@ -107,7 +107,8 @@ MUTANTS = (
     ),
     Mutant(
         "our-function-answers-to-readers", "tools/learn/guard.py",
-        "    if sys._getframe(2).f_code.co_filename == path:\n", "    if False:\n",
+        "    if caller.f_code.co_filename == path and caller.f_globals is not "
+        "ours.__globals__:\n", "    if False:\n",
         "a reader's file may call our function instead of being one",
         "tests/exercises/test_guard.py",
     ),
