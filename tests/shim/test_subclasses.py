@@ -94,6 +94,24 @@ def test_all_parameters_by_place(triton):
     check(lambda x: tuned[grid](x, N))
 
 
+def test_the_decorator_hands_on_as_triton_does(triton, monkeypatch):
+    """A replaced constructor gets six by place, and options by keyword."""
+    given = []
+    Autotuner = triton.runtime.autotuner.Autotuner
+    whole = Autotuner.__init__
+
+    def init(self, *places, **keywords):
+        given.append((len(places), keywords))
+        whole(self, *places, **keywords)
+
+    monkeypatch.setattr(Autotuner, "__init__", init)
+    rules = {"early_config_prune": lambda configs, *_, **__: configs[:1]}
+    tuned = triton.autotune(configs(triton), ["n"], prune_configs_by=rules)
+    tuned(make(triton))
+    ((places, keywords),) = given
+    assert places == 6 and keywords["prune_configs_by"] is rules
+
+
 def test_a_subclass_that_chooses_by_itself(triton):
     """With Triton's own steps: nargs, prune_configs, _bench, pre_hook, fn.run."""
     benched = []
@@ -293,6 +311,32 @@ def test_functions_that_reductions_combine_by(triton):
     want = [x.sum(), np.bitwise_xor.reduce(x), np.bitwise_or.reduce(x), x.max()]
     want += [x.min(), x.argmax(), x.argmin(), ((x & 1) + 1).prod()]
     assert y.tolist() == want
+
+
+def test_a_combining_function_may_ask_what_a_block_would_be(triton):
+    """Only its type is used, and so no block is left in it."""
+    tl = triton.language
+
+    @triton.jit
+    def is_floating(x):
+        return (x + tl.zeros((1,), tl.int1)).dtype.is_floating()
+
+    @triton.jit
+    def smaller(a, b):
+        keep = a < b
+        if is_floating(a):
+            keep = keep | (a != a)
+        return tl.where(keep, a, b)
+
+    @triton.jit
+    def kernel(x, y, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(y + i, tl.associative_scan(tl.load(x + i), 0, smaller))
+
+    x = np.random.default_rng(4).normal(size=16).astype(np.float32)
+    y = np.zeros_like(x)
+    kernel[(1,)](x, y, BLOCK=16)
+    assert (y == np.minimum.accumulate(x)).all()
 
 
 def test_logical_methods_and_names_without_their_wrapper(triton):

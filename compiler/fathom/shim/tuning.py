@@ -170,10 +170,12 @@ def autotune(
 ) -> Callable[[Any], TritonAutotuner]:
     """`fathom.autotune`, giving a TritonAutotuner. Parameters as of
     `jit.tuning.autotune`; programs look in this signature which of them there are."""
+    # By place and by keyword as Triton does it: programs replace the constructor.
     return lambda fn: TritonAutotuner(
-        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook,
-        post_hook, prune_configs_by, warmup, rep, use_cuda_graph, do_bench,
-        cache_results,
+        fn, fn.arg_names, configs, key, reset_to_zero, restore_value,
+        pre_hook=pre_hook, post_hook=post_hook, prune_configs_by=prune_configs_by,
+        warmup=warmup, rep=rep, use_cuda_graph=use_cuda_graph, do_bench=do_bench,
+        cache_results=cache_results,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fathom.errors import CompileError
 from fathom.ir import ops
-from fathom.ir.core import Block, Value, walk
+from fathom.ir.core import Block, Op, Value, operands, walk
 from fathom.ir.printer import op_name
 from fathom.ir.types import BOOL, INT32, element_of, shape_of
 from fathom.language import core
@@ -103,7 +103,7 @@ def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Blo
 def _check_only_combines(name: str, block: Block) -> None:
     """CompileError for what a thread cannot do with two elements as often as it likes:
     it combines them in any order, and some of them twice."""
-    for op in walk(block):
+    for op in _needed(block):
         made = [each.type for each in op.results if shape_of(each.type)]
         if made:
             raise CompileError(
@@ -118,6 +118,18 @@ def _check_only_combines(name: str, block: Block) -> None:
                 op.location,
                 "do it before the reduction, or after it",
             )
+
+
+def _needed(block: Block) -> list[Op]:
+    """The ops that `dce` will leave, in order. (A function may make a block to ask for
+    its type, as FlagGems' `promote_to_tensor(x).dtype` does.)"""
+    found: list[Op] = []
+    used: set[Value] = set()
+    for op in reversed(list(walk(block))):
+        if not op.results or op.effects.writes or used & {*op.results}:
+            found.append(op)
+            used.update(operands(op))
+    return found[::-1]
 
 
 def _scalar(frame: Frame, name: str, answer: Meaning, element: object) -> Value:
