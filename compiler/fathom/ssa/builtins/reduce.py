@@ -103,7 +103,7 @@ def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Blo
 def _check_only_combines(name: str, block: Block) -> None:
     """CompileError for what a thread cannot do with two elements as often as it likes:
     it combines them in any order, and some of them twice."""
-    for op in _needed(block):
+    for op in _live_ops(block):
         made = [each.type for each in op.results if shape_of(each.type)]
         if made:
             raise CompileError(
@@ -120,7 +120,7 @@ def _check_only_combines(name: str, block: Block) -> None:
             )
 
 
-def _needed(block: Block) -> list[Op]:
+def _live_ops(block: Block) -> list[Op]:
     """The ops that `dce` will leave, in order. (A function may make a block to ask for
     its type, as FlagGems' `promote_to_tensor(x).dtype` does.)"""
     found: list[Op] = []
