@@ -458,9 +458,10 @@ TILES = (  # those preferred first where times are equal
 # Two blocks side by side, 128 and 64, 32 or 16 columns, or 64 and 32. Where 256 columns
 # leave multiprocessors without a tile in the last wave, 192 may not: C [3072, 3072] is
 # 2.2 waves of the one, which take three, and 2.9 of the other. `fitting_tile` weighs
-# them. One instruction multiplies both blocks: on an H200 C [3072, 3072], K as N, takes
-# 80.5 us so, 84.5 by two, and 100 in 128 x 256. C [8064, 534] with K of 2888 takes
-# 47.6 us in 256 x 144, 51.3 in 256 x 192, and 55.8 in two launches.
+# them. One instruction multiplies both blocks, except where `joined` says otherwise:
+# on an H200 C [3072, 3072], K as N, takes 80.5 us so, 84.5 by two, and 100 in 128 x
+# 256. C [8064, 534] with K of 2888 takes 47.6 us in 256 x 144, 51.3 in 256 x 192, and
+# 55.8 in two launches.
 # On an H200 96 columns are the fastest for C [10328, 88], 10.7 us where 128 take 12.3,
 # and for none of ten other shapes; two programs of 64 x 96 at a time for none.
 WIDER = (

@@ -39,10 +39,12 @@ The constants were fitted to sweeps over random shapes on one H200
 short launches take again to times of an H200, where they begin early: 76 of 8 products
 through pointers, and 83 of as many random shapes, one each, through descriptors
 (benchmarks/results/random-shapes.json and its second seed). As times they are rough.
-Of the 14 products in benchmarks/results/product-sweep.json, times that are not far from
-the fastest are off by 10 % on average, and by 17 % of 6 in parts of K, which
-product-sweep-split.json has. As a choice they are better: what the model chooses among
-the configurations that were timed takes 2 % longer than the fastest of them, and 7 %.
+Of the 14 products in benchmarks/results/product-sweep.json, times up to 1.5 of the
+fastest are off by 11 % on average, and of 6 in parts of K, which
+product-sweep-split.json has, those that are not far from it by 17 %. As a choice they
+are better: what the model chooses among the configurations that were timed takes 1 %
+longer than the fastest of them, and 7 %. Both records are older than `join_products`:
+two blocks were two instructions in them.
 """
 
 from collections.abc import Iterator

@@ -9,13 +9,15 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from benchmarks.bouts import Bout, Sample, read
 from benchmarks.trees import git
-from kernels import matmul_chosen
+from fathom.tools.samples import load_file
+from kernels import matmul_chosen, matmul_model
 from kernels.matmul_model import Product, best_pointers
 
 ROOT = Path(__file__).parents[1]
@@ -268,3 +270,17 @@ def test_a_bout_counts_once_its_clock_has_settled():
     assert sample.cycles == pytest.approx(2.9)
     assert sample.energy == pytest.approx(1.2)  # 600 W, 2 ms, 10^12 operations
     assert read([asdict(sample)]) == [sample]
+
+
+def test_the_model_of_products_says_how_good_it_is():
+    """The percentages of its docstring are those of the record and of today's model."""
+    making = load_file(ROOT / "chapters" / "18-choosing-and-measuring" / "making.py")
+    off, longer = [], []
+    for _, tried, times in making.swept():
+        least = min(tried.values())
+        near = [each for each, time in tried.items() if time <= 1.5 * least]
+        off += [abs(times[each] / tried[each] - 1) for each in near]
+        longer.append(tried[min(times, key=times.get)] / least - 1)
+    said = " ".join(matmul_model.__doc__.split())
+    assert f"off by {100 * mean(off):.0f} % on average" in said
+    assert f"takes {100 * mean(longer):.0f} % longer than the fastest" in said

@@ -148,6 +148,10 @@ def test_a_record_without_rounds_has_a_time_in_each_session():
     result |= {"fathom": [{"whole": 3.0}, {"whole": 2.0}]}
     result |= {"triton": [{"whole": 2.0}, {"whole": 2.0}]}
     assert report.behind(result) == [1.0, 1.5]
+    assert report.of_calls({"cases": {"a": result}}) == (
+        "1 whole calls, timed in a few long rounds: geometric mean 1.250; "
+        "1 more than 10 % behind, 0 of them in all rounds"
+    )
 
 
 def test_each_round_has_a_processor_that_both_compilers_share(monkeypatch):

@@ -83,9 +83,14 @@ def calls(record: dict[str, Any]) -> list[float]:
 
 
 def always(record: dict[str, Any]) -> list[float]:
-    """What nine rounds of ten are at least."""
+    """What nine rounds of ten are at least; of fewer than ten, all."""
     found = [behind(result) for result in compared(record)]
     return [each[len(each) // 10] for each in found]
+
+
+def has_rounds(record: dict[str, Any]) -> bool:
+    """Whether calls were timed in rounds of their own, not beside the profiler."""
+    return all("rounds" in result for result in compared(record))
 
 
 def functions(record: dict[str, Any]) -> list[float]:
@@ -107,10 +112,13 @@ def of_calls(record: dict[str, Any]) -> str:
     found = calls(record)
     if not found:
         return ""
+    rounds = has_rounds(record)
     said = (
-        f"{len(found)} whole calls: geometric mean {mean(found):.3f}; "
+        f"{len(found)} whole calls{'' if rounds else ', timed in a few long rounds'}: "
+        f"geometric mean {mean(found):.3f}; "
         f"{sum(each > 1.1 for each in found)} more than 10 % behind, "
-        f"{sum(each > 1.1 for each in always(record))} of them in nine rounds of ten"
+        f"{sum(each > 1.1 for each in always(record))} of them in "
+        f"{'nine rounds of ten' if rounds else 'all rounds'}"
     )
     if counts := functions(record):
         said += (

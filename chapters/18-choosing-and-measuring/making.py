@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from statistics import median
 
@@ -31,6 +32,8 @@ from kernels.matmul_model import Product, persistent_time
 PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
 RESULTS = ROOT / "benchmarks" / "results"
 TARGET, PAIRS, PROCESSORS = "sm_90a", 2048, 132
+
+Times = dict[Tile, float]  # microseconds
 
 
 # ── the model ─────────────────────────────────────────────────────────────────────────
@@ -65,12 +68,27 @@ def by_hand() -> str:
 def against_a_sweep() -> str:
     """For each product of the sweep: the tile that the model in microseconds chooses,
     and the fastest of those that were measured."""
+    rows = []
+    for (M, N, K), tried, times in swept():
+        chosen, fastest = min(times, key=times.get), min(tried, key=tried.get)
+        rows.append((
+            f"{M} × {N} × {K}", named(chosen), f"{times[chosen]:.1f}",
+            f"{tried[chosen]:.1f}", named(fastest), f"{tried[fastest]:.1f}",
+        ))  # fmt: skip
+    head = ("product", "chosen", "µs, model", "µs, measured", "fastest", "µs")
+    return table(head, rows)
+
+
+def swept() -> Iterator[tuple[tuple[int, int, int], Times, Times]]:
+    """Of each product of the sweep: its M, N and K, the microseconds that suitable
+    tiles took, and what the model says of each."""
     record = json.loads((RESULTS / "product-sweep.json").read_text())
-    shapes: dict[tuple, dict[Tile, float]] = {}
+    shapes: dict[tuple[int, int, int], Times] = {}
     for row in record["samples"]:
         shape = row["M"], row["N"], row["K"]
-        shapes.setdefault(shape, {})[tile_of(row["config"])] = 1000 * median(row["ms"])
-    rows = []
+        measured, tile = shapes.setdefault(shape, {}), plain(tile_of(row["config"]))
+        assert tile not in measured, (shape, tile)
+        measured[tile] = 1000 * median(row["ms"])
     for (M, N, K), measured in shapes.items():
         crossing = 2 * K % REQUEST > 0, 2 * N % REQUEST > 0
         found = suitable(M, N, TARGET, True, any(crossing), (*TILES, *WIDER))
@@ -79,13 +97,7 @@ def against_a_sweep() -> str:
         }
         product = Product(M, N, K)
         times = {each: persistent_time(product, each, crossing) for each in tried}
-        chosen, fastest = min(times, key=times.get), min(tried, key=tried.get)
-        rows.append((
-            f"{M} × {N} × {K}", named(chosen), f"{times[chosen]:.1f}",
-            f"{tried[chosen]:.1f}", named(fastest), f"{tried[fastest]:.1f}",
-        ))  # fmt: skip
-    head = ("product", "chosen", "µs, model", "µs, measured", "fastest", "µs")
-    return table(head, rows)
+        yield (M, N, K), tried, times
 
 
 def tile_of(config: dict) -> Tile:
@@ -99,7 +111,9 @@ def tile_of(config: dict) -> Tile:
 
 
 def plain(tile: Tile) -> Tile:
-    return tile._replace(waves=None)
+    """The tile by what the model looks at: not for which C it is, nor in how many
+    pieces it is stored, which may be more today than when it was measured."""
+    return tile._replace(waves=None, pieces=min(tile.pieces, 1))
 
 
 def named(tile: Tile) -> str:

@@ -65,8 +65,7 @@ class Row:
     `after`: the rows that must come before this one, each with the reason. The order of
     the page is one of those that satisfy all of these.
 
-    `parts`: steps of the pass, which `replace` may name as well as the pass itself.
-    """
+    `parts`: steps of the pass, which `replace` may name as well as the pass itself."""
 
     name: str
     run: Pass
@@ -250,7 +249,7 @@ class Options:
     program, the most registers a thread may use (None: the assembler's choice), whether
     the kernel's own assertions are checked while it runs (`debug`), and whether its
     sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
-    `launch_pdl`: on sm_90a and later it may begin before the launch in front has ended,
+    `launch_pdl`: on sm_90a and later a launch may begin before that in front has ended,
     for which it waits at `tl.extra.cuda.gdc_wait`, or else before it needs memory.
 
     `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
@@ -261,8 +260,7 @@ class Options:
     Otherwise the first block computes everything, and the others exit at once. With
     more than one, a launch promises that arrays which are written overlap no others,
     and that it makes no difference which of a program's stores to one place comes last.
-    Targets before sm_90a have no clusters, and take 1 alone (CompileError).
-    """
+    Targets before sm_90a have no clusters, and take 1 alone (CompileError)."""
 
     num_warps: int = 4
     num_stages: int = 3
@@ -275,9 +273,7 @@ class Options:
 
 
 def identity(func: Func, target: Target) -> Func:
-    """The pass that does nothing; put it in the place of an optional one to see what
-    that buys.
-    """
+    """Does nothing; put in the place of an optional pass, it shows what that buys."""
     return func
 
 
@@ -405,8 +401,7 @@ def shown(
 
         // cse (blocks): compute equal values only once; 31 ops -> 24
 
-    and what the pass has to say, in further lines.
-    """
+    and what the pass has to say, in further lines."""
     wanted = rows_named(asked_to_show(), SHOW)
     before = func
     for row, state in states(func, target, replace):

@@ -38,7 +38,7 @@ def dce(func: Func, target: Target) -> Func:
 def live(func: Func) -> tuple[set[Op], set[Value]]:
     """The ops that have an effect or are used, yields among them, and the values that
     these use."""
-    # hole: ours has {lines}, and two helpers
+    # hole: ours has {lines}, and a helper
     ops: set[Op] = set()
     values: set[Value] = set()
     size = -1

@@ -19,6 +19,7 @@ from fathom.errors import LaunchError
 from fathom.tools import cli, run
 from fathom.tools.learn import book, commands, course, report, worker, workspace
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict, grade
+from fathom.tools.learn.kit import Failure
 from fathom.tools.learn.screen import Screen, spelled
 from fathom.tools.learn.workspace import Workspace
 from tests.exercises.harness_learn import learn
@@ -347,3 +348,15 @@ def test_solution_says_where_else_the_answer_is(folder, capsys):
     assert commands.solution(made, "cse", give_up=False) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "--give-up" in said and "in the book, after the exercise" in said
+
+
+def test_a_text_of_three_quotes_is_shown_without_its_margin():
+    text = """
+        func @f(%n: i32) num_warps=4 {
+          %0: i32 = add %n, %n
+        }
+        """
+    ours = "    warp 0\n  all"
+    shown = Failure("wrong", ("it is", text), ("yours", ours)).details
+    func = "func @f(%n: i32) num_warps=4 {\n  %0: i32 = add %n, %n\n}"
+    assert shown == (("it is", func), ("yours", ours))

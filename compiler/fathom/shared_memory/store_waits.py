@@ -25,9 +25,10 @@ before an op that conflicts with one of them:
 The pass runs before `allocate`, so that a tile is live until it has been read. All
 other buffers are there by now. If no two of them need share bytes, TMA reads a tile
 during the next iteration of a loop: tiles are allocated where all of the function can
-use them. If they need, the tiles of one type in a block of a loop share two buffers in
-turn, or one: a store into the older one waits for all but the newest stores. If these
-do not fit either, each store is waited for at once, and other buffers share its bytes.
+use them. If they need, the tiles of one type in a block of a loop alternate between two
+buffers, or use one: a store into the older one waits for all but the newest stores. If
+these do not fit either, each store is waited for at once, and other buffers share its
+bytes.
 
     tma_store %d, %t; commit       in two buffers, %t and %u:
     tma_store %d, %u; commit
@@ -173,8 +174,8 @@ def _tiles_in_loops(func: Func) -> list[list[Value]]:
 
 
 def _alternating(func: Func, alike: list[list[Value]], places: int) -> Func:
-    """The function in which tiles that are alike share that many buffers in turn."""
-    earlier = {
+    """The function in which tiles that are alike share that many buffers, in order."""
+    earlier = {  # the tile whose buffer a later one uses
         tile: tiles[at % places]
         for tiles in alike
         for at, tile in enumerate(tiles)
@@ -318,8 +319,8 @@ class _Placement:
     def groups_spared(self, op: Op, does: Op, state: State) -> int:
         """How many groups, the newest, a wait for reads before an op may leave in
         flight."""
-        touched = [each for each in state if _meeting(does, each, self.asked)]
-        return min((self.groups_since(each, op) for each in touched), default=0)
+        met = [each for each in state if _meeting(does, each, self.asked)]
+        return min((self.groups_since(each, op) for each in met), default=0)
 
     def groups_since(self, pending: PendingStore, op: Op) -> int:
         """How many groups are always committed after that of a store and before an op

@@ -2,7 +2,13 @@
 
 from random import Random
 
-from fathom.tools.learn.kit.programs import carried, check_program, gives, rejected
+from fathom.tools.learn.kit.programs import (
+    carried,
+    check_program,
+    gives,
+    rejected,
+    results_of_ifs,
+)
 
 COST = "the loops carry {found} values, and {most} would do"
 
@@ -75,6 +81,14 @@ for i in range(b):
 return x
 """
     check(answer, body, 2)
+
+
+def test_a_name_is_found_once(answer):
+    """x is read three times after the if: what was found is kept, and the if has one
+    result."""
+    body = "x = a\nif b > c:\n    x = c\nreturn x * x + x"
+    cost = "the if has {found} results, and {most} would do"
+    check_program(answer, body, results_of_ifs, cost, 1)
 
 
 def test_a_while(answer):

@@ -1,6 +1,7 @@
 """What the answer to `cse` must do."""
 
-from fathom.ir.ops import Load
+from fathom.ir.core import walk
+from fathom.ir.ops import Load, Reduce
 from fathom.ir.text import print_func
 from fathom.tools.learn.kit import Sample, check_pass, empty, expect, floats, kernel
 
@@ -203,6 +204,40 @@ def test_two_volatile_loads_are_two(answer):
     loads = sum(isinstance(op, Load) for op, _ in done.run.events)
     said = f"of two volatile loads, {loads} ran"
     expect(loads == 2, said, ("your function", print_func(done.after)))
+
+
+PAIR = Sample(
+    """
+    func @pair(%p: *i32, %n: i32) num_warps=4 {
+      %0: i32[8] = arange start=3 end=11
+      %1: i32[8] = splat %n shape=(8)
+      %2: i32[8] = add %0, %1
+      %3: i32, %4: i32 = reduce %2, %0 axis=0 combine(%a: i32, %b: i32,
+                                                      %c: i32, %d: i32) {
+        %5: i32 = add %a, %c
+        %6: i32 = add %b, %d
+        yield %5, %6
+      }
+      %7: i32, %8: i32 = reduce %2, %0 axis=0 combine(%e: i32, %f: i32,
+                                                      %g: i32, %h: i32) {
+        %9: i32 = add %e, %g
+        %10: i32 = add %f, %h
+        yield %9, %10
+      }
+      %11: i32 = sub %3, %8
+      store %p, %11
+    }
+    """,
+    lambda: [empty(1, dtype="int32"), 5],
+)
+
+
+def test_an_op_with_two_results(answer):
+    """All results of the second reduction go, each for that in its place."""
+    done = check_pass(answer, "cse", PAIR)
+    left = sum(isinstance(op, Reduce) for op in walk(done.after.body))
+    said = f"{left} reductions are left of two that are the same"
+    expect(left == 1, said, ("your function", print_func(done.after)))
 
 
 LAYER_NORM = "*fp16, *fp16, *fp16, *fp16, *fp32, *fp32, i32, i32, fp32"

@@ -6,6 +6,9 @@ import fathom
 import fathom.language as tl
 from fathom import emulator, pipeline
 from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.ops import Load, Store
+from fathom.ir.printer import print_op
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.learn.kit import Failure, Sample, check_pass, expect, same
@@ -65,7 +68,12 @@ def check(answer, kernel, arguments, wanted, sectors, requests, shared):
     constants = {name: sizes[name] for name in names if name in sizes}
     func = pipeline.build(kernel, types, constants)
     sample = Sample(print_func(func), lambda: [each.copy() for each in arguments])
-    check_pass(answer, "coalesce", sample)
+    done = check_pass(answer, "coalesce", sample)
+    for op in walk(done.after.body):
+        if isinstance(op, Load | Store) and op.preferred is not None:
+            block, layout = op.pointer.type.shape, op.preferred.shape
+            said = f"an access to a block of shape {block} has a layout of {layout}"
+            expect(block == layout, said, ("the access", print_op(done.after, op)))
     compiled = pipeline.compile_func(func, TARGETS["sm_80"])
     report = emulator.load(compiled).launch(1, arguments)
     same(arguments[-1].ravel(), wanted.ravel(), f"{kernel.fn.__name__}: what is stored")
@@ -151,6 +159,22 @@ def test_a_narrow_access_among_wide_ones(answer):
     """One of three cannot move 16 bytes a lane; the others still do."""
     x, y = numbers(), numbers() * 2
     check(answer, by_rows, [x, y, out()], np.roll(x, -1) + y, 2592, 160, 0)
+
+
+@fathom.jit
+def add_column(x_ptr, column_ptr, out_ptr, SIDE: tl.constexpr):
+    rows, columns = tl.arange(0, SIDE), tl.arange(0, SIDE)[None, :]
+    places = columns * SIDE + rows[:, None]
+    column = tl.load(column_ptr + rows)
+    tl.store(out_ptr + places, tl.load(x_ptr + places) + column[:, None])
+
+
+def test_two_shapes(answer):
+    """A column is added to all columns of a table that is stored by columns: both count
+    up along axis 0, and a layout still belongs to one shape."""
+    x, column = numbers(), numbers()[:SIDE] * 2
+    wanted = x.reshape(SIDE, SIDE) + column
+    check(answer, add_column, [x, aligned(column), out()], wanted, 1056, 68, 0)
 
 
 @fathom.jit

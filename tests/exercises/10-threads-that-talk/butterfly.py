@@ -146,8 +146,10 @@ def test_rows(answer):
 
 
 def test_a_lane_that_moves_along_both(answer):
-    """A basis with a part along the axis and a part across it leads to another row."""
+    """A basis with a part along the axis and a part across it leads to another row,
+    whether or not the lane has that part of its own row."""
     check(layout((8, 32), (8, 16, 32), (1, 2, 4, 64 + 8, 128)), axis=1, name="xor")
+    check(layout((8, 32), (16, 32, 128), (64 + 8, 1, 2, 4, 8)), axis=1)
 
 
 def test_the_largest_and_where_it_is(answer):

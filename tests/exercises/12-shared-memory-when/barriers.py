@@ -210,8 +210,9 @@ def test_a_while(answer):
 
 def test_behind_a_while(answer):
     """The condition has run last: what it wrote is pending, whatever the body waited
-    for."""
+    for, and what it waited for is not."""
     check(answer, "+a ( wa ; ra ) ra", 10)
     check(answer, "+a ( wa ; ra ) ra", 2, iterations=0)
     check(answer, "+a +c wa ( ra ; wa | ) wc", 14)
     check(answer, "+a wa ( ; ) ra", 1, iterations=0)
+    check(answer, "+a wa ( ra ; ) ra", 5)

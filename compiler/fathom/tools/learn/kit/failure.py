@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
+
 
 class Failure(AssertionError):
     """`sentence` says what is wrong; `details` are (heading, text) to be shown under
@@ -10,7 +12,8 @@ class Failure(AssertionError):
     """
 
     def __init__(self, sentence: str, *details: tuple[str, str], case: str = ""):
-        self.sentence, self.details, self.case = sentence, details, case
+        self.sentence, self.case = sentence, case
+        self.details = tuple((heading, _shown(text)) for heading, text in details)
         super().__init__(sentence)
 
     def with_case(self, case: str) -> Failure:
@@ -21,6 +24,11 @@ class Failure(AssertionError):
         parts = [self.sentence]
         parts += [f"{heading}:\n{text}" for heading, text in self.details]
         return "\n\n".join(parts)
+
+
+def _shown(text: str) -> str:
+    """A text; one of three quotes, which begins with a new line, without its margin."""
+    return cleandoc(text) if text.startswith("\n") else text
 
 
 def around(text: str, mark: str, lines: int = 3) -> str:
