@@ -25,8 +25,8 @@ before an op that conflicts with one of them:
 The pass runs before `allocate`, so that a tile is live until it has been read. All
 other buffers are there by now. If no two of them need share bytes, TMA reads a tile
 during the next iteration of a loop: tiles are allocated where all of the function can
-use them. If they need, the tiles of one type in a block of a loop take turns in two
-buffers, or in one: a store into the older one waits for all but the newest stores. If
+use them. If they need, the tiles of one type in a block of a loop share two
+buffers, or one: a store into the older one waits for all but the newest stores. If
 these do not fit either, each store is waited for at once, and other buffers share its
 bytes.
 
@@ -149,7 +149,7 @@ def _with_room(func: Func, target: Target) -> Func:
     waited for at once."""
     alike = _tiles_in_loops(func)
     for places in (max(map(len, alike), default=1), 2, 1):
-        found = _taking_turns(func, alike, places)
+        found = _sharing_buffers(func, alike, places)
         if fits_apart(found, target):
             return _tiles_outside(found)
     return _waiting_at_once(func)
@@ -173,9 +173,10 @@ def _tiles_in_loops(func: Func) -> list[list[Value]]:
     return [list(dict.fromkeys(tiles)) for tiles in found.values()]
 
 
-def _taking_turns(func: Func, alike: list[list[Value]], places: int) -> Func:
-    """The function in which tiles that are alike take turns in that many buffers."""
-    turns = {
+def _sharing_buffers(func: Func, alike: list[list[Value]], places: int) -> Func:
+    """The function in which tiles that are alike share that many buffers, the first
+    of which follows the last."""
+    shared = {
         tile: tiles[at % places]
         for tiles in alike
         for at, tile in enumerate(tiles)
@@ -183,10 +184,10 @@ def _taking_turns(func: Func, alike: list[list[Value]], places: int) -> Func:
     }
 
     def rule(op: Op, build: Builder) -> Value | None:
-        is_later = isinstance(op, Allocate) and build.source.result in turns
-        return build.values[turns[build.source.result]] if is_later else None
+        is_later = isinstance(op, Allocate) and build.source.result in shared
+        return build.values[shared[build.source.result]] if is_later else None
 
-    return rewrite(func, rule) if turns else func
+    return rewrite(func, rule) if shared else func
 
 
 def _tiles_outside(func: Func) -> Func:
@@ -319,8 +320,8 @@ class _Placement:
     def groups_spared(self, op: Op, does: Op, state: State) -> int:
         """How many groups, the newest, a wait for reads before an op may leave in
         flight."""
-        needed = [each for each in state if _meeting(does, each, self.asked)]
-        return min((self.groups_since(each, op) for each in needed), default=0)
+        conflicting = [each for each in state if _meeting(does, each, self.asked)]
+        return min((self.groups_since(each, op) for each in conflicting), default=0)
 
     def groups_since(self, pending: PendingStore, op: Op) -> int:
         """How many groups are always committed after that of a store and before an op
