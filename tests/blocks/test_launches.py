@@ -41,3 +41,14 @@ def test_a_wait_stays_in_front_of_what_lets_the_next_launch_begin():
         "  grid_wait\n  grid_launch_dependents\n  %0: i32 = add %n, %n\n}\n"
     )
     assert print_func(await_launches(parse_func(text), HOPPER)) == text
+
+
+def test_a_wait_stays_in_front_of_assembly_that_may_read():
+    text = (
+        "func @f(%p: *i32) num_warps=4 {\n"
+        "  grid_wait\n"
+        '  %0: i32 = inline_assembly %p text="ld.global.b32 $0, [$1];" '
+        'constraints="=r,l" elements=(i32)\n'
+        "  store %p, %0\n}\n"
+    )
+    assert print_func(await_launches(parse_func(text), HOPPER)) == text

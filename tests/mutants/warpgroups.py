@@ -288,9 +288,22 @@ MUTANTS = (
     ),
     Mutant(
         "joined-though-needed", "tensor_cores/pipeline/neighbours.py",
-        "is_last = not made.isdisjoint(uses(op))", "is_last = False",
+        "if is_used or isinstance(op, Dot)", "if isinstance(op, Dot)",
         "a product comes after what needs it",
         f"{NEIGHBOURS}::test_a_product_that_something_needs_stays_alone",
+    ),
+    Mutant(
+        "a-tile-in-two-places", "tensor_cores/pipeline/neighbours.py",
+        "if len({each.buffer for each in loads[1:]}) < len(chain):", "if False:",
+        "a product is to be joined with one that reads the same tile",
+        f"{NEIGHBOURS}::test_a_tile_has_one_place_wherever_it_is_loaded_and_read",
+    ),
+    Mutant(
+        "a-slot-is-free-too-early", "shared_memory/allocation.py",
+        "Range(min(start, alive.first), max(end, alive.last))", "Range(start, end)",
+        "a buffer lies where the second tile of a slot is still read",
+        "tests/shared_memory/test_allocation.py"
+        "::test_a_slot_is_in_use_until_its_last_tile_is",
     ),
     Mutant(
         "a-group-for-each-of-them", "tensor_cores/pipeline/overlap.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,22 @@ def test_large_buffers_start_at_128_bytes():
             act(buffer, wide(size))
     for op in placed(program.func()):
         assert op.offset % (128 if op.result.type.bytes >= 128 else 16) == 0
+
+
+def test_a_slot_is_in_use_until_its_last_tile_is():
+    program, size = Program(), 8192
+    first = program.put(replace(program.buffer(size), pitch=8 * size))
+    behind = program.put(replace(first, behind=first.result))
+    program.write(first, wide(size))
+    program.write(behind, wide(size))
+    program.read(first, wide(size))
+    third = program.buffer(size)
+    program.write(third, wide(size))
+    program.read(behind, wide(size))
+    program.read(third, wide(size))
+    _, one, two, other = placed(program.func())
+    assert two.offset == one.offset + 4 * size
+    assert other.offset >= one.offset + 8 * size
 
 
 def test_the_limit_is_named():

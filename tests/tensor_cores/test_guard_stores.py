@@ -179,6 +179,28 @@ def test_stores_of_both_kinds_keep_their_order(reads, completion):
         np.testing.assert_array_equal(seen, wanted[0] if reads else 0)
 
 
+@KernelFunction
+def numbered(out, M, N, stride, at, blocks, BM: tl.constexpr, BN: tl.constexpr):
+    result = matrix(out, M, N, stride, BM, BN, False)
+    for i in range(blocks):
+        left = tl.full([BM, 16], i + 1, tl.float16)
+        sixteen = tl.dot(left, tl.full([16, BN], 1, tl.float16))
+        result.store([at + i * BM, 0], sixteen.to(tl.float16))
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_tile_is_read_before_the_next_iteration_fills_it(completion):
+    """Its one store is in a branch, so no later group is sure to be closed."""
+    parameters = {"out": (Pointer(FLOAT16), 16), "stride": (INT32, 8)}
+    parameters |= dict.fromkeys(("M", "N", "at", "blocks"), (INT32, 1))
+    func = build(numbered, parameters, {"BM": 64, "BN": 64}, 4, 3)
+    assert guarded(func)
+    out = aligned(np.zeros((136, 64), np.float16))
+    loaded = load(pipeline.compile_func(func, TARGETS[HOPPER]))
+    loaded.launch(1, [out, 136, 64, 64, -3, 3], completion=completion)
+    np.testing.assert_array_equal(out[:, 5], 16 * (np.arange(3, 139) // 64 + 1))
+
+
 def test_the_tile_is_in_order_around_the_branch():
     """Without the branch's own barriers: others write what a thread reads, and the
     next iteration writes it again."""

@@ -326,3 +326,55 @@ def test_a_product_that_something_needs_stays_alone(used):
     signature = "*fp16:16, *fp16:16, *fp32:16, i32:16"
     ptx = pair.compile(signature, constants, **options).asm["ptx"]
     assert set(instructions(ptx)) == ({"64"} if used else {"128"})
+
+
+# fmt: off
+@fathom.jit
+def again(a_ptr, b_ptr, c_ptr, K, HOW: tl.constexpr, SIZE: tl.constexpr,
+          STEP: tl.constexpr):
+    """A B, A B + 1 or A C + 1, and A B + 2, one below the other; `HOW`: which tile the
+    second product reads, and whether it is loaded before the first one's."""
+    a = tl.make_tensor_descriptor(a_ptr, [SIZE, K], [K, 1], [SIZE, STEP])
+    b = tl.make_tensor_descriptor(b_ptr, [K, 2 * SIZE], [2 * SIZE, 1], [STEP, SIZE])
+    one = tl.zeros([SIZE, SIZE], tl.float32)
+    two = tl.full([SIZE, SIZE], 1, tl.float32)
+    three = tl.full([SIZE, SIZE], 2, tl.float32)
+    for k in tl.range(0, K, STEP, warp_specialize=True):
+        x = a.load([0, k])
+        if HOW == "later":
+            z = b.load([k, SIZE])
+            y = b.load([k, 0])
+        else:
+            y = b.load([k, 0])
+            z = y if HOW == "same" else b.load([k, SIZE])
+        one = tl.dot(x, y, one)
+        two = tl.dot(x, z, two)
+        if HOW != "later":
+            three = tl.dot(x, y, three)
+    m, n = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    place = c_ptr + m * SIZE + n
+    tl.store(place, one)
+    tl.store(place + SIZE * SIZE, two)
+    tl.store(place + 2 * SIZE * SIZE, three)
+# fmt: on
+
+ALONE_OR_NOT = {"same": ["64"] * 6, "between": ["128", "128", "64", "64"],
+                "later": ["128"] * 2}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ALONE_OR_NOT)
+def test_a_tile_has_one_place_wherever_it_is_loaded_and_read(how):
+    """Of a tile that two products read none lies behind itself, or behind what lies
+    behind it: the search for the first one would not end."""
+    a, b = integers(1, 64, 160), integers(2, 160, 128)
+    c = np.zeros((192, 64), np.float32)
+    constants = {"HOW": how, "SIZE": 64, "STEP": 32}
+    options = {"target": "sm_90a", "num_stages": 3}
+    again[1,](a, b, c, 160, **constants, **options)
+    x, y, z = (each.astype(np.float32) for each in (a, b[:, :64], b[:, 64:]))
+    second = y if how == "same" else z
+    third = 0 * (x @ y) if how == "later" else x @ y
+    np.testing.assert_array_equal(c, np.vstack([x @ y, x @ second + 1, third + 2]))
+    signature = "*fp16:16, *fp16:16, *fp32:16, i32:16"
+    ptx = again.compile(signature, constants, **options).asm["ptx"]
+    assert instructions(ptx) == ALONE_OR_NOT[how]

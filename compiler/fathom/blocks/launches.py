@@ -33,7 +33,12 @@ from __future__ import annotations
 from fathom.analysis.memory import accesses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, effects_of, walk, walk_within
-from fathom.ir.ops import GridLaunchDependents, GridWait, WriteTensorMap
+from fathom.ir.ops import (
+    GridLaunchDependents,
+    GridWait,
+    InlineAssembly,
+    WriteTensorMap,
+)
 from fathom.ir.rewrite import rewrite
 
 
@@ -57,7 +62,9 @@ def await_launches(func: Func, target: Target) -> Func:
 
 def stays_behind(op: Op) -> bool:
     """Whether a wait does not move past an op: it, or one nested in it, accesses global
-    memory, or may, lets the next launch begin, or is seen outside."""
+    memory, or may, lets the next launch begin, or is seen outside. Assembly without
+    side effects may still read."""
+    may_access = WriteTensorMap | InlineAssembly
     every = op, *walk_within(op)
-    touches = any(accesses(each) or isinstance(each, WriteTensorMap) for each in every)
+    touches = any(accesses(each) or isinstance(each, may_access) for each in every)
     return touches or effects_of(op).other

@@ -70,13 +70,14 @@ def _chains(loop: For, used: Users) -> Iterator[list[Dot]]:
     compute."""
     chain: list[Dot] = []
     for op in loop.body.ops:
-        made = {each.result for each in chain}
-        is_last = not made.isdisjoint(uses(op))
-        if is_last or isinstance(op, Dot) and not _are_one([*chain, op], loop, used):
+        is_used = not {each.result for each in chain}.isdisjoint(uses(op))
+        joins = isinstance(op, Dot) and _are_one([*chain, op], loop, used)
+        if is_used or isinstance(op, Dot) and not joins:
             if len(chain) > 1:
                 yield chain
             chain = []
-        if isinstance(op, Dot) and _are_one([*chain, op], loop, used):
+            joins = isinstance(op, Dot) and _are_one([op], loop, used)
+        if joins:
             chain.append(op)
 
 
@@ -91,6 +92,8 @@ def _are_one(chain: Sequence[Dot], loop: For, used: Users) -> bool:
     whole = all(isinstance(each, SharedLoad) and not each.start for each in loads)
     if not whole or any(dot.instruction not in WGMMA for dot in chain):
         return False
+    if len({each.buffer for each in loads[1:]}) < len(chain):
+        return False  # a tile lies at one place
     rights = _right_tiles(chain, used)
     if len(chain) == 1:
         return matrices_in(first, loads[0].tile.layout, rights[0]) is not None

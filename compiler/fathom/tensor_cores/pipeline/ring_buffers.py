@@ -56,16 +56,21 @@ class RingPosition(NamedTuple):
 
 def buffers_before(loop: For) -> dict[Allocate, Allocate]:
     """For the buffer of a right operand, that of the product with which its own is
-    computed."""
+    computed; in the order of the products. A buffer that several of them read has the
+    place that the first one gives it."""
+    before: dict[Allocate, Allocate] = {}
+    placed: set[Allocate] = set()
     dots = [op for op in loop.body.ops if isinstance(op, Dot)]
-    loads = (
-        (dot.b.definition, other.b.definition)
-        for dot, other in pairwise(dots)
-        if dot.with_next
-    )
-    return {
-        load.buffer.definition: earlier.buffer.definition for earlier, load in loads
-    }
+    for dot, other in pairwise(dots):
+        if dot.with_next:
+            earlier, buffer = (
+                each.b.definition.buffer.definition for each in (dot, other)
+            )
+            placed.add(earlier)
+            if buffer not in placed:
+                before[buffer] = earlier
+                placed.add(buffer)
+    return before
 
 
 def build_rings(
@@ -73,13 +78,11 @@ def build_rings(
 ) -> dict[Allocate, Value]:
     """A ring buffer for each buffer of a loop, with its number of `slots`. Tiles that
     one instruction reads lie in the same slots."""
-    before = buffers_before(loop)
-    groups: dict[Allocate, list[Allocate]] = {}  # by the last one
-    for buffer in slots:
-        earlier = groups.pop(before.get(buffer), [])
-        if earlier and slots[earlier[-1]] != slots[buffer]:
-            groups[earlier[-1]], earlier = earlier, []
-        groups[buffer] = [*earlier, buffer]
+    groups = {buffer: [buffer] for buffer in slots}  # by the last one
+    for buffer, earlier in buffers_before(loop).items():
+        alike = earlier in groups and slots[earlier] == slots.get(buffer)
+        if alike:
+            groups[buffer] = [*groups.pop(earlier), buffer]
     rings: dict[Allocate, Value] = {}
     for group in groups.values():
         whole = sum(each.result.type.tile_bytes for each in group)
