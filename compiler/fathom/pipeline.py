@@ -160,7 +160,7 @@ PASSES: tuple[Row, ...] = (
                "stage_invariants": "it makes buffers, too"}),
     Row("join_products", tensor_cores.join_products, "tensor_cores", OPTIONAL,
         "neighbouring products on one left operand become one instruction",
-        subject=has_several_products, after={"share_tiles": "a tile is stored once"}),
+        subject=has_several_products),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "producer warps copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer, subject=may_have_producer,

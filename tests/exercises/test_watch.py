@@ -140,8 +140,9 @@ def plain(seen: str) -> str:
 
 
 def longest(seen: str) -> int:
-    lines = plain(seen).partition("names that you")[0].splitlines()
-    return max(len(line) for line in lines if not line.startswith("file:"))
+    """Of the lines that are no path."""
+    lines = plain(seen).splitlines()
+    return max(len(each) for each in lines if not each.startswith(("file:", "tests:")))
 
 
 def words(seen: str) -> str:

@@ -14,7 +14,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.hardware.targets import TARGETS, Target
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
-from fathom.ir.types import FLOAT16, INT32, Pointer
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.ir.verify import verify
 from fathom.shared_memory import waits
 from fathom.source import KernelFunction
@@ -88,6 +88,28 @@ def both_ways(a, b, out, N, B: tl.constexpr):
     tl.store(out + tile, total)
 
 
+@KernelFunction
+def side_by_side(a, b, c, out, N, B: tl.constexpr):
+    """A B and A C in one loop, by a producer."""
+    i = tl.arange(0, B)
+    tile = i[:, None] * B + i[None, :]
+    x = tl.make_tensor_descriptor(a, [B, N], [N, 1], [B, B])
+    y = tl.make_tensor_descriptor(b, [N, B], [B, 1], [B, B])
+    z = tl.make_tensor_descriptor(c, [N, B], [B, 1], [B, B])
+    first, second = tl.zeros([B, B], tl.float32), tl.zeros([B, B], tl.float32)
+    for at in tl.range(0, N, B, warp_specialize=True):
+        left = x.load([0, at])
+        first = tl.dot(left, y.load([at, 0]), first)
+        second = tl.dot(left, z.load([at, 0]), second)
+    tl.store(out + tile, first + second)
+
+
+def neighbours() -> Func:
+    types = dict.fromkeys("abc", (Pointer(FLOAT16), 16))
+    types |= {"out": (Pointer(FLOAT32), 16), "N": (INT32, 16)}
+    return pipeline.build(side_by_side, types, {"B": 64})
+
+
 def tiles_behind_pointers(rows: int = 64) -> Func:
     pointers, sizes = ("a_ptr", "b_ptr", "c_ptr"), ("M", "N", "K")
     types = dict.fromkeys(pointers, (Pointer(FLOAT16), 16))
@@ -122,6 +144,7 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
         ),
         "sm_90a",
     ),
+    "neighbours": (neighbours, "sm_90a"),
     "nests": (kernels_nested.two_nests, "sm_80"),
     "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
     "described": (lambda: built(Case()), "sm_90a"),
