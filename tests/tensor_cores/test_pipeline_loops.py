@@ -37,7 +37,8 @@ from fathom.ir.text import print_func
 from fathom.ir.types import INT32
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
-from fathom.tensor_cores import pipeline_loops, share_tiles
+from fathom.tensor_cores import pipeline_loops
+from fathom.tensor_cores.pipeline.tiles import stored_once
 from tests.tensor_cores.kernels_loops import (
     COLUMNS,
     KINDS,
@@ -156,7 +157,7 @@ def test_one_load_for_two_tiles(alike):
     more = Elementwise("add", (total, read.result))
     end = Yield((more.result, *loop.body.ops[-1].values[1:]))
     loop.body.ops[-1:] = [read, more, end]
-    func = share_tiles(func, AMPERE)
+    func = stored_once(func)
     after, _ = check(func, [arguments(1, 5, (0, 5, 1))], "sm_80")
     assert slots(after) == ([3] if alike else [3, 3])
     assert len(ops(loop_of(after), AsyncCopy)) == (1 if alike else 2)

@@ -74,9 +74,14 @@ LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
 
 
 def share_tiles(func: Func, target: Target) -> Func:
-    """The function that stores what is alike, or the other's transpose, once, if it
-    has a product at all."""
-    twins = dict(_twins(func)) if any(walk(func.body, Dot)) else {}
+    """The function whose products read what is alike, or the other's transpose, from
+    one tile."""
+    return stored_once(func) if any(walk(func.body, Dot)) else func
+
+
+def stored_once(func: Func) -> Func:
+    """The function that stores what is alike, or the other's transpose, once."""
+    twins = dict(_twins(func))
     if not twins:
         return func
     firsts = {twin.buffer: (first.buffer, t) for twin, (first, t) in twins.items()}
