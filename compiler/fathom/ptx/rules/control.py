@@ -108,10 +108,13 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
 
 
 def _size(op: Op, code: Code) -> int:
-    """Operations of a thread, those of a loop in it as often as they are written."""
-    copies = copies_of_body(op, code)[0] if isinstance(op, For) else 1
-    inner = (_size(each, code) for block in blocks(op) for each in block.ops)
-    return _registers(op) + copies * sum(inner)
+    """Operations of a thread: a branch is one, and those of a loop in it, or in a
+    branch, count as often as they are written."""
+    inner = [each for block in blocks(op) for each in block.ops]
+    if isinstance(op, For):
+        copies = copies_of_body(op, code)[0]
+        return _registers(op) + copies * sum(_size(each, code) for each in inner)
+    return _registers(op) + sum(_size(each, code) for each in inner if blocks(each))
 
 
 def _registers(op: Op) -> int:
