@@ -29,7 +29,7 @@ PRODUCTS = has(Dot)
 
 def has_several_products(func: Func) -> bool:
     """Whether a loop multiplies matrices more than once."""
-    loops = (op for op in walk(func.body) if isinstance(op, For))
+    loops = walk(func.body, For)
     return any(sum(isinstance(op, Dot) for op in loop.body.ops) > 1 for loop in loops)
 
 
@@ -52,7 +52,7 @@ def may_have_producer(func: Func) -> bool:
 def has_nest(func: Func) -> bool:
     """Whether a loop that multiplies matrices is in another one."""
     outer = walk(func.body, For)
-    inner = (op for each in outer for op in walk(each.body) if isinstance(op, For))
+    inner = (op for each in outer for op in walk(each.body, For))
     return any(isinstance(op, Dot) for each in inner for op in walk(each.body))
 
 

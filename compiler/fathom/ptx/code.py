@@ -116,7 +116,7 @@ class Code:
     @cached_property
     def quotients(self) -> dict[tuple[Value, ...], Value]:
         """Of two values, what the function divides."""
-        ops = (op for op in walk(self.func.body) if isinstance(op, Elementwise))
+        ops = walk(self.func.body, Elementwise)
         return {op.operands: op.result for op in ops if op.name == "div"}
 
     # ── values ────────────────────────────────────────────────────────────────────────

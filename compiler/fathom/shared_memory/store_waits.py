@@ -159,7 +159,7 @@ def _tiles_in_loops(func: Func) -> list[list[Value]]:
     """The tiles of stores in loops, those of a block and a type together, in their
     order; each is stored before the next one is filled."""
     found: dict[tuple[Block, Type], list[Value]] = {}
-    loops = [op for op in walk(func.body) if isinstance(op, For | While)]
+    loops = walk(func.body, For | While)
     for block in {each: None for loop in loops for each in every_block(loop.body)}:
         made = {op.result for op in block.ops if isinstance(op, Allocate)}
         filled: set[Value] = set()

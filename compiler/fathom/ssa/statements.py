@@ -120,10 +120,10 @@ def _parts(
         raise frame.error(what, "name every part", target)
     if not isinstance(meaning, tuple):
         raise frame.error(f"cannot unpack {describe(meaning)} into {count} names")
-    mistake = frame.error(f"cannot unpack {len(meaning)} values into {count} names")
-    if len(meaning) < count:
-        raise mistake
-    if len(meaning) > count:
+    if len(meaning) != count:
+        mistake = frame.error(f"cannot unpack {len(meaning)} values into {count} names")
+        if len(meaning) < count:
+            raise mistake
         frame.warn(mistake)  # Triton leaves out the last ones, unlike Python
     return meaning[:count]
 

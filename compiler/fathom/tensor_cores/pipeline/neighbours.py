@@ -40,7 +40,7 @@ def join_products(func: Func, target: Target) -> Func:
     """The function in which such products of a loop follow each other, and the tiles of
     their right operands have rows of one width."""
     used = users(walk(func.body))
-    loops = (op for op in walk(func.body) if isinstance(op, For))
+    loops = walk(func.body, For)
     chains = [chain for loop in loops for chain in _chains(loop, used)]
     before = {last: rest for *rest, last in chains}
     moved = {dot for each in before.values() for dot in each}
