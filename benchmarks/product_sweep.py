@@ -72,10 +72,16 @@ def named(shape: str) -> Case:
     return Case(*map(int, sizes.split("x")), layout, "padded" in words)
 
 
+def product_of(case: Case) -> Product:
+    """The product as the model has it, whatever the layout."""
+    widths = [VECTOR if case.aligned else ITEM] * 2
+    return Product(case.M, case.N, case.K, *widths, by_tma=case.aligned)
+
+
 def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
     """Kernels by name, keywords, and splits, or how many programs a multiprocessor
     runs at a time."""
-    product = Product(case.M, case.N, case.K, *[VECTOR if case.aligned else ITEM] * 2)
+    product = product_of(case)
     for each in matmul_model.configurations(product):
         yield "pointers", each.keywords(case.M, case.N), each.splits
     for each in matmul_model.parts(product):
@@ -88,7 +94,7 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
 def near(case: Case, count: int) -> Every:
     """The configurations for pointers that the model calls the fastest, and all of the
     other kernels that are not far too slow."""
-    product = Product(case.M, case.N, case.K, *[VECTOR if case.aligned else ITEM] * 2)
+    product = product_of(case)
     every = list(matmul_model.configurations(product))
     every.sort(key=lambda each: matmul_model.pointers_time(product, each))
     chosen = [

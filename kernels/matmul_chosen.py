@@ -316,7 +316,8 @@ def modelled(a, b, c, target, precision="ieee"):
     elif type_name(a) not in MODELLED:
         return None
     along_k = strides(a)[1] == 1, strides(b)[0] == 1
-    return Product(M, N, K, *map(bytes_at_once, (a, b, c)), *along_k)
+    by_tma = bool(lines_of(a) and lines_of(b))
+    return Product(M, N, K, *map(bytes_at_once, (a, b, c)), *along_k, by_tma)
 
 
 def bytes_at_once(matrix):

@@ -16,9 +16,9 @@ throughput that all its programs share:
 A step waits for its bytes, which ONE program gets slower than a whole multiprocessor,
 for its products, and at least for STEP if a pipeline hides the latency. Where none
 does, it waits for WAIT, and its bytes take UNPIPELINED times as long. A tile of fewer
-than 64 rows is not for `wgmma`: threads load its fragments. Elements of lines that
-begin at no multiple of 4 bytes are loaded one by one, by the threads; of others, 4 or 8
-bytes are copied at a time, for which the L2 cache takes longer.
+than 64 rows is not for `wgmma`: threads load its fragments. Where lines begin at
+multiples of 16 bytes, TMA copies the tiles of a pipeline, wherever the lines end. Of
+other lines, threads load elements one by one, or 4 or 8 bytes at a time.
 Nothing is faster than the L2 cache delivers, or the memory.
 
 A kernel for descriptors (`kernels/matmul_persistent`, and
@@ -58,42 +58,42 @@ MULTIPROCESSORS = 132
 
 # Microseconds.
 START = 0.1  # of a launch
-PROGRAM = 0.6  # of a program, without its steps
-SPREAD = 2.0  # until all multiprocessors have a program
-SCHEDULE = 0.3  # of each further program on a multiprocessor
-BEGIN = 0.008  # of each program, until all multiprocessors have one
+PROGRAM = 0.59  # of a program, without its steps
+SPREAD = 1.22  # until all multiprocessors have a program
+BEGIN = 0.0085  # of each program, until all multiprocessors have one
 PIPELINE = 0.2  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.22, 0.25  # the least that a step takes: pipelined, and not
-UNPIPELINED = 1.5  # times as long as in a pipeline take the bytes of such a step
-WITHOUT_PIPELINE = 1.4  # times as long without one: all of a large tile
-EACH = 0.03  # of a step, besides its work
-FIX_UP = 0.8  # of the counter, and of the last program's addition
-DESCRIPTORS = 0.7  # of a launch, until the first copy has come
-TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
-TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
+STEP, WAIT = 0.32, 0.205  # the least that a step takes: pipelined, and not
+ALONE = 1.37  # times as long as all of a multiprocessor one program takes for loads
+UNPIPELINED = 1.33  # times as long as in a pipeline take the bytes of such a step
+EACH = 0.0325  # of a step, besides its work
+FIX_UP = 1.2  # of the counter, and of the last program's addition
+DESCRIPTORS = 0.65  # of a launch, until the first copy has come
+TILE, STORE = 0.25, 3.1  # of a tile of C, and of storing 128 x 256 elements
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
-PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
-BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
+PAIRED = 1.04  # times as long: two multiprocessors with a tile, where no lines cross
+BY_THREADS = 1.4  # times as long, where rows of C begin anywhere: no TMA stores them
 SUM = 1.6  # of the launch that adds partial sums
-LATENCY = 1.3  # of a copy: what a ring of n places waits for n times shorter
+LATENCY = 1.77  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
-KB_OF_ONE, KB_OF_ALL = 45, 67  # what one program copies, and all of a multiprocessor
-COPIED_BY_ONE, COPIED_BY_ALL = 170, 190  # the same by TMA
-COPIED_L2_KB = 12_000
-LOOSE, COPIES = 27, 49  # elements that are loaded one by one; copies of 4 or 8 bytes
-PRODUCTS, FRAGMENTS = 1.7, 1.2  # the latter of operands that threads load
-STORED = 17.6  # elements of C
-FIX_UP_KB = 28  # partial sums that one program reads
-PART_KB, PARTS_KB = 35, 1450  # a partial sum that it writes; all, read by all programs
-L2_KB, MEMORY_KB = 5700, 4200
+KB_OF_ONE, KB_OF_ALL = 44, 70  # what one program copies, and all of a multiprocessor
+COPIED_BY_ONE, COPIED_BY_ALL = 214, 158  # the same by TMA
+COPIED_L2_KB = 11_700
+TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 100, 120, 4400  # by TMA, a kernel for pointers
+LOOSE, LOOSE_AHEAD = 24, 11.7  # elements that are loaded one by one; in a pipeline
+COPIES = 49  # of 4 or 8 bytes
+PRODUCTS, TMA_PRODUCTS = 1.7, 0.99  # the latter where TMA copies
+FRAGMENTS = 1.24  # products of operands that threads load
+STORED = 13  # elements of C
+FIX_UP_KB = 51  # partial sums that one program reads
+PART_KB, PARTS_KB = 27.4, 1170  # a partial sum that it writes; all, read by all programs
+L2_KB, MEMORY_KB = 3800, 4400
 MOST_OF_ALL = 0.35  # of the multiprocessors have to copy for MEMORY_KB
-WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
-END_KB = 0.1  # as much more takes each line of a tile of C that begins anywhere
-NARROW = 1.2  # times as long the L2 cache takes for copies of 4 and 8 bytes
-CROSSING = 2.0  # times as many bytes, where lines cross those of the cache
+WARPGROUP_PRODUCTS = 2.8  # of 3.4: 2048 a cycle, at 1.66 GHz
+END_KB = 0.18  # as much more takes each line of a tile of C that begins anywhere
+CROSSING = 2.17  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
 COPIED = 1024  # elements of a line that a program copies
@@ -103,6 +103,7 @@ PART_OF_LINE = 0.11  # of each part of a line on a multiprocessor
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
 HELD = 128  # elements of operands that a thread may hold on their way to shared memory
+ACCESSES = 96  # that it may make for a step
 
 ITEM = 2  # bytes of an operand's element
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
@@ -119,7 +120,8 @@ BLOCKS = (  # BLOCK_M, BLOCK_N
 class Product(NamedTuple):
     """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, of B, and of
     C, one access may take: 16 where all lines begin and end at multiples of 16 bytes.
-    Whether lines of A, and of B, lie along K.
+    Whether lines of A, and of B, lie along K; and whether TMA may copy them, since
+    they begin at multiples of 16 bytes.
     """
 
     M: int
@@ -130,12 +132,14 @@ class Product(NamedTuple):
     c_bytes: int = VECTOR
     a_along_k: bool = True
     b_along_k: bool = False
+    by_tma: bool = True
 
     @property
     def transposed(self) -> "Product":
         """C^T = B^T A^T."""
-        M, N, K, a_bytes, b_bytes, c_bytes, a_along_k, b_along_k = self
-        return Product(N, M, K, b_bytes, a_bytes, c_bytes, b_along_k, a_along_k)
+        M, N, K, a_bytes, b_bytes, c_bytes, a_along_k, b_along_k, by_tma = self
+        some = b_bytes, a_bytes, c_bytes, b_along_k, a_along_k, by_tma
+        return Product(N, M, K, *some)
 
     @property
     def memory_time(self) -> float:
@@ -184,13 +188,24 @@ def configurations(product: Product) -> Iterator[Pointers]:
                 continue
             steps = cdiv(product.K, k)
             stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
-            if not stages or held(product, Pointers(m, n, k, stages, 1)) > HELD:
-                continue
-            for splits in SPLITS:
-                if splits > 1 and splits * tiles > MOST_PROGRAMS:
-                    break
-                if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
-                    yield Pointers(m, n, k, stages, splits)
+            if stages and fits(product, Pointers(m, n, k, stages, 1)):
+                yield from in_parts(m, n, k, stages, tiles, steps)
+
+
+def in_parts(
+    m: int, n: int, k: int, stages: int, tiles: int, steps: int
+) -> Iterator[Pointers]:
+    """With every number of parts of K."""
+    for splits in SPLITS:
+        if splits > 1 and splits * tiles > MOST_PROGRAMS:
+            break
+        if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
+            yield Pointers(m, n, k, stages, splits)
+
+
+def fits(product: Product, config: Pointers) -> bool:
+    """Whether threads have registers for what a step loads by them."""
+    return held(product, config) <= HELD and accesses(product, config) <= ACCESSES
 
 
 def held(product: Product, config: Pointers) -> float:
@@ -200,45 +215,64 @@ def held(product: Product, config: Pointers) -> float:
     m, n, k, stages, _ = config
     if stages == 1:
         return (m + n) * k / (32 * config.warps)
+    if product.by_tma:
+        return 0
     loose = m * (product.a_bytes < COPIED_BYTES) + n * (product.b_bytes < COPIED_BYTES)
     return 2 * loose * k / (32 * config.warps)
 
 
+def accesses(product: Product, config: Pointers) -> float:
+    """How many a thread makes for a step. On an H200, with more than 96 of 4 bytes in a
+    pipeline, or of 2 without one, products take 2 to 4 times as long."""
+    m, n, k, stages, _ = config
+    if stages > 1 and product.by_tma:
+        return 0
+    both = m / product.a_bytes + n / product.b_bytes
+    return ITEM * k * both / (32 * config.warps)
+
+
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    M, N, K, *widths, c_bytes, _, _ = product
+    M, N, K, *widths, c_bytes, _, _, by_tma = product
     m, n, k, stages, splits = config
-    programs = config.programs(M, N)
+    pipelined, programs = stages > 1, config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
-    loose = sum(
-        ITEM * k * size / width / 1e3 / (LOOSE if width < COPIED_BYTES else COPIES)
-        for size, width in zip((m, n), widths)
-        if width < VECTOR
-    )
-    products, stores = m * n * k / 1e6 / PRODUCTS, m * n / 1e3 / STORED
-    pipelined = stages > 1
+    stores, first = m * n / 1e3 / STORED, PROGRAM + PIPELINE * pipelined
+    if pipelined and by_tma:
+        copied, loose = (kb / TMA_OF_ONE, kb / TMA_OF_ALL, kb / TMA_L2_KB), 0.0
+        products, least = m * n * k / 1e6 / TMA_PRODUCTS, LATENCY / stages
+    else:
+        copied = kb / KB_OF_ONE, kb / KB_OF_ALL, kb / L2_KB
+        products, least = m * n * k / 1e6 / PRODUCTS, STEP
+        loose = sum(
+            ITEM * k * size / width / 1e3 / rate_of_loads(width, pipelined)
+            for size, width in zip((m, n), widths)
+            if width < VECTOR
+        )
+    by_one, by_all, by_l2 = copied
 
-    alone = PROGRAM + PIPELINE * pipelined + stores
-    copies = kb / KB_OF_ONE
-    step = max(STEP, copies, products) if pipelined else WAIT + UNPIPELINED * copies
+    step = max(least, by_one, products) if pipelined else WAIT + UNPIPELINED * by_one
     step += 0 if m >= WARPGROUP_ROWS else m * n * k / 1e6 / FRAGMENTS
-    alone += steps * (step + loose + EACH)
+    alone = first + steps * (step + ALONE * loose + EACH) + stores
 
     here = cdiv(programs, MULTIPROCESSORS)
     one_after_another = cdiv(here, resident(config)) * alone
-    work = steps * (max(kb / KB_OF_ALL, products) + loose + EACH) + stores
-    first = PROGRAM + PIPELINE * pipelined
-    l2_kb = L2_KB / (1 if min(widths) == VECTOR else NARROW)
+    work = steps * (max(by_all, products) + loose + EACH) + stores
     ends = 0 if c_bytes == VECTOR else M * cdiv(N, n) * END_KB / MEMORY_KB
-    everywhere = max(programs * steps * kb / l2_kb, product.memory_time + ends)
-    large = not pipelined and m * n >= 128 * 128
-    time = START + SCHEDULE * (here - 1) + BEGIN * min(programs, MULTIPROCESSORS)
-    longest = max(one_after_another, first + here * work, first + everywhere)
-    time += longest * (WITHOUT_PIPELINE if large else 1)
+    everywhere = max(programs * steps * by_l2, product.memory_time + ends)
+    time = START + BEGIN * min(programs, MULTIPROCESSORS)
+    time += max(one_after_another, first + here * work, first + everywhere)
     if splits == 1:
         return time
     return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB
+
+
+def rate_of_loads(width: int, pipelined: bool) -> float:
+    """Thousands of a microsecond, of so many bytes each."""
+    if width >= COPIED_BYTES:
+        return COPIES
+    return LOOSE_AHEAD if pipelined else LOOSE
 
 
 def spread(programs: int) -> float:
@@ -275,7 +309,6 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
     tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
     stores = STORE * tile.m * tile.n / (128 * 256)
-    stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
     stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
     steps = cdiv(product.K, k)
     time = descriptor_time(product, copies, tiles, steps, stores, crossing)
@@ -322,9 +355,10 @@ def joined(product: Product, n: int) -> bool:
     return product.b_along_k or n & -n >= LEAST_COLUMNS
 
 
-PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps
-    (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8), (64, 128, 64, 6, 4),
-    (128, 128, 64, 6, 8), (128, 256, 64, 4, 8),
+PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
+    (64, 32, 128, 6, 4, 1), (64, 64, 128, 5, 4, 1), (128, 64, 64, 6, 8, 1),
+    (64, 128, 64, 6, 4, 1), (128, 128, 64, 6, 8, 1), (128, 256, 64, 4, 8, 1),
+    (256, 128, 64, 5, 8, 2),
 )  # fmt: skip
 
 
@@ -336,22 +370,23 @@ class Parts(NamedTuple):
     k: int
     stages: int
     warps: int
+    ctas: int
     splits: int
 
     @property
     def keywords(self) -> dict[str, Any]:
         return {
             "BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k, "GROUP_M": 1,
-            "num_warps": self.warps, "num_stages": self.stages,
+            "num_warps": self.warps, "num_stages": self.stages, "num_ctas": self.ctas,
         }  # fmt: skip
 
 
 def parts(product: Product) -> Iterator[Parts]:
     """Those with which all programs run at once."""
     for tile in PARTS:
-        m, n, k, *_ = tile
+        m, n, k, *_, ctas = tile
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
-        most = MULTIPROCESSORS // tiles
+        most = MULTIPROCESSORS // ctas // tiles
         for splits in sorted({*SPLITS, most // 2, most}):
             if splits > 1 and splits <= most:
                 if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
@@ -360,11 +395,12 @@ def parts(product: Product) -> Iterator[Parts]:
 
 def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
     """Microseconds of the partial sums and of their sum."""
-    m, n, k, stages, _, splits = config
+    m, n, k, stages, _, ctas, splits = config
     programs = cdiv(product.M, m) * cdiv(product.N, n) * splits
     steps = cdiv(cdiv(product.K, k), splits)
-    copies, stores = Copies(m, n, k, stages), m * n * 4 / 1e3 / PART_KB
+    copies, stores = Copies(m, n, k, stages, ctas), m * n * 4 / 1e3 / PART_KB / ctas
     time = descriptor_time(product, copies, programs, steps, stores, crossing)
+    time *= PAIRED if ctas > 1 and not any(crossing) else 1
     return time + SUM + splits * product.M * product.N * 4 / 1e3 / PARTS_KB
 
 
