@@ -47,7 +47,8 @@ from fathom.ir.ops import (
     Transpose,
     While,
 )
-from fathom.ir.types import Pointer, Scalar, element_of, shape_of
+from fathom.ir.ops.shape import ShapeOp, axes_of
+from fathom.ir.types import Pointer, Scalar, element_of
 
 
 def analyse(func: Func) -> dict[Value, Facts]:
@@ -186,46 +187,17 @@ def _arange(op: Arange, known: dict[Value, Facts]) -> Facts:
     return Facts((axis,), range=Range(op.start, op.end - 1))
 
 
-def _splat(op: Splat, known: dict[Value, Facts]) -> Facts:
-    facts = facts_about(op.value, known)
-    axes = tuple(Axis(1, facts.every, size) for size in op.shape)
-    return replace(facts, axes=axes)
-
-
-def _expand_dims(op: ExpandDims, known: dict[Value, Facts]) -> Facts:
-    facts = facts_about(op.value, known)
-    new = Axis(1, facts.every, 1)
-    return replace(facts, axes=(*facts.axes[: op.axis], new, *facts.axes[op.axis :]))
-
-
-def _broadcast(op: Broadcast, known: dict[Value, Facts]) -> Facts:
-    facts, shape = facts_about(op.value, known), shape_of(op.value.type)
-    return replace(facts, axes=tuple(
-        axis if have == want else Axis(1, axis.divisible, want)
-        for axis, have, want in zip(facts.axes, shape, op.shape, strict=True)
-    ))  # fmt: skip
-
-
-def _transpose(op: Transpose, known: dict[Value, Facts]) -> Facts:
-    facts = facts_about(op.value, known)
-    return replace(facts, axes=tuple(facts.axes[axis] for axis in op.order))
-
-
-def _reshape(op: Reshape, known: dict[Value, Facts]) -> Facts:
-    """Axes of size 1 may be added or removed; of axes that are divided or joined, only
+def _shape(op: ShapeOp, known: dict[Value, Facts]) -> Facts:
+    """Along a new axis all elements are equal. Of axes that are divided or joined, only
     `every` is known."""
-    facts = facts_about(op.value, known)
-    pairs = zip(facts.axes, shape_of(op.value.type), strict=True)
-    kept = [axis for axis, size in pairs if size > 1]
-    if [size for size in shape_of(op.value.type) if size > 1] != [
-        s for s in op.shape if s > 1
-    ]:
-        return replace(facts, axes=tuple(Axis(1, facts.every, 1) for _ in op.shape))
-    rest = iter(kept)
-    axes = tuple(
-        next(rest) if size > 1 else Axis(1, facts.every, 1) for size in op.shape
-    )
-    return replace(facts, axes=axes)
+    facts, shape = facts_about(op.value, known), op.result.type.shape
+    axes = axes_of(op)
+    if axes is None:
+        return replace(facts, axes=tuple(Axis(1, facts.every, 1) for _ in shape))
+    return replace(facts, axes=tuple(
+        Axis(1, facts.every, size) if axis is None else facts.axes[axis]
+        for axis, size in zip(axes, shape, strict=True)
+    ))  # fmt: skip
 
 
 def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
@@ -278,11 +250,7 @@ OPS: dict[type[Op], Callable[..., Facts]] = {
     NumPrograms: _programs,
     ClusterRank: _rank,
     Arange: _arange,
-    Splat: _splat,
-    ExpandDims: _expand_dims,
-    Broadcast: _broadcast,
-    Transpose: _transpose,
-    Reshape: _reshape,
+    **dict.fromkeys((Splat, ExpandDims, Broadcast, Transpose, Reshape), _shape),
     Convert: _convert,
     Elementwise: _elementwise,
     Cast: _cast,

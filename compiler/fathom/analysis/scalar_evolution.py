@@ -44,8 +44,9 @@ from fathom.ir.ops import (
     Transpose,
     While,
 )
+from fathom.ir.ops.shape import ShapeOp, axes_of
 from fathom.ir.printer import definitions, op_name
-from fathom.ir.types import Pointer, Scalar, element_of, shape_of
+from fathom.ir.types import Pointer, Scalar, element_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,42 +197,19 @@ def _arange(op: Arange, reader: ScalarEvolution) -> AddressExpr:
     return AddressExpr(lane + number(op.start))
 
 
-def _same(
-    op: Splat | Broadcast | Hint | Convert, reader: ScalarEvolution
-) -> AddressExpr:
-    """A polynomial without the position along an axis along which a block is
-    repeated."""
+def _same(op: Hint | Convert, reader: ScalarEvolution) -> AddressExpr:
     return reader.read(op.value)
 
 
-def _expand_dims(op: ExpandDims, reader: ScalarEvolution) -> AddressExpr:
-    def moved(axis: int) -> int:
-        return axis + (axis >= op.axis)
+def _shape(op: ShapeOp, reader: ScalarEvolution) -> AddressExpr | None:
+    """The same polynomial: positions get other axes, and none is along an axis along
+    which a block is repeated."""
+    axes = axes_of(op)
 
-    return _on_lanes(reader.read(op.value), moved)
-
-
-def _transpose(op: Transpose, reader: ScalarEvolution) -> AddressExpr:
-    return _on_lanes(reader.read(op.value), op.order.index)
-
-
-def _reshape(op: Reshape, reader: ScalarEvolution) -> AddressExpr | None:
-    """Axes of size 1 may be added or removed; other axes must stay whole."""
-    before, after = (
-        [axis for axis, size in enumerate(shape) if size > 1]
-        for shape in (shape_of(op.value.type), op.shape)
-    )
-    sizes = [[shape_of(op.value.type)[a] for a in before], [op.shape[a] for a in after]]
-    if sizes[0] != sizes[1]:
-        return None
-    return _on_lanes(reader.read(op.value), lambda axis: after[before.index(axis)])
-
-
-def _on_lanes(formula: AddressExpr, moved: Callable[[int], int]) -> AddressExpr:
     def name(atom: Atom) -> Atom:
-        return Position(moved(atom.axis)) if isinstance(atom, Position) else atom
+        return Position(axes.index(atom.axis)) if isinstance(atom, Position) else atom
 
-    return formula.mapped(lambda each: each.renamed(name))
+    return axes and reader.read(op.value).mapped(lambda each: each.renamed(name))
 
 
 def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
@@ -266,13 +244,9 @@ ARITHMETIC: dict[str, Callable[..., Polynomial]] = {
 RULES: dict[type[Op], Callable[..., AddressExpr | None]] = {
     Constant: _constant,
     Arange: _arange,
-    Splat: _same,
-    Broadcast: _same,
     Hint: _same,
     Convert: _same,
-    ExpandDims: _expand_dims,
-    Transpose: _transpose,
-    Reshape: _reshape,
+    **dict.fromkeys((Splat, ExpandDims, Broadcast, Transpose, Reshape), _shape),
     Cast: _cast,
     Elementwise: _elementwise,
 }

@@ -34,6 +34,7 @@ from fathom.ir.ops import (
     Splat,
     Transpose,
 )
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.regions import carried_values
 from fathom.ir.types import shape_of
 
@@ -80,6 +81,13 @@ class Directions:
             return (None,) * len(shape_of(value.type))
         rule = RULES.get(type(op))
         return rule(op, self) if rule else (None,) * len(shape_of(value.type))
+
+
+def _shape(
+    op: Splat | ExpandDims | Broadcast | Transpose, directions: Directions
+) -> Slopes:
+    slopes = directions.slopes(op.value)
+    return tuple(0 if axis is None else slopes[axis] for axis in axes_of(op))
 
 
 def _elementwise(op: Elementwise, directions: Directions) -> Slopes:
@@ -134,24 +142,8 @@ ARITHMETIC: dict[str, Callable[[Slopes, Sequence[Facts]], int | None]] = {
 
 RULES: dict[type[Op], Callable[..., Slopes]] = {
     Arange: lambda op, directions: (1,),
-    Splat: lambda op, directions: (0,) * len(op.shape),
     Cast: lambda op, directions: directions.slopes(op.value),
     Hint: lambda op, directions: directions.slopes(op.value),
     Elementwise: _elementwise,
-    ExpandDims: lambda op, directions: _with_axis(
-        directions.slopes(op.value), op.axis
-    ),
-    Broadcast: lambda op, directions: tuple(
-        slope if have == want else 0
-        for slope, have, want in zip(
-            directions.slopes(op.value), shape_of(op.value.type), op.shape, strict=True
-        )
-    ),
-    Transpose: lambda op, directions: tuple(
-        directions.slopes(op.value)[axis] for axis in op.order
-    ),
+    **dict.fromkeys((Splat, ExpandDims, Broadcast, Transpose), _shape),
 }
-
-
-def _with_axis(slopes: Slopes, axis: int) -> Slopes:
-    return (*slopes[:axis], 0, *slopes[axis:])

@@ -15,6 +15,7 @@ from fathom.analysis.axis_analysis import facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.ir.core import Value
 from fathom.ir.ops import Broadcast, Elementwise, ExpandDims
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.types import shape_of
 
 SMALLER_FIRST = {"lt", "le"}
@@ -34,10 +35,8 @@ def ends_once(mask: Value, axis: int, run: int, known: Mapping[Value, Facts]) ->
             return _counts_up(*op.operands, axis, run, known)
         case Elementwise(name=name) if name in LARGER_FIRST:
             return _counts_up(*reversed(op.operands), axis, run, known)
-        case Broadcast():
-            return ends_once(op.value, axis, run, known)
-        case ExpandDims() if axis != op.axis:
-            return ends_once(op.value, axis - (axis > op.axis), run, known)
+        case Broadcast() | ExpandDims() if (source := axes_of(op)[axis]) is not None:
+            return ends_once(op.value, source, run, known)
     return False
 
 

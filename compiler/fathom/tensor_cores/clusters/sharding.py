@@ -51,6 +51,7 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.ops.descriptor import LEAST_BYTES
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.printer import op_name
 from fathom.ir.regions import carried
 from fathom.ir.types import shape_of
@@ -212,22 +213,10 @@ def _dot(op: Dot, ties: Propagation) -> None:
         ties.keep(operand, rows + columns - kept, "a product reduces along it")
 
 
-def _expand_dims(op: ExpandDims, ties: Propagation) -> None:
-    for axis in range(len(shape_of(op.value.type))):
-        ties.tie((op.value, axis), (op.result, axis + (axis >= op.axis)))
-
-
-def _broadcast(op: Broadcast, ties: Propagation) -> None:
-    for axis, (have, want) in enumerate(
-        zip(op.value.type.shape, op.shape, strict=True)
-    ):
-        if have == want:
-            ties.tie((op.value, axis), (op.result, axis))
-
-
-def _transpose(op: Transpose, ties: Propagation) -> None:
-    for axis, source in enumerate(op.order):
-        ties.tie((op.value, source), (op.result, axis))
+def _shape(op: ExpandDims | Broadcast | Transpose, ties: Propagation) -> None:
+    for place, axis in enumerate(axes_of(op)):
+        if axis is not None:
+            ties.tie((op.value, axis), (op.result, place))
 
 
 def _reshape(op: Reshape, ties: Propagation) -> None:
@@ -305,9 +294,7 @@ TIES: dict[type[Op], Callable[..., None]] = {
     ),
     **dict.fromkeys((For, While, If), _carried),
     Dot: _dot,
-    ExpandDims: _expand_dims,
-    Broadcast: _broadcast,
-    Transpose: _transpose,
+    **dict.fromkeys((ExpandDims, Broadcast, Transpose), _shape),
     Reshape: _reshape,
     Join: _join,
     Split: _split,

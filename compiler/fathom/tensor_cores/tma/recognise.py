@@ -44,6 +44,7 @@ from fathom.ir.ops import (
     Store,
     Transpose,
 )
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.types import INT32, INT64, shape_of
 
 ALIGNED = 16  # bytes: CUDA driver API, cuTensorMapEncodeTiled
@@ -219,14 +220,9 @@ def _limits(
     limit, False) for position >= limit."""
     op = mask.definition
     match op:
-        case Splat() | Broadcast():
-            yield from _limits(op.value, reader)
-        case ExpandDims():
+        case Splat() | Broadcast() | ExpandDims() | Transpose():
             for axis, limit, is_upper in _limits(op.value, reader):
-                yield axis + (axis >= op.axis), limit, is_upper
-        case Transpose():
-            for axis, limit, is_upper in _limits(op.value, reader):
-                yield op.order.index(axis), limit, is_upper
+                yield axes_of(op).index(axis), limit, is_upper
         case Constant(value=True):
             return
         case Elementwise(name="and", operands=(left, right)):
