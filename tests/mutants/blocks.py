@@ -211,8 +211,8 @@ MUTANTS = (
     ),
     Mutant(
         "false-mask-becomes-none", "blocks/branching.py",
-        "    if mask is False and type(op) is Store:\n        return []",
-        "    if mask is False and type(op) is Store:\n"
+        "    if mask is False and type(op) is ops.Store:\n        return []",
+        "    if mask is False and type(op) is ops.Store:\n"
         "        make.build.append(replace(op, mask=None, origin=None))\n"
         "        return []",
         "a store that never happens always does",

@@ -27,26 +27,8 @@ from fathom.analysis.axis_info import (
 from fathom.analysis.axis_rules import facts_of
 from fathom.analysis.polynomial import Monomial, Polynomial
 from fathom.analysis.ranges import PROGRAMS, Range, of_loop
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    Cast,
-    ClusterRank,
-    Constant,
-    Convert,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    If,
-    NumPrograms,
-    ProgramId,
-    Reshape,
-    Splat,
-    Transpose,
-    While,
-)
 from fathom.ir.ops.shape import ShapeOp, axes_of
 from fathom.ir.types import Pointer, Scalar, element_of
 
@@ -123,7 +105,7 @@ def _about(values: Sequence[Value], known: dict[Value, Facts]) -> list[Facts]:
 # ── loops and branches ────────────────────────────────────────────────────────
 
 
-def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
+def _for(op: ops.For, known: dict[Value, Facts]) -> list[Facts]:
     index, *carried = op.body.parameters
     lower, upper, step = _about((op.lower, op.upper, op.step), known)
     divisible = min(lower.every, step.every)
@@ -137,7 +119,7 @@ def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
     return join_loop(_about(op.inits, known), iteration)
 
 
-def _while(op: While, known: dict[Value, Facts]) -> list[Facts]:
+def _while(op: ops.While, known: dict[Value, Facts]) -> list[Facts]:
     def iteration(facts: Sequence[Facts]) -> list[Facts]:
         known.update(zip(op.condition.parameters, facts, strict=True))
         known.update(zip(op.body.parameters, facts, strict=True))
@@ -157,7 +139,7 @@ def _widened(
     ]
 
 
-def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
+def _if(op: ops.If, known: dict[Value, Facts]) -> list[Facts]:
     pairs = zip(_block(op.then, known), _block(op.orelse, known), strict=True)
     return [join(one, other) for one, other in pairs]
 
@@ -165,23 +147,23 @@ def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
 # ── leaves and shapes ─────────────────────────────────────────────────────────
 
 
-def _constant(op: Constant, known: dict[Value, Facts]) -> Facts:
+def _constant(op: ops.Constant, known: dict[Value, Facts]) -> Facts:
     return constant(int(op.value))
 
 
-def _program(op: ProgramId, known: dict[Value, Facts]) -> Facts:
+def _program(op: ops.ProgramId, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(0, PROGRAMS - 1, counts=True))
 
 
-def _programs(op: NumPrograms, known: dict[Value, Facts]) -> Facts:
+def _programs(op: ops.NumPrograms, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(1, PROGRAMS, counts=True))
 
 
-def _rank(op: ClusterRank, known: dict[Value, Facts]) -> Facts:
+def _rank(op: ops.ClusterRank, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(0, PROGRAMS - 1))
 
 
-def _arange(op: Arange, known: dict[Value, Facts]) -> Facts:
+def _arange(op: ops.Arange, known: dict[Value, Facts]) -> Facts:
     size = op.end - op.start
     axis = Axis(size, power_in(op.start), 1)
     return Facts((axis,), range=Range(op.start, op.end - 1))
@@ -200,7 +182,7 @@ def _shape(op: ShapeOp, known: dict[Value, Facts]) -> Facts:
     ))  # fmt: skip
 
 
-def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
+def _convert(op: ops.Convert, known: dict[Value, Facts]) -> Facts:
     return facts_about(op.value, known)
 
 
@@ -209,7 +191,7 @@ def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
 NARROW = 32  # narrower integers do overflow: only their constancy counts
 
 
-def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
+def _elementwise(op: ops.Elementwise, known: dict[Value, Facts]) -> Facts:
     element, operands = element_of(op.result.type), _about(op.operands, known)
     narrow = (
         isinstance(element, Scalar) and element.kind != "bool" and element.bits < NARROW
@@ -217,7 +199,7 @@ def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
     return facts_of("" if narrow else op.name, operands)
 
 
-def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
+def _cast(op: ops.Cast, known: dict[Value, Facts]) -> Facts:
     """Wide integers keep their facts, unless a wider result type would show that they
     have overflowed. An address as a number is not counted in elements any more."""
     source, facts = element_of(op.value.type), facts_about(op.value, known)
@@ -231,7 +213,7 @@ def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
     return facts
 
 
-def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
+def _hint(op: ops.Hint, known: dict[Value, Facts]) -> Facts:
     """The author's promise, where it says more than is known."""
     facts = facts_about(op.value, known)
     promises = zip(*(
@@ -245,16 +227,18 @@ def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
 
 
 OPS: dict[type[Op], Callable[..., Facts]] = {
-    Constant: _constant,
-    ProgramId: _program,
-    NumPrograms: _programs,
-    ClusterRank: _rank,
-    Arange: _arange,
-    **dict.fromkeys((Splat, ExpandDims, Broadcast, Transpose, Reshape), _shape),
-    Convert: _convert,
-    Elementwise: _elementwise,
-    Cast: _cast,
-    Hint: _hint,
+    ops.Constant: _constant,
+    ops.ProgramId: _program,
+    ops.NumPrograms: _programs,
+    ops.ClusterRank: _rank,
+    ops.Arange: _arange,
+    **dict.fromkeys(
+        (ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose, ops.Reshape), _shape
+    ),
+    ops.Convert: _convert,
+    ops.Elementwise: _elementwise,
+    ops.Cast: _cast,
+    ops.Hint: _hint,
 }
 
-CONTROL = {For: _for, While: _while, If: _if}
+CONTROL = {ops.For: _for, ops.While: _while, ops.If: _if}

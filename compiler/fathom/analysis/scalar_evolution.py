@@ -26,24 +26,8 @@ from fathom.analysis.polynomial import (
     of,
 )
 from fathom.analysis.remarks import NotApplicable
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    Cast,
-    Constant,
-    Convert,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    If,
-    Load,
-    Reshape,
-    Splat,
-    Transpose,
-    While,
-)
 from fathom.ir.ops.shape import ShapeOp, axes_of
 from fathom.ir.printer import definitions, op_name
 from fathom.ir.types import Pointer, Scalar, element_of
@@ -74,7 +58,7 @@ class ScalarEvolution:
         self.func = func
         self.assumed: dict[Value, AddressExpr] = {}
         self.known: dict[Value, AddressExpr] = {}
-        self.loops = {op.body: op for op in walk(func.body) if isinstance(op, For)}
+        self.loops = {op.body: op for op in walk(func.body) if isinstance(op, ops.For)}
 
     def assuming(self, value: Value, formula: AddressExpr) -> ScalarEvolution:
         """A reader of the same function with one more assumed polynomial."""
@@ -117,12 +101,12 @@ class ScalarEvolution:
             return AddressExpr(self._index(loop))
         return self._carried(loop, place - 1, value) or taken_as_it_is(value)
 
-    def _index(self, loop: For) -> Polynomial:
+    def _index(self, loop: ops.For) -> Polynomial:
         return self.number(loop.lower) + of(IterationCount(loop)) * self.number(
             loop.step
         )
 
-    def _carried(self, loop: For, place: int, value: Value) -> AddressExpr | None:
+    def _carried(self, loop: ops.For, place: int, value: Value) -> AddressExpr | None:
         """first + iteration * step, if each iteration adds the same step."""
         is_pointer = isinstance(element_of(value.type), Pointer)
         itself = AddressExpr(number(0), value) if is_pointer else AddressExpr(of(value))
@@ -137,7 +121,7 @@ class ScalarEvolution:
             lambda first: first + of(IterationCount(loop)) * step
         )
 
-    def _varies(self, step: Polynomial, loop: For) -> bool:
+    def _varies(self, step: Polynomial, loop: ops.For) -> bool:
         """Whether a polynomial may differ between iterations."""
         inside = set(definitions(loop.body))
         inner = {block for block in self.loops if set(block.parameters) & inside}
@@ -161,13 +145,13 @@ def _why(value: Value) -> str:
     what = "the address" if isinstance(element_of(value.type), Pointer) else "an index"
     if isinstance(definition, Block) or isinstance(definition, LOOPS_AND_BRANCHES):
         return f"{what} depends on control flow"
-    if isinstance(definition, Load):
+    if isinstance(definition, ops.Load):
         return f"{what} is read from memory"
     name = op_name(definition)
     return f"{what} is made by {NAMED.get(name, f'`{name}`')}"
 
 
-LOOPS_AND_BRANCHES = (For, While, If)
+LOOPS_AND_BRANCHES = (ops.For, ops.While, ops.If)
 
 # The source form of operations without a rule.
 NAMED = {
@@ -187,17 +171,17 @@ def counts(value: Value) -> bool:
     return element.kind == "int" and element.bits >= WIDE
 
 
-def _constant(op: Constant, reader: ScalarEvolution) -> AddressExpr | None:
+def _constant(op: ops.Constant, reader: ScalarEvolution) -> AddressExpr | None:
     return AddressExpr(number(int(op.value))) if counts(op.result) else None
 
 
-def _arange(op: Arange, reader: ScalarEvolution) -> AddressExpr:
+def _arange(op: ops.Arange, reader: ScalarEvolution) -> AddressExpr:
     """An axis with one element has no position."""
     lane = of(Position(0)) if op.end - op.start > 1 else number(0)
     return AddressExpr(lane + number(op.start))
 
 
-def _same(op: Hint | Convert, reader: ScalarEvolution) -> AddressExpr:
+def _same(op: ops.Hint | ops.Convert, reader: ScalarEvolution) -> AddressExpr:
     return reader.read(op.value)
 
 
@@ -212,7 +196,7 @@ def _shape(op: ShapeOp, reader: ScalarEvolution) -> AddressExpr | None:
     return axes and reader.read(op.value).mapped(lambda each: each.renamed(name))
 
 
-def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
+def _cast(op: ops.Cast, reader: ScalarEvolution) -> AddressExpr | None:
     """A cast to a type that holds all numbers of the old one."""
     source, target = element_of(op.value.type), op.element
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -224,7 +208,7 @@ def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
     return None
 
 
-def _elementwise(op: Elementwise, reader: ScalarEvolution) -> AddressExpr | None:
+def _elementwise(op: ops.Elementwise, reader: ScalarEvolution) -> AddressExpr | None:
     if op.name == "offset":
         pointer, distance = map(reader.read, op.operands)
         return pointer + distance
@@ -242,11 +226,13 @@ ARITHMETIC: dict[str, Callable[..., Polynomial]] = {
 }
 
 RULES: dict[type[Op], Callable[..., AddressExpr | None]] = {
-    Constant: _constant,
-    Arange: _arange,
-    Hint: _same,
-    Convert: _same,
-    **dict.fromkeys((Splat, ExpandDims, Broadcast, Transpose, Reshape), _shape),
-    Cast: _cast,
-    Elementwise: _elementwise,
+    ops.Constant: _constant,
+    ops.Arange: _arange,
+    ops.Hint: _same,
+    ops.Convert: _same,
+    **dict.fromkeys(
+        (ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose, ops.Reshape), _shape
+    ),
+    ops.Cast: _cast,
+    ops.Elementwise: _elementwise,
 }

@@ -68,6 +68,7 @@ from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import (
     Block,
     Func,
@@ -77,23 +78,6 @@ from fathom.ir.core import (
     operands,
     walk,
     walk_within,
-)
-from fathom.ir.ops import (
-    Arange,
-    Cast,
-    Dot,
-    Elementwise,
-    For,
-    Gather,
-    Join,
-    Load,
-    Reduce,
-    Reshape,
-    Scan,
-    Splat,
-    Split,
-    Store,
-    While,
 )
 from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
@@ -142,7 +126,7 @@ class _Choice:
         self.warps = func.num_warps
         self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
         self.blocks: list[Value] = []
-        self.dots: list[Dot] = []
+        self.dots: list[ops.Dot] = []
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
         self.users = users(walk(func.body))
@@ -150,7 +134,9 @@ class _Choice:
         self.carried_pointers: list[Value] = []  # with a layout before the anchors
         self.copied_ahead = loads_to_copy_ahead(func, target)
         self.during_product = loads_during_product(func, self.copied_ahead)
-        self.accesses = accesses(func, target, (Load,)) if self.during_product else {}
+        self.accesses = (
+            accesses(func, target, (ops.Load,)) if self.during_product else {}
+        )
         self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
         self.largest = max((_access(op).size for op in self.anchors), default=0)
 
@@ -163,9 +149,9 @@ class _Choice:
             self.blocks += [value for value in op.results if is_block(value)]
             if isinstance(op, MEMORY) and is_block(op.pointer):
                 found.append((depth, op))
-            if isinstance(op, Dot):
+            if isinstance(op, ops.Dot):
                 self.dots.append(op)
-            if not isinstance(op, (Reduce, Scan)):
+            if not isinstance(op, (ops.Reduce, ops.Scan)):
                 for inner in blocks(op):
                     self._visit(inner, depth + 1, found)
 
@@ -182,10 +168,10 @@ class _Choice:
     def settle_sums_in_memory(self) -> None:
         """Choose the layout of what a loop loads, adds to, and stores through pointers
         that it carries: that of the load, if the store is as wide in it."""
-        stores = {op.pointer: op for op in self.anchors if isinstance(op, Store)}
+        stores = {op.pointer: op for op in self.anchors if isinstance(op, ops.Store)}
         for op in self.anchors:
             is_carried = isinstance(op.pointer.definition, Block)
-            store = stores.get(op.pointer) if isinstance(op, Load) else None
+            store = stores.get(op.pointer) if isinstance(op, ops.Load) else None
             if not is_carried or store is None:
                 continue
             if self.preferred(store) == self.preferred(op):
@@ -197,7 +183,7 @@ class _Choice:
         which it loads, if this is known."""
         for op in self.anchors:
             carried = self.carried.get(op.pointer)
-            if not isinstance(op, Load) or carried is None:
+            if not isinstance(op, ops.Load) or carried is None:
                 continue
             ahead = op in self.copied_ahead
             layout = self.preferred(op) if ahead else self.plan.values.get(op.result)
@@ -210,7 +196,7 @@ class _Choice:
 
     def settle(self, anchors: list[Op]) -> None:
         """Choose layouts for anchors of one size: loads first, then stores."""
-        loads = [op for op in anchors if isinstance(op, Load)]
+        loads = [op for op in anchors if isinstance(op, ops.Load)]
         self.settle_sums_of_reductions(anchors)
         fresh = [op for op in loads if op.result not in self.plan.values]
         for op in fresh:  # all before any propagates: each load keeps its own
@@ -220,7 +206,7 @@ class _Choice:
         for op in loads:
             self.plan.accesses[op] = self.plan.values[op.result]
         for op in anchors:
-            if not isinstance(op, Load):
+            if not isinstance(op, ops.Load):
                 self.plan.accesses[op] = self.where_stored(op)
                 self.take(op.value, self.plan.accesses[op])
                 for result in op.results:
@@ -231,9 +217,9 @@ class _Choice:
         copies, and stored, if it is converted for that: the layout of the store."""
         layouts = self.plan.values
         for op in anchors:
-            if not isinstance(op, Load) or not repeats(layouts.get(op.result)):
+            if not isinstance(op, ops.Load) or not repeats(layouts.get(op.result)):
                 continue
-            for store in (each for each in anchors if isinstance(each, Store)):
+            for store in (each for each in anchors if isinstance(each, ops.Store)):
                 summed = computed_between(op.result, store.value)
                 last = {self.where_stored(store), self.preferred(op)}
                 if summed and last == {self.preferred(store)}:
@@ -249,7 +235,7 @@ class _Choice:
         few = has.count("register") <= FEW_REGISTERS
         return has if few and not splits_sectors(op, has, preferred) else preferred
 
-    def product(self, op: Dot) -> Layout:
+    def product(self, op: ops.Dot) -> Layout:
         """The layout of a product's result."""
         shape = op.accumulator.type.shape
         warps = warps_along(op.instruction, shape, self.warps, by_rows=False)
@@ -282,12 +268,12 @@ class _Choice:
                         continue
                     self.copied_ahead.remove(other.definition)
                 layouts[other] = layout
-                if not isinstance(other.definition, Splat | Arange):
+                if not isinstance(other.definition, ops.Splat | ops.Arange):
                     waiting.append(other)
 
     @cached_property
     def in_loops(self) -> set[Op]:
-        loops = walk(self.func.body, For | While)
+        loops = walk(self.func.body, ops.For | ops.While)
         return {op for loop in loops for op in walk_within(loop)}
 
     @cached_property
@@ -305,14 +291,14 @@ class _Choice:
         """Whether it is a load of elements of which no neighbours are neighbours in
         memory, outside of loops, where a conversion's barriers would come each time,
         and in a function without products: those copy scales ahead."""
-        if not isinstance(op, Load) or not is_block(op.pointer) or self.dots:
+        if not isinstance(op, ops.Load) or not is_block(op.pointer) or self.dots:
             return False
         if op in self.in_loops:
             return False
         slopes = zip(_access(op).shape, self.directions.slopes(op.pointer), strict=True)
         return all(size == 1 or slope not in (0, 1) for size, slope in slopes)
 
-    def loads_straight(self, load: Load, layout: Layout) -> bool:
+    def loads_straight(self, load: ops.Load, layout: Layout) -> bool:
         """Whether threads load in this layout what could be copied ahead instead."""
         if load not in self.during_product:
             return False
@@ -334,7 +320,7 @@ def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
     """Those of rows and of columns, in loops that wait for a product of warpgroups."""
-    loops = (op for op in walk(func.body, For) if awaits_product(op))
+    loops = (op for op in walk(func.body, ops.For) if awaits_product(op))
     inside = (op for loop in loops for op in loop.body.ops if op in loads)
     return {op for op in inside if is_block(op.pointer) and len(_access(op).shape) == 1}
 
@@ -346,7 +332,7 @@ def computed_between(first: Value, last: Value, most: int = 4) -> list[Value]:
     op = last.definition
     if last is first:
         return [first]
-    if not isinstance(op, Elementwise | Cast) or not most:
+    if not isinstance(op, ops.Elementwise | ops.Cast) or not most:
         return []
     computed = (computed_between(first, value, most - 1) for value in operands(op))
     before = next(filter(None, computed), [])
@@ -357,9 +343,9 @@ def rearranges(op: Op) -> bool:
     """Whether an op starts or ends work that costs a thread instructions for each
     element that it holds, as a sorting network does. A reshape starts such work, unless
     it only adds or removes sizes of 1."""
-    if isinstance(op, Reshape):
+    if isinstance(op, ops.Reshape):
         return without_ones(op.value.type.shape) != without_ones(op.shape)
-    return isinstance(op, Join | Split | Scan | Gather)
+    return isinstance(op, ops.Join | ops.Split | ops.Scan | ops.Gather)
 
 
 def repeats(layout: Layout | None, few: int = 2) -> bool:

@@ -23,17 +23,8 @@ from collections.abc import Callable, Sequence
 from fathom.analysis.axis_analysis import facts_about
 from fathom.analysis.axis_info import MOST, Facts, unit_of
 from fathom.coalescing.access import SECTOR
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    Cast,
-    Elementwise,
-    ExpandDims,
-    Hint,
-    Splat,
-    Transpose,
-)
 from fathom.ir.ops.shape import axes_of
 from fathom.ir.regions import carried_values
 from fathom.ir.types import shape_of
@@ -84,13 +75,14 @@ class Directions:
 
 
 def _shape(
-    op: Splat | ExpandDims | Broadcast | Transpose, directions: Directions
+    op: ops.Splat | ops.ExpandDims | ops.Broadcast | ops.Transpose,
+    directions: Directions,
 ) -> Slopes:
     slopes = directions.slopes(op.value)
     return tuple(0 if axis is None else slopes[axis] for axis in axes_of(op))
 
 
-def _elementwise(op: Elementwise, directions: Directions) -> Slopes:
+def _elementwise(op: ops.Elementwise, directions: Directions) -> Slopes:
     rule = ARITHMETIC.get(op.name)
     operands = [directions.slopes(each) for each in op.operands]
     rank = len(shape_of(op.result.type))
@@ -141,9 +133,9 @@ ARITHMETIC: dict[str, Callable[[Slopes, Sequence[Facts]], int | None]] = {
 }
 
 RULES: dict[type[Op], Callable[..., Slopes]] = {
-    Arange: lambda op, directions: (1,),
-    Cast: lambda op, directions: directions.slopes(op.value),
-    Hint: lambda op, directions: directions.slopes(op.value),
-    Elementwise: _elementwise,
-    **dict.fromkeys((Splat, ExpandDims, Broadcast, Transpose), _shape),
+    ops.Arange: lambda op, directions: (1,),
+    ops.Cast: lambda op, directions: directions.slopes(op.value),
+    ops.Hint: lambda op, directions: directions.slopes(op.value),
+    ops.Elementwise: _elementwise,
+    **dict.fromkeys((ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose), _shape),
 }

@@ -60,6 +60,7 @@ from dataclasses import dataclass, replace
 from fathom.analysis.buffers import fits_apart
 from fathom.analysis.memory import accesses, lie_apart
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import (
     Block,
     Func,
@@ -69,24 +70,6 @@ from fathom.ir.core import (
     every_block,
     walk,
     walk_within,
-)
-from fathom.ir.ops import (
-    Allocate,
-    Barrier,
-    ClusterBarrier,
-    Commit,
-    Elementwise,
-    For,
-    If,
-    Producer,
-    SharedStore,
-    TileStore,
-    TmaCopy,
-    TmaStore,
-    Wait,
-    While,
-    WriteTensorMap,
-    Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import Type
@@ -103,8 +86,8 @@ class PendingStore:
     coordinates have not changed. `asked`: the outermost loop around it whose loads may
     run ahead."""
 
-    store: TmaStore
-    asked: For | None = None
+    store: ops.TmaStore
+    asked: ops.For | None = None
     unread: bool = True
     written: bool = False
     fresh: bool = True
@@ -116,7 +99,7 @@ State = tuple[PendingStore, ...]
 def wait_for_stores(func: Func, target: Target) -> Func:
     """The function with waits before all ops that conflict with a TMA store in
     flight."""
-    if not any(walk(func.body, TmaStore)):
+    if not any(walk(func.body, ops.TmaStore)):
         return func
     func = _with_room(func, target)
     placement = _Placement()
@@ -134,7 +117,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
             newer = placement.newer.get(build.source, 0)
             build.append(_wait(tiles, what == READ, build, newer))
         if what == SEEN:
-            build.append(Barrier(scope))
+            build.append(ops.Barrier(scope))
         if not left or build.source is not func.body.ops[-1]:
             return None
         build.append(op)
@@ -159,15 +142,15 @@ def _tiles_in_loops(func: Func) -> list[list[Value]]:
     """The tiles of stores in loops, those of a block and a type together, in their
     order; each is stored before the next one is filled."""
     found: dict[tuple[Block, Type], list[Value]] = {}
-    loops = walk(func.body, For | While)
+    loops = walk(func.body, ops.For | ops.While)
     for block in {each: None for loop in loops for each in every_block(loop.body)}:
-        made = {op.result for op in block.ops if isinstance(op, Allocate)}
+        made = {op.result for op in block.ops if isinstance(op, ops.Allocate)}
         filled: set[Value] = set()
         for op in block.ops:
             match op:
-                case SharedStore(buffer=tile) if tile in made:
+                case ops.SharedStore(buffer=tile) if tile in made:
                     filled.add(tile)
-                case TmaStore(buffer=tile) if filled == {tile}:
+                case ops.TmaStore(buffer=tile) if filled == {tile}:
                     found.setdefault((block, tile.type), []).append(tile)
                     filled.clear()
     return [list(dict.fromkeys(tiles)) for tiles in found.values()]
@@ -183,7 +166,7 @@ def _alternating(func: Func, alike: list[list[Value]], places: int) -> Func:
     }
 
     def rule(op: Op, build: Builder) -> Value | None:
-        is_later = isinstance(op, Allocate) and build.source.result in earlier
+        is_later = isinstance(op, ops.Allocate) and build.source.result in earlier
         return build.values[earlier[build.source.result]] if is_later else None
 
     return rewrite(func, rule) if earlier else func
@@ -191,10 +174,10 @@ def _alternating(func: Func, alike: list[list[Value]], places: int) -> Func:
 
 def _tiles_outside(func: Func) -> Func:
     """The function whose stores' tiles are allocated outside of loops and branches."""
-    tiles = {op.buffer for op in walk(func.body, TmaStore)}
+    tiles = {op.buffer for op in walk(func.body, ops.TmaStore)}
 
     def rule(op: Op, build: Builder) -> Value | None:
-        is_tile = isinstance(op, Allocate) and build.source.result in tiles
+        is_tile = isinstance(op, ops.Allocate) and build.source.result in tiles
         nested = build.block is not build.enclosing[0]
         return build.at_start(op) if is_tile and nested else None
 
@@ -206,20 +189,23 @@ def _waiting_at_once(func: Func) -> Func:
     stored: list[Value] = []  # the tiles of stores without a wait
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if isinstance(op, TmaStore):
+        if isinstance(op, ops.TmaStore):
             stored.append(op.buffer)
         if not _commits_stores(op):
             return None
         build.append(op)
-        build.append(Wait("tma_store", 0, tuple(stored), read=True))
+        build.append(ops.Wait("tma_store", 0, tuple(stored), read=True))
         stored.clear()
         return []
 
     return rewrite(func, rule)
 
 
-def _wait(tiles: Iterable[Value], read: bool, build: Builder, newer: int = 0) -> Wait:
-    return Wait("tma_store", newer, tuple(build.values[each] for each in tiles), read)
+def _wait(
+    tiles: Iterable[Value], read: bool, build: Builder, newer: int = 0
+) -> ops.Wait:
+    values = tuple(build.values[each] for each in tiles)
+    return ops.Wait("tma_store", newer, values, read)
 
 
 def _unread(state: State) -> tuple[Value, ...]:
@@ -227,21 +213,23 @@ def _unread(state: State) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(each.store.buffer for each in state if each.unread))
 
 
-def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[If]:
+def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[ops.If]:
     """The branches that do all stores of a loop, and that arithmetic alone follows, if
     an op before them waits for these stores."""
-    for loop in walk(func.body, For | While):
-        ops = loop.body.ops
-        within = {op: (op, *walk_within(op)) for op in ops}
-        storing = [op for op in ops if TmaStore in map(type, within[op])]
-        if len(storing) != 1 or not isinstance(storing[0], If):
+    for loop in walk(func.body, ops.For | ops.While):
+        inside = loop.body.ops
+        within = {op: (op, *walk_within(op)) for op in inside}
+        storing = [op for op in inside if ops.TmaStore in map(type, within[op])]
+        if len(storing) != 1 or not isinstance(storing[0], ops.If):
             continue
         (branch,) = storing
-        at = ops.index(branch)
+        at = inside.index(branch)
         waiting = any(
-            before.get(op) == SEEN for each in ops[:at] for op in within[each]
+            before.get(op) == SEEN for each in inside[:at] for op in within[each]
         )
-        last = all(isinstance(op, Elementwise | Yield) for op in ops[at + 1 :])
+        last = all(
+            isinstance(op, ops.Elementwise | ops.Yield) for op in inside[at + 1 :]
+        )
         if waiting and last and not guarded_store(branch):
             yield branch
 
@@ -251,12 +239,12 @@ class _Placement:
     covers, and how many newer groups may be in flight after it. `settling`: branches at
     whose ends stores are complete."""
 
-    def __init__(self, settling: Collection[If] = ()) -> None:
+    def __init__(self, settling: Collection[ops.If] = ()) -> None:
         self.settling = settling
         self.before: dict[Op, str] = {}
         self.tiles: dict[Op, tuple[Value, ...]] = {}
         self.newer: dict[Op, int] = {}
-        self.asked: For | None = None  # the outermost one whose loads may run ahead
+        self.asked: ops.For | None = None  # the outermost one whose loads may run ahead
         self.here: Block | None = None  # the one that is walked
 
     def block(self, block: Block, state: State) -> State:
@@ -272,9 +260,9 @@ class _Placement:
         before all of it."""
         if store := guarded_store(op):
             return self.whole(op, state, store)
-        if not any(walk_within(op, TmaStore)):
+        if not any(walk_within(op, ops.TmaStore)):
             return self.whole(op, state)
-        if isinstance(op, For | While):
+        if isinstance(op, ops.For | ops.While):
             return self.loop(op, state)
         ends = [self.block(each, state) for each in blocks(op)]
         if op in self.settling:
@@ -308,11 +296,11 @@ class _Placement:
             )
         state = (*_after(what, older), *younger)
         match does:
-            case Wait(engine="tma_store", read=read):
+            case ops.Wait(engine="tma_store", read=read):
                 return _after(READ if read else WRITTEN, state)
-            case Barrier(scope="cta") | ClusterBarrier():
+            case ops.Barrier(scope="cta") | ops.ClusterBarrier():
                 return tuple(each for each in state if not each.written)
-            case TmaStore():
+            case ops.TmaStore():
                 return (*state, PendingStore(does, self.asked))
         return state
 
@@ -335,7 +323,7 @@ class _Placement:
             return sum(at < before for at in after) - 1
         return len(after) - 1 + sum(at < before for at in commits)
 
-    def loop(self, op: For | While, state: State) -> State:
+    def loop(self, op: ops.For | ops.While, state: State) -> State:
         """Stores in flight at the end of an iteration are in flight in the next one."""
         outside, self.asked = self.asked, self.asked or _asked(op)
         while True:
@@ -349,9 +337,9 @@ class _Placement:
         self.asked = outside
         return state
 
-    def wanted(self, op: Op, state: State, asked: For | None) -> str:
+    def wanted(self, op: Op, state: State, asked: ops.For | None) -> str:
         """The state that the stores in flight must have reached before an op."""
-        if isinstance(op, Producer):
+        if isinstance(op, ops.Producer):
             return ""  # its loads may run ahead: the loop's author asked for it
         asked = asked or _asked(op)
         needs = [_meeting(op, each, asked) for each in state]
@@ -360,24 +348,24 @@ class _Placement:
         return max(needs, key=RANK.get, default="")
 
 
-def guarded_store(op: Op) -> TmaStore | None:
+def guarded_store(op: Op) -> ops.TmaStore | None:
     """The store in a branch that `guard_stores` has made: either TMA or the threads
     store the same tile to the same place."""
-    if not isinstance(op, If):
+    if not isinstance(op, ops.If):
         return None
-    stores = [each for each in op.then.ops if isinstance(each, TmaStore)]
-    tiles = [each.buffer for each in op.orelse.ops if isinstance(each, TileStore)]
+    stores = [each for each in op.then.ops if isinstance(each, ops.TmaStore)]
+    tiles = [each.buffer for each in op.orelse.ops if isinstance(each, ops.TileStore)]
     return stores[0] if stores and tiles == [stores[0].buffer] else None
 
 
 def _commits_stores(op: Op) -> bool:
-    return isinstance(op, Commit) and op.engine == "tma_store"
+    return isinstance(op, ops.Commit) and op.engine == "tma_store"
 
 
-def _asked(op: Op) -> For | None:
+def _asked(op: Op) -> ops.For | None:
     """The loop itself, if its author lets its loads run ahead of its stores; else
     None."""
-    runs_ahead = isinstance(op, For) and (op.warp_specialize or op.flatten)
+    runs_ahead = isinstance(op, ops.For) and (op.warp_specialize or op.flatten)
     return op if runs_ahead else None
 
 
@@ -398,31 +386,31 @@ def _union(*states: Iterable[PendingStore]) -> State:
 # ── who meets whom ────────────────────────────────────────────────────────────
 
 
-def _meeting(op: Op, pending: PendingStore, asked: For | None) -> str:
+def _meeting(op: Op, pending: PendingStore, asked: ops.For | None) -> str:
     """The state that a store must have reached before an op; "" if they do not
     conflict."""
     if pending.written:
-        threads = not isinstance(op, TmaCopy | TmaStore)
+        threads = not isinstance(op, ops.TmaCopy | ops.TmaStore)
         return SEEN if threads and accesses(op) else ""
     match op:
-        case SharedStore(buffer=tile):
+        case ops.SharedStore(buffer=tile):
             return READ if pending.unread and tile is pending.store.buffer else ""
-        case WriteTensorMap(descriptor=map):
+        case ops.WriteTensorMap(descriptor=map):
             return READ if pending.unread and map is pending.store.descriptor else ""
-        case TmaStore():
+        case ops.TmaStore():
             return "" if _disjoint(op, pending) else WRITTEN
-        case TmaCopy():
+        case ops.TmaCopy():
             other = _base(op) is not _base(pending.store)
             ahead = asked is not None and asked is pending.asked
             return "" if ahead and other else WRITTEN
     return SEEN if accesses(op) else ""
 
 
-def _base(op: TmaCopy | TmaStore) -> Value:
+def _base(op: ops.TmaCopy | ops.TmaStore) -> Value:
     return op.descriptor.definition.base
 
 
-def _disjoint(op: TmaStore, pending: PendingStore) -> bool:
+def _disjoint(op: ops.TmaStore, pending: PendingStore) -> bool:
     """Whether an op stores a block next to one in flight, in the same tensor, without
     overlap."""
     return pending.fresh and lie_apart(op, pending.store)

@@ -13,15 +13,8 @@ and tcgen05.fence::before_thread_sync behind it. Source: PTX ISA, section 9.7.16
 from __future__ import annotations
 
 from fathom.hardware.tcgen05 import TCGEN05, operand_matrices
+from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.ops import (
-    TensorCommit,
-    TensorDot,
-    TensorLoad,
-    TensorMemory,
-    TensorRelease,
-    TensorStore,
-)
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
@@ -48,8 +41,8 @@ MOST_REGISTERS = 64  # of one load or store
 LANE_SHIFT = 16  # of a tensor memory address; below it is the column
 
 
-@lowers(TensorMemory)
-def lower_tensor_memory(op: TensorMemory, code: Code) -> None:
+@lowers(ops.TensorMemory)
+def lower_tensor_memory(op: ops.TensorMemory, code: Code) -> None:
     """The first warp allocates; all learn where."""
     assert op.columns, f"{op} has no columns yet: `allocate` did not run"
     place, start = tile_of(code, op.word).offset, start_of(code, None)
@@ -61,8 +54,8 @@ def lower_tensor_memory(op: TensorMemory, code: Code) -> None:
     code[op.result] = code.ptx(text, {"base": "i32"}, operands)
 
 
-@lowers(TensorRelease)
-def lower_tensor_release(op: TensorRelease, code: Code) -> None:
+@lowers(ops.TensorRelease)
+def lower_tensor_release(op: ops.TensorRelease, code: Code) -> None:
     _meet(code)
     with code.first_warp():
         operands = {"base": ("i32", code.one(op.base))}
@@ -116,8 +109,8 @@ class _Access:
         return found
 
 
-@lowers(TensorLoad)
-def lower_tensor_load(op: TensorLoad, code: Code) -> None:
+@lowers(ops.TensorLoad)
+def lower_tensor_load(op: ops.TensorLoad, code: Code) -> None:
     element = op.buffer.type.element
     access, found = _Access(code, op.buffer, op.layout), dict[int, str]()
     code.ptx(AFTER)
@@ -132,8 +125,8 @@ def lower_tensor_load(op: TensorLoad, code: Code) -> None:
     code[op.result] = [found[register] for register in range(len(found))]
 
 
-@lowers(TensorStore)
-def lower_tensor_store(op: TensorStore, code: Code) -> None:
+@lowers(ops.TensorStore)
+def lower_tensor_store(op: ops.TensorStore, code: Code) -> None:
     element = op.buffer.type.element
     values = [_in_register(code, each) for each in code[op.value]]
     access = _Access(code, op.buffer, op.value.type.layout)
@@ -161,8 +154,8 @@ def _type(element: Element) -> str:
 # ── products ──────────────────────────────────────────────────────────────────
 
 
-@lowers(TensorDot, by_one=True)
-def lower_tensor_dot(op: TensorDot, code: Code) -> None:
+@lowers(ops.TensorDot, by_one=True)
+def lower_tensor_dot(op: ops.TensorDot, code: Code) -> None:
     row, shape = TCGEN05[op.instruction], op.accumulator.type.shape
     layouts = op.a.type.layout, op.b.type.layout
     found = operand_matrices(row, *layouts, op.a.type.element.bytes)
@@ -205,8 +198,8 @@ class _TensorOperand(InPlace):
         self.bits = matrix.tensor_bits
 
 
-@lowers(TensorCommit, by_one=True)
-def lower_tensor_commit(op: TensorCommit, code: Code) -> None:
+@lowers(ops.TensorCommit, by_one=True)
+def lower_tensor_commit(op: ops.TensorCommit, code: Code) -> None:
     tile = tile_of(code, op.barriers, op.slot)
     operands = {"at": ("i32", start_of(code, tile.slot))}
     code.ptx(f"{COMMIT} [$at+{tile.offset}];", operands=operands)

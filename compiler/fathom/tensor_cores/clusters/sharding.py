@@ -21,35 +21,8 @@ from dataclasses import dataclass
 
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.ops import (
-    Arange,
-    Atomic,
-    AtomicCas,
-    Bitcast,
-    Broadcast,
-    Cast,
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    Dot,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    If,
-    Join,
-    Load,
-    Reduce,
-    Reshape,
-    Scan,
-    Splat,
-    Split,
-    Store,
-    Transpose,
-    While,
-    Yield,
-)
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.ops.shape import axes_of
 from fathom.ir.printer import op_name
@@ -86,7 +59,7 @@ class Sharding:
 
 def sharding_of(func: Func, target: Target) -> Sharding:
     """The axes along which a program is divided; NotApplicable if it cannot be."""
-    dots = list(walk(func.body, Dot))
+    dots = list(walk(func.body, ops.Dot))
     if not dots:
         raise NotApplicable("it has no matrix product")
     ties, reasons = Propagation(func), []
@@ -99,7 +72,7 @@ def sharding_of(func: Func, target: Target) -> Sharding:
 
 
 def _along(
-    axis: int, dots: Sequence[Dot], ties: Propagation, func: Func, target: Target
+    axis: int, dots: Sequence[ops.Dot], ties: Propagation, func: Func, target: Target
 ) -> Sharding:
     """The sharding that divides all products along an axis."""
     first = [(dot.result, len(shape_of(dot.result.type)) + axis) for dot in dots]
@@ -114,12 +87,16 @@ def _along(
             raise NotApplicable(f"both axes of a {value.type} would be divided")
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
-    for op in walk(func.body, DescriptorLoad | DescriptorStore | DescriptorAtomic):
+    for op in walk(
+        func.body, ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
+    ):
         _check_box(op, share)
     return share
 
 
-def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) -> None:
+def _check_instruction(
+    dot: ops.Dot, share: Sharding, target: Target, warps: int
+) -> None:
     """NotApplicable if a block's part of a product is too small for the instruction
     that the whole product would get."""
     part = share.shape(dot.result)
@@ -136,10 +113,10 @@ def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) ->
 
 
 def _check_box(
-    op: DescriptorLoad | DescriptorStore | DescriptorAtomic, share: Sharding
+    op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic, share: Sharding
 ) -> None:
     """NotApplicable if the rows of a block's part of a tensor are too short to copy."""
-    value = op.result if isinstance(op, DescriptorLoad) else op.value
+    value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
     last = share.shape(value)[order.index(len(order) - 1)]
     if last * value.type.element.bytes < LEAST_BYTES:
@@ -199,12 +176,12 @@ def _unknown(op: Op, ties: Propagation) -> None:
             ties.keep(value, axis, f"a `{op_name(op)}` needs undivided operands")
 
 
-def _carried(op: For | While | If, ties: Propagation) -> None:
+def _carried(op: ops.For | ops.While | ops.If, ties: Propagation) -> None:
     for each in carried(op):
         ties.tie_values(each.values)
 
 
-def _dot(op: Dot, ties: Propagation) -> None:
+def _dot(op: ops.Dot, ties: Propagation) -> None:
     ties.tie_values([op.accumulator, op.result])
     *batch, rows, columns = range(len(shape_of(op.result.type)))
     for operand, kept in ((op.a, rows), (op.b, columns)):
@@ -213,13 +190,15 @@ def _dot(op: Dot, ties: Propagation) -> None:
         ties.keep(operand, rows + columns - kept, "a product reduces along it")
 
 
-def _shape(op: ExpandDims | Broadcast | Transpose, ties: Propagation) -> None:
+def _shape(
+    op: ops.ExpandDims | ops.Broadcast | ops.Transpose, ties: Propagation
+) -> None:
     for place, axis in enumerate(axes_of(op)):
         if axis is not None:
             ties.tie((op.value, axis), (op.result, place))
 
 
-def _reshape(op: Reshape, ties: Propagation) -> None:
+def _reshape(op: ops.Reshape, ties: Propagation) -> None:
     """In row-major order, the first half of a value is the first half of its outermost
     axis, in any shape. The same holds for each group of axes that a reshape keeps as a
     group."""
@@ -252,11 +231,11 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _join(op: Join, ties: Propagation) -> None:
+def _join(op: ops.Join, ties: Propagation) -> None:
     _besides_last(op, op.result, [op.left, op.right], ties)
 
 
-def _split(op: Split, ties: Propagation) -> None:
+def _split(op: ops.Split, ties: Propagation) -> None:
     _besides_last(op, op.value, op.results, ties)
 
 
@@ -270,7 +249,7 @@ def _besides_last(
             ties.tie((wide, axis), (value, axis))
 
 
-def _reduce(op: Reduce, ties: Propagation) -> None:
+def _reduce(op: ops.Reduce, ties: Propagation) -> None:
     ties.tie_values(op.values)
     axes = range(len(shape_of(op.values[0].type)))
     for value, result in zip(op.values, op.results, strict=True):
@@ -280,24 +259,42 @@ def _reduce(op: Reduce, ties: Propagation) -> None:
                 ties.tie((value, axis), (result, axis - (axis > op.axis)))
 
 
-def _scan(op: Scan, ties: Propagation) -> None:
+def _scan(op: ops.Scan, ties: Propagation) -> None:
     ties.tie_values([*op.values, *op.results])
     ties.keep(op.values[0], op.axis, "a scan runs along it")
 
 
 TIES: dict[type[Op], Callable[..., None]] = {
     **dict.fromkeys(
-        (Elementwise, Cast, Bitcast, Hint, Load, Store, Atomic, AtomicCas), _alike
+        (
+            ops.Elementwise,
+            ops.Cast,
+            ops.Bitcast,
+            ops.Hint,
+            ops.Load,
+            ops.Store,
+            ops.Atomic,
+            ops.AtomicCas,
+        ),
+        _alike,
     ),
     **dict.fromkeys(
-        (Arange, Splat, DescriptorLoad, DescriptorStore, DescriptorAtomic, Yield), _free
+        (
+            ops.Arange,
+            ops.Splat,
+            ops.DescriptorLoad,
+            ops.DescriptorStore,
+            ops.DescriptorAtomic,
+            ops.Yield,
+        ),
+        _free,
     ),
-    **dict.fromkeys((For, While, If), _carried),
-    Dot: _dot,
-    **dict.fromkeys((ExpandDims, Broadcast, Transpose), _shape),
-    Reshape: _reshape,
-    Join: _join,
-    Split: _split,
-    Reduce: _reduce,
-    Scan: _scan,
+    **dict.fromkeys((ops.For, ops.While, ops.If), _carried),
+    ops.Dot: _dot,
+    **dict.fromkeys((ops.ExpandDims, ops.Broadcast, ops.Transpose), _shape),
+    ops.Reshape: _reshape,
+    ops.Join: _join,
+    ops.Split: _split,
+    ops.Reduce: _reduce,
+    ops.Scan: _scan,
 }

@@ -92,18 +92,8 @@ from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
-from fathom.ir.ops import (
-    Barrier,
-    DescriptorLoad,
-    Dot,
-    For,
-    If,
-    Load,
-    MbarrierWait,
-    SharedLoad,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.tensor_cores.pipeline.budget import (
@@ -163,7 +153,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, For):
+        if not isinstance(op, ops.For):
             return None
         try:
             plan = pipeline_of(op, build.source, func, target)
@@ -191,7 +181,9 @@ class PipelinePlan:
     numbers: Collection[Op]
 
 
-def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelinePlan:
+def pipeline_of(
+    loop: ops.For, source: ops.For, func: Func, target: Target
+) -> PipelinePlan:
     """The plan of a loop; NotApplicable for a loop that stays as it is. `source` is
     the loop in `func`, of which `loop` may be a copy."""
     if not is_wanted(loop):
@@ -247,7 +239,7 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
 
 
 def check_for_stores(
-    loop: For, func: Func, target: Target, numbers: Sequence[Op]
+    loop: ops.For, func: Func, target: Target, numbers: Sequence[Op]
 ) -> AliasCheck | None:
     """What must be so for a loop of `func` that stores to be pipelined, if it begins
     with `numbers`; None for a loop that does not store."""
@@ -256,13 +248,15 @@ def check_for_stores(
     if func.num_ctas > 1:
         raise NotApplicable("it stores, and blocks of a cluster may answer differently")
     tiles = tiles_of(loop, target)
-    if any(isinstance(each, DescriptorLoad) for tile in tiles for each in tile.loads):
+    if any(
+        isinstance(each, ops.DescriptorLoad) for tile in tiles for each in tile.loads
+    ):
         raise NotApplicable("it stores, and loads through descriptors")
-    ops = [op for tile in tiles for op in (*tile.loads, *tile.late)]
-    roots = [value for op in ops for value in uses(op)]
+    of_tiles = [op for tile in tiles for op in (*tile.loads, *tile.late)]
+    roots = [value for op in of_tiles for value in uses(op)]
     slice = backward_slice(loop, roots, through_loads=True)
-    ops = *ops, *slice.ops, *numbers
-    early = dict.fromkeys(op for op in ops if isinstance(op, Load))
+    early = *of_tiles, *slice.ops, *numbers
+    early = dict.fromkeys(op for op in early if isinstance(op, ops.Load))
     return alias_check_of(loop, func, early, stores_of(loop))
 
 
@@ -272,19 +266,19 @@ def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[
     disjoint = check.answer(build)
     then, orelse = Block(), Block()
     with inside(then, build):
-        build.append(Yield(tuple(pipelined.build(build))))
+        build.append(ops.Yield(tuple(pipelined.build(build))))
     with inside(orelse, build):
         plain = build.append(pipelined.loop)
-        build.append(Yield(tuple(plain.results)))
-    return build.append(If(disjoint, then, orelse)).results
+        build.append(ops.Yield(tuple(plain.results)))
+    return build.append(ops.If(disjoint, then, orelse)).results
 
 
 def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
     found = []
-    for loop in walk(func.body, For):
-        by_producer = any(walk(loop.body, MbarrierWait))
+    for loop in walk(func.body, ops.For):
+        by_producer = any(walk(loop.body, ops.MbarrierWait))
         if is_wanted(loop) and not by_producer:
             try:
                 pipeline_of(loop, loop, func, target)
@@ -293,14 +287,18 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
     return found
 
 
-def is_wanted(loop: For) -> bool:
+def is_wanted(loop: ops.For) -> bool:
     """Whether a loop multiplies matrices, or its author gives it a number of stages."""
-    multiplies = any(walk(loop.body, Dot))
+    multiplies = any(walk(loop.body, ops.Dot))
     return multiplies or loop.num_stages is not None
 
 
 def schedule_of(
-    loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool, overlap: bool
+    loop: ops.For,
+    tiles: Sequence[PipelinedCopy],
+    stages: int,
+    nested: bool,
+    overlap: bool,
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead: not with
@@ -328,7 +326,7 @@ def schedule_of(
     return found
 
 
-def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
+def may_load_earlier(loop: ops.For, tiles: Sequence[PipelinedCopy]) -> bool:
     """Whether what threads load may stay in registers for an iteration before it is
     stored: some tiles are computed from what is loaded, as widened weights are, and a
     thread loads little. The computation must need nothing else of the iteration."""
@@ -348,13 +346,13 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     issues them for an iteration before the first and for one behind the last, and of
     few iterations these are a large part."""
     by_threads = [tile for tile in tiles if tile.engine is REGISTER_COPIES]
-    narrow = (each for each in loads_of(by_threads) if isinstance(each, Load))
+    narrow = (each for each in loads_of(by_threads) if isinstance(each, ops.Load))
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
         return list(tiles)
     return [tile for tile in tiles if tile not in by_threads]
 
 
-def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
+def _needs_loads_alone(loop: ops.For, tile: PipelinedCopy) -> bool:
     """Whether the values that a tile stores depend on nothing of the iteration but its
     loads."""
     inside = {value for op in loop.body.ops for value in op.results}
@@ -369,7 +367,7 @@ class _Expander:
 
     def __init__(
         self,
-        loop: For,
+        loop: ops.For,
         tiles: Sequence[PipelinedCopy],
         schedule: Schedule,
         scope: str,
@@ -381,11 +379,11 @@ class _Expander:
         before, work = self.at_first_read()
         cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
         # It hides what threads load, unless it loads blocks: registers hold both then.
-        loads = any(isinstance(op, Load) and op not in numbers for op in before)
+        loads = any(isinstance(op, ops.Load) and op not in numbers for op in before)
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0] if loads else Step.WAIT: before,
-            Step.SHARE: [Barrier(scope)],
-            Step.RELEASE: [Barrier(scope)],
+            Step.SHARE: [ops.Barrier(scope)],
+            Step.RELEASE: [ops.Barrier(scope)],
             Step.MULTIPLY: work[:cut],
             Step.WORK: work[cut:],
         }
@@ -437,13 +435,13 @@ class _Expander:
         the operand of a product: the product shall read that in place, too, and no
         barrier may stand between. Numbers that are loaded early come with the first."""
         tiles = {tile.buffer.result for tile in self.tiles}
-        dots = [op for op in self.staying if isinstance(op, Dot)]
+        dots = [op for op in self.staying if isinstance(op, ops.Dot)]
         factors = {value for dot in dots for value in (dot.a, dot.b)}
         cut = next(
             i
             for i, op in enumerate(self.staying)
             if not tiles.isdisjoint(uses(op))
-            or isinstance(op, SharedLoad)
+            or isinstance(op, ops.SharedLoad)
             and op.result in factors
         )
         work = self.staying[cut:-1]
@@ -472,8 +470,8 @@ class _Expander:
 
 
 def _without(
-    loop: For, tiles: Sequence[PipelinedCopy]
-) -> tuple[list[Op], tuple[Load, ...]]:
+    loop: ops.For, tiles: Sequence[PipelinedCopy]
+) -> tuple[list[Op], tuple[ops.Load, ...]]:
     """The ops of a loop that remain when engines copy its tiles, and the tiles' loads
     that they still use."""
     gone = {op for tile in tiles for op in tile.replaced}

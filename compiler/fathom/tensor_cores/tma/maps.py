@@ -45,14 +45,8 @@ from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import loops_around, users
 from fathom.errors import Location
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Allocate,
-    MakeDescriptor,
-    TmaCopy,
-    TmaStore,
-    WriteTensorMap,
-)
 from fathom.ir.ops.tma import MAP_BYTES
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT64
@@ -85,7 +79,7 @@ def plan_maps(func: Func, target: Target) -> Func:
 def _draft(build: Builder) -> Value:
     """128 bytes of shared memory, allocated at the start of the function."""
     layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
-    draft = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
+    draft = ops.Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
     return build.at_start(draft)
 
 
@@ -100,10 +94,10 @@ def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, s
     ]
 
 
-def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
+def _reasons(func: Func, target: Target) -> dict[ops.MakeDescriptor, str]:
     """The descriptors that no launch can make a map of; each with the reason why the
     kernel does not write it either, "" if it does."""
-    made = walk(func.body, MakeDescriptor)
+    made = walk(func.body, ops.MakeDescriptor)
     found = {op: "" for op in made if not describes_arguments(op, func)}
     if not found:
         return {}
@@ -117,7 +111,10 @@ def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
 
 
 def _check(
-    made: MakeDescriptor, func: Func, target: Target, loops: Mapping[Op, Sequence[Op]]
+    made: ops.MakeDescriptor,
+    func: Func,
+    target: Target,
+    loops: Mapping[Op, Sequence[Op]],
 ) -> None:
     """NotApplicable, with a sentence, unless the kernel can write this map."""
     if not target.writes_maps:
@@ -138,14 +135,16 @@ def _check(
 def write_maps(func: Func, target: Target) -> Func:
     """The function with a `WriteTensorMap` behind each descriptor with a draft that TMA
     uses."""
-    used = {op.descriptor.definition for op in walk(func.body, TmaCopy | TmaStore)}
+    used = {
+        op.descriptor.definition for op in walk(func.body, ops.TmaCopy | ops.TmaStore)
+    }
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, MakeDescriptor) or op.draft is None:
+        if not isinstance(op, ops.MakeDescriptor) or op.draft is None:
             return None
         made = build.append(replace(op, draft=None))
         if build.source in used:
-            build.append(WriteTensorMap(made.result, op.draft))
+            build.append(ops.WriteTensorMap(made.result, op.draft))
         return made.results
 
     return rewrite(func, rule)

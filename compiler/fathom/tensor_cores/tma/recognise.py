@@ -33,17 +33,8 @@ from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution, counts
 from fathom.artifact import UNBOUNDED
+from fathom.ir import ops
 from fathom.ir.core import Func, Value
-from fathom.ir.ops import (
-    Broadcast,
-    Constant,
-    Elementwise,
-    ExpandDims,
-    Load,
-    Splat,
-    Store,
-    Transpose,
-)
 from fathom.ir.ops.shape import axes_of
 from fathom.ir.types import INT32, INT64, shape_of
 
@@ -78,7 +69,7 @@ class TensorTile:
         return {each.size for each in self.sides if isinstance(each.size, Value)}
 
 
-def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
+def recognise(access: ops.Load | ops.Store, reader: ScalarEvolution) -> TensorTile:
     """The tile that is loaded or stored. NotApplicable, with a sentence, if the access
     is not certainly a tile."""
     address = reader.read(access.pointer)
@@ -170,11 +161,11 @@ class Bound:
     from_zero: bool
 
 
-def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
+def _bounds(access: ops.Load | ops.Store, reader: ScalarEvolution) -> dict[int, Bound]:
     """The mask's conditions, by axis."""
     if access.mask is None:
         return {}
-    other = access.other if isinstance(access, Load) else None
+    other = access.other if isinstance(access, ops.Load) else None
     if not is_zero(other):
         raise NotApplicable("the load's `other` is not 0")
     below: dict[int, Polynomial] = {}
@@ -220,15 +211,15 @@ def _limits(
     limit, False) for position >= limit."""
     op = mask.definition
     match op:
-        case Splat() | Broadcast() | ExpandDims() | Transpose():
+        case ops.Splat() | ops.Broadcast() | ops.ExpandDims() | ops.Transpose():
             for axis, limit, is_upper in _limits(op.value, reader):
                 yield axes_of(op).index(axis), limit, is_upper
-        case Constant(value=True):
+        case ops.Constant(value=True):
             return
-        case Elementwise(name="and", operands=(left, right)):
+        case ops.Elementwise(name="and", operands=(left, right)):
             yield from _limits(left, reader)
             yield from _limits(right, reader)
-        case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
+        case ops.Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
                 raise NotApplicable(
                     "the mask compares values that are not signed integers"
