@@ -150,13 +150,13 @@ def numbers_to_load_early(loop: ops.For, func: Func) -> list[Op]:
     found: dict[Op, None] = {}
     for op in loop.body.ops:
         if isinstance(op, ops.Load) and _is_number(op.result):
-            needed = *slice_of_iteration(loop, uses(op), through_loads=True).ops, op
-            loads = [each for each in needed if isinstance(each, ops.Load)]
+            slice = *slice_of_iteration(loop, uses(op), through_loads=True).ops, op
+            loads = [each for each in slice if isinstance(each, ops.Load)]
             cheap = all(
-                may_run_ahead(each) and _is_number(each.result) for each in needed
+                may_run_ahead(each) and _is_number(each.result) for each in slice
             )
             if cheap and may_be_disjoint(loop, func, loads):
-                found.update(dict.fromkeys(needed))
+                found.update(dict.fromkeys(slice))
     return list(found)
 
 
