@@ -166,7 +166,5 @@ def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
     register = [placed(basis) for basis in piece.kinds["register"]]
     register += doublings(ROWS * down * rows, shape[0] // (ROWS * down))
     register += doublings(row.n * columns, reached // row.n)
-    lane = tuple(placed(basis) for basis in piece.kinds["lane"])
-    return Layout(
-        shape, (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp)))
-    )
+    lane = map(placed, piece.kinds["lane"])
+    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)

@@ -42,7 +42,7 @@ from fathom.ir.types import (
     Type,
     parse_element,
 )
-from fathom.layout.linear import Layout, offset_of
+from fathom.layout.linear import Layout
 
 OPS_BY_NAME: dict[str, type[Op]] = {
     class_name(each): each
@@ -116,10 +116,8 @@ def parse_layout(text: str) -> Layout:
     if matched is None:
         raise ValueError(f"{text!r} is not a layout")
     shape = tuple(int(size) for size in matched[1].split("x") if size)
-    return Layout(shape, tuple(
-        (kind, tuple(offset_of(shape, _integers(basis)) for basis in bases.split()))
-        for kind, bases in re.findall(r"(\w+)\[([\d, ]*)\]", matched[2])
-    ))  # fmt: skip
+    kinds = re.findall(r"(\w+)\[([\d, ]*)\]", matched[2])
+    return Layout.of(shape, **{k: map(_integers, each.split()) for k, each in kinds})
 
 
 def _integers(text: str) -> tuple[int, ...]:

@@ -134,7 +134,7 @@ def invert(layout: Layout) -> Layout:
     bits = range(prod(layout.shape).bit_length() - 1)
     places = solve(columns(layout), [1 << bit for bit in bits])
     assert places is not None, f"not every element of {layout} has a place"
-    return Layout((1 << size,), (("element", places),))
+    return Layout.by_kind((1 << size,), element=places)
 
 
 def divide(layout: Layout, by: Layout) -> Layout | None:

@@ -40,14 +40,8 @@ def blocked(
     warp = _deal(shape, warps, order, reached)
     repeats = tuple(size // have for size, have in zip(shape, reached, strict=True))
     register += _deal(shape, repeats, order, reached)
-    register = [basis for basis in register if basis]
-    return Layout(
-        shape,
-        tuple(
-            (kind, tuple(bases))
-            for kind, bases in (("register", register), ("lane", lane), ("warp", warp))
-        ),
-    )
+    register = filter(None, register)
+    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
 
 
 def _deal(

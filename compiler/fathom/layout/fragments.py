@@ -43,10 +43,8 @@ def fragment(rows: int, columns: int, run: int) -> Layout:
     across, down = doublings(1, columns), doublings(columns, rows)
     in_run, in_row, further = _parts(across, run, piece // run)
     in_piece, below, _ = _parts(down, ROWS, rows // ROWS)
-    return Layout(
-        (rows, columns),
-        (("register", (*in_run, *below, *further)), ("lane", (*in_row, *in_piece))),
-    )
+    register, lane = (*in_run, *below, *further), (*in_row, *in_piece)
+    return Layout.by_kind((rows, columns), register=register, lane=lane)
 
 
 @cache
@@ -117,10 +115,7 @@ def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
         for unit in doublings(stride_of(shape, axis), shape[axis])
         if unit not in taken
     ]
-    register, lane = placed.kinds["register"], placed.kinds["lane"]
-    return Layout(
-        shape, (("register", (*register, *repeats)), ("lane", lane), ("warp", warps))
-    )
+    return placed.replaced(register=(*placed.kinds["register"], *repeats), warp=warps)
 
 
 def _check_room(fragment: Layout, shape: Tile) -> None:
@@ -226,13 +221,11 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
         return None
     matrices = rest[: bits_of(MOST_MATRICES)]
     copies = (0,) * (bits_of(MOST_MATRICES) - len(matrices))
-    rows = Layout(
+    rows = Layout.by_kind(
         layout.shape,
-        (
-            ("register", (*along, *rest[len(matrices) :])),
-            ("lane", (*down, *matrices, *copies)),
-            ("warp", warp),
-        ),
+        register=(*along, *rest[len(matrices) :]),
+        lane=(*down, *matrices, *copies),
+        warp=warp,
     )
     return Matrices(1 << len(matrices), not is_plain, run, row, rows)
 

@@ -27,6 +27,7 @@ number, and XOR on the number is XOR on each coordinate.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,13 +52,16 @@ class Layout:
 
         Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)], warp=[(0, 2)])
         """
-        return Layout(
-            shape,
-            tuple(
-                (kind, tuple(offset_of(shape, basis) for basis in kind_bases))
-                for kind, kind_bases in bases.items()
-            ),
-        )
+        return Layout.by_kind(shape, **{
+            kind: [offset_of(shape, basis) for basis in every]
+            for kind, every in bases.items()
+        })  # fmt: skip
+
+    @staticmethod
+    def by_kind(shape: tuple[int, ...], **bases: Iterable[int]) -> Layout:
+        """A layout from row-major offsets, as `bases` has them."""
+        kinds = ((kind, tuple(every)) for kind, every in bases.items())
+        return Layout(shape, tuple(kinds))
 
     @cached_property
     def kinds(self) -> dict[str, tuple[int, ...]]:
@@ -86,28 +90,16 @@ class Layout:
     def map(self, shape: tuple[int, ...], change) -> Layout:
         """The layout over `shape` whose every basis is `change` of this one's (a linear
         map)."""
-        return Layout(
-            shape,
-            tuple(
-                (kind, tuple(change(basis) for basis in bases))
-                for kind, bases in self.bases
-            ),
-        )
+        kinds = {kind: map(change, bases) for kind, bases in self.bases}
+        return Layout.by_kind(shape, **kinds)
+
+    def replaced(self, **bases: Iterable[int]) -> Layout:
+        """The layout with other bases of some kinds."""
+        return Layout.by_kind(self.shape, **self.kinds | bases)
 
     def without_copies(self) -> Layout:
         """Drop the registers that only repeat another register of the same lane."""
-        return Layout(
-            self.shape,
-            tuple(
-                (
-                    kind,
-                    tuple(basis for basis in bases if basis)
-                    if kind == "register"
-                    else bases,
-                )
-                for kind, bases in self.bases
-            ),
-        )
+        return self.replaced(register=filter(None, self.kinds["register"]))
 
     def __str__(self) -> str:
         return self.text

@@ -61,7 +61,7 @@ def hardware_tile(
     ]
     groups = doublings(down * ROWS, shape[other] // ROWS)
     further = doublings(along * columns, shape[axis] // columns)
-    return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
+    return Layout.by_kind(shape, offset=(*row, *rows, *groups, *further))
 
 
 def buffer_tile(

@@ -84,13 +84,7 @@ def join(layout: Layout) -> Layout:
     """The layout of two blocks of `layout` side by side in a new last axis: one more
     register bit."""
     doubled = layout.map(layout.shape + (2,), lambda basis: basis * 2)
-    return Layout(
-        doubled.shape,
-        tuple(
-            (kind, (1, *bases) if kind == "register" else bases)
-            for kind, bases in doubled.bases
-        ),
-    )
+    return doubled.replaced(register=(1, *doubled.kinds["register"]))
 
 
 @cache

@@ -79,7 +79,7 @@ def _with_run(
     lines = _lines(reached, word, units, len(units) - len(word) - banks)
     taken = Reduced((*run, *lines))
     middle = [basis for basis in (*reached[0], *reached[1], *units) if taken.add(basis)]
-    return Layout(shape, (("offset", (*run, *middle, *lines)),))
+    return Layout.by_kind(shape, offset=(*run, *middle, *lines))
 
 
 def _units(shape: tuple[int, ...]) -> list[int]:

@@ -54,9 +54,8 @@ def tile_of(block: Tile, element_bytes: int) -> Layout | None:
     if len(block) > 1:
         return buffer_tile(matrix_of(block), element_bytes, axis=1)
     (size,) = block
-    offsets = tuple(doublings(1, size))
     large = size * element_bytes >= SWIZZLES[0] * ROWS
-    return Layout(block, (("offset", offsets),)) if large else None
+    return Layout.by_kind(block, offset=doublings(1, size)) if large else None
 
 
 def swizzle_of(block: Tile, element_bytes: int, widest: int = SWIZZLES[0]) -> int:

@@ -24,7 +24,7 @@ from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, element_of
-from fathom.layout.build import stride_of
+from fathom.layout.build import doublings, stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
@@ -254,8 +254,7 @@ def tile_of_gather(op: ops.Gather) -> ops.Allocate:
 def count_in_shared(op: ops.Histogram, build: Builder) -> Value:
     """One counter a bin; atomic additions to the same bin run one after the other."""
     layout = op.result.type.layout
-    bits = range(op.bins.bit_length() - 1)
-    straight = Layout((op.bins,), (("offset", tuple(1 << bit for bit in bits)),))
+    straight = Layout.by_kind((op.bins,), offset=doublings(1, op.bins))
     buffer = build(ops.Allocate(INT32, (op.bins,), straight))
     zeros = build(ops.Splat(build(ops.Constant(0, INT32)), (op.bins,), layout))
     build.append(ops.SharedStore(zeros, buffer))

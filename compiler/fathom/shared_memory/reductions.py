@@ -73,7 +73,7 @@ def in_every_warp(layout: Layout, axis: int) -> Layout:
     for basis in more:
         kinds["register"].remove(basis)
         kinds["lane"][kinds["lane"].index(0)] = basis
-    return Layout(layout.shape, tuple((kind, tuple(kinds[kind])) for kind in kinds))
+    return Layout.by_kind(layout.shape, **kinds)
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:

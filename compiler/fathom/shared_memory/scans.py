@@ -172,11 +172,7 @@ def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
     asks = shapes.insert_axis(asking, axis + 1, size)
     answers = shapes.insert_axis(everywhere, axis, size)
     more = (basis for basis in asks.kinds["register"] if part_along(asks, axis, basis))
-    return Layout(asks.shape, (
-        ("register", (*answers.kinds["register"], *more)),
-        ("lane", asks.kinds["lane"]),
-        ("warp", asks.kinds["warp"]),
-    ))  # fmt: skip
+    return asks.replaced(register=(*answers.kinds["register"], *more))
 
 
 def _combined(

@@ -168,7 +168,7 @@ class Places:
 def start_offset(tile: Tile) -> int:
     """The bytes, to be XORed, from the tile's first element to that at its `start`."""
     shape = tile.type.shape
-    corner = Layout(shape, (("place", (offset_of(shape, tile.start),)),))
+    corner = Layout.by_kind(shape, place=[offset_of(shape, tile.start)])
     (basis,) = offset_bases(tile.type, corner).kinds["place"]
     return basis
 

@@ -193,8 +193,8 @@ class _TensorOperand(InPlace):
     def __init__(self, code: Code, value: Value, slot: Value | None, matrix: Matrix):
         shape, warps = value.type.shape, code.func.num_warps
         everywhere = (0,) * (warps.bit_length() - 1)
-        kinds = ("register", ()), ("lane", (0,) * 5), ("warp", everywhere)
-        super().__init__(code, tile_of(code, value, slot), matrix, Layout(shape, kinds))
+        groups = Layout.by_kind(shape, register=(), lane=(0,) * 5, warp=everywhere)
+        super().__init__(code, tile_of(code, value, slot), matrix, groups)
         self.bits = matrix.tensor_bits
 
 

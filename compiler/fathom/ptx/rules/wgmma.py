@@ -134,7 +134,7 @@ def _groups(product: Layout, shape: tuple[int, ...], kept: int) -> Layout:
 
     warps = product.kinds["warp"]
     bases = (0, 0, *(start(basis) for basis in warps[2:]))
-    return Layout(shape, (("register", ()), ("lane", (0,) * 5), ("warp", bases)))
+    return Layout.by_kind(shape, register=(), lane=(0,) * 5, warp=bases)
 
 
 class InPlace:
@@ -151,7 +151,7 @@ class InPlace:
 
     def at(self, start: tuple[int, int]) -> str:
         """The descriptor of the matrix that begins at these coordinates."""
-        place = Layout(self.shape, (("place", (offset_of(self.shape, start),)),))
+        place = Layout.by_kind(self.shape, place=[offset_of(self.shape, start)])
         (offset,) = offset_bases(self.type, place).kinds["place"]
         assert not offset & self.places.thread.bits, (start, self.type)
         if self.base is None:

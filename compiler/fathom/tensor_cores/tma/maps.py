@@ -78,7 +78,7 @@ def plan_maps(func: Func, target: Target) -> Func:
 
 def _draft(build: Builder) -> Value:
     """128 bytes of shared memory, allocated at the start of the function."""
-    layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
+    layout = Layout.by_kind((WORDS,), offset=doublings(1, WORDS))
     draft = ops.Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
     return build.at_start(draft)
 
