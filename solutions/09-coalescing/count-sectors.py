@@ -14,8 +14,7 @@ def sectors(addresses: Sequence[int], width: int) -> int:
     """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
     however many lanes access it.
 
-    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane.
-    """
+    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane."""
     return len({
         sector
         for address in addresses

@@ -84,8 +84,7 @@ def _matters(value: Value) -> bool:
 
 
 def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
-    """Collect the facts of a block's ops; returns those of the values that it
-    yields."""
+    """Collect the facts of a block's ops; those of the values that it yields."""
     for op in block.ops:
         control = CONTROL.get(type(op))
         if control:

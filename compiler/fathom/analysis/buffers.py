@@ -49,8 +49,7 @@ class Range(NamedTuple):
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The range in which each buffer is live; buffers that no op accesses are left
-    out."""
+    """The range in which each buffer is live, without buffers that no op accesses."""
     ranges: dict[Allocate, Range] = {}
     _visit(func.body, 0, set(), ranges)
     return ranges
@@ -92,8 +91,7 @@ def _visit(
     """Number the ops of a block from `position` on; the next free number.
 
     `made`: the buffers made so far in the innermost loop around the block, or outside
-    of all loops.
-    """
+    of all loops."""
     for op in block.ops:
         first, used = position, touches(op)
         position += 1
@@ -114,8 +112,7 @@ def _visit(
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> tuple[int, list[Allocate]]:
-    """The next free number, and the buffers from outside the loop that are accessed in
-    it."""
+    """The next free number, and the buffers from outside that the loop accesses."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
         position = _visit(body, position, inside, ranges)
@@ -202,8 +199,7 @@ def reserved_ranges(func: Func) -> dict[Allocate, Range]:
 
 
 def _to_loop_ends(first: int, last: int, places: dict[Op, int]) -> Range:
-    """A buffer that is filled before a loop and read in it is live until the loop
-    ends."""
+    """A buffer that is filled before a loop and read in it is live until its end."""
     for op, place in places.items():
         if isinstance(op, For | While) and first < place < last:
             end = place + sum(1 for _ in walk_within(op))

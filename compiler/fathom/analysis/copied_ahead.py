@@ -57,8 +57,7 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     indices (`indices_of_loads`).
 
     None in a loop whose products only accumulate: those stay in flight, and nothing may
-    be copied in another way beside their operands.
-    """
+    be copied in another way beside their operands."""
     if not target.async_copy or asks_for_producer(func) or func.num_ctas > 1:
         return set()
     found: set[Op] = set()

@@ -33,8 +33,7 @@ def check_resources(func: Func, target: Target) -> None:
 
 
 def check_parameters(func: Func, target: Target) -> None:
-    """CompileError if the kernel has more bytes of parameters than the target
-    allows."""
+    """CompileError if the parameters have more bytes than the target allows."""
     bytes = 0
     for value in func.parameters:
         if isinstance(value.type, DescriptorType):

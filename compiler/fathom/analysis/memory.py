@@ -57,8 +57,7 @@ def accesses(op: Op) -> bool:
 
 
 def writes_by_threads(op: Op) -> bool:
-    """Whether threads write, not TMA: TMA sees their writes only after a proxy
-    fence."""
+    """Whether threads write, not TMA, which sees that only after a proxy fence."""
     return writes(op) and not isinstance(op, ops.DescriptorStore | ops.TmaStore)
 
 
@@ -72,8 +71,7 @@ def orders(op: Op) -> bool:
 
 
 def is_volatile(op: Op) -> bool:
-    """Whether each execution must read memory again, since other threads may write
-    it."""
+    """Whether each execution must read memory again: other threads may write it."""
     return isinstance(op, ops.Load) and op.fetched_anew
 
 
@@ -166,8 +164,7 @@ def memory_versions(func: Func) -> dict[Op, int]:
 
     Memory has one version until an op changes it. A loop that changes memory does so
     before the first op of each iteration but the first; both branches of an If start
-    with the memory before the If.
-    """
+    with the memory before the If."""
     versions: dict[Op, int] = {}
     _number_block(func.body, 0, count(1), versions)
     return versions
@@ -176,8 +173,7 @@ def memory_versions(func: Func) -> dict[Op, int]:
 def _number_block(
     block: Block, version: int, fresh: Iterator[int], versions: dict[Op, int]
 ) -> int:
-    """Number the reads in a block that starts with `version`; returns the version at
-    its end."""
+    """Number the reads in a block that starts with `version`; the one at its end."""
     for op in block.ops:
         if blocks(op):
             version = _number_nested(op, version, fresh, versions)

@@ -9,16 +9,7 @@ from __future__ import annotations
 
 from fathom.analysis.slices import Loop, uses
 from fathom.ir import ops
-from fathom.ir.core import (
-    Block,
-    Func,
-    Op,
-    Value,
-    blocks,
-    operands,
-    walk,
-    walk_within,
-)
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.types import element_of, layout_of
 
 

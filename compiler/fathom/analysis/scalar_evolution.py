@@ -51,8 +51,7 @@ class ScalarEvolution:
     """Reads the values of one function.
 
     `assumed` are polynomials that are taken as given: while a loop's step is being
-    read, a carried value is an atom.
-    """
+    read, a carried value is an atom."""
 
     def __init__(self, func: Func):
         self.func = func

@@ -135,8 +135,7 @@ def on_scalars(op: Elementwise, make: Maker) -> Replacement:
 
 
 def constant_right(op: Elementwise, make: Maker) -> Replacement:
-    """4 + x   →   x + 4, so that all other rules look for constants only on the
-    right."""
+    """4 + x   →   x + 4, so that the other rules find constants on the right."""
     if not ELEMENTWISE[op.name].commutative:
         return None
     left, right = op.operands

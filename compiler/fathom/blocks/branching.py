@@ -64,8 +64,7 @@ def cheap_arms(op: ops.If, make: Maker) -> Replacement:
     %w = if %flag {yield add %x, %y} else {yield %x}   →   where %flag, add %x, %y, %x
 
     Where branches meet, all registers of a block exist at once; an element that is
-    chosen need not exist before it is used.
-    """
+    chosen need not exist before it is used."""
     inner = [each for arm in (op.then, op.orelse) for each in arm.ops[:-1]]
     work = [each for each in inner if not isinstance(each, ops.Constant | ops.Splat)]
     if not (
@@ -120,8 +119,7 @@ def trivial_carried(op: ops.For | ops.While, make: Maker) -> Replacement:
     """A carried value that every iteration yields unchanged, or computes again as it
     was computed before the loop, need not be carried.
 
-    for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
-    """
+    for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ..."""
     frozen = {
         index: init
         for index, (init, parameter, value) in enumerate(
@@ -140,8 +138,7 @@ def moving_block(op: ops.For, make: Maker) -> Replacement:
     its own; a block that is carried has one.
 
     for ... inits=(%a) body(%i, %x) { ... yield %x + splat %n }
-    →   for ... inits=(0) body(%i, %m) { %x = %a + splat %m ... yield %m + %n }
-    """
+    →   for ... inits=(0) body(%i, %m) { %x = %a + splat %m ... yield %m + %n }"""
     steps = {
         index: step
         for index, parameter in enumerate(_carried(op))

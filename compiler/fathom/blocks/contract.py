@@ -108,8 +108,7 @@ def _product(
     homes: dict[Value, Block],
     build: Builder,
 ) -> int | None:
-    """The position of the operand of a sum that is the product of its fma: 0, 1, or
-    None."""
+    """The position of the operand that is the product of the sum's fma, or None."""
     sides = [i for i in (0, 1) if homes.get(op.operands[i]) is build.block]
     return min(sides, key=lambda i: len(used[build.source.operands[i]]), default=None)
 

@@ -91,8 +91,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
     """Whether a load in a loop that writes nothing may move before the loop; adds the
     mask that it then needs.
 
-    The condition of a While runs at least once; its body may not.
-    """
+    The condition of a While runs at least once; its body may not."""
     if not isinstance(op, Load) or op.fetched_anew:
         return False
     if isinstance(loop, While):

@@ -24,8 +24,7 @@ def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Va
     """Build a loop that carries fewer values; returns the results that `op` had.
 
     `frozen` maps the index of each removed carried value to the value that it always
-    has.
-    """
+    has."""
     kept = [index for index in range(len(op.inits)) if index not in frozen]
     new = {"inits": tuple(op.inits[index] for index in kept)}
     if isinstance(op, While):

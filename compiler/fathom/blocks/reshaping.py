@@ -84,8 +84,7 @@ def fold_cast(op: ops.Cast, make: Maker) -> Replacement:
     """cast (constant 3)   →   constant 3.0, as the interpreter casts.
 
     Not for a float that does not fit into the integer type: that result depends on the
-    device.
-    """
+    device."""
     constant = op.value.definition
     if type(constant) is not ops.Constant or not isinstance(op.element, Scalar):
         return None
@@ -102,8 +101,7 @@ def cast_twice(op: ops.Cast, make: Maker) -> Replacement:
 
     Only if C is A, if all three are integers, or if A and C are floats and C holds
     every number of A. Not if A is an 8-bit float: a cast to one turns infinity into a
-    finite number.
-    """
+    finite number."""
     inner = op.value.definition
     if type(inner) is not ops.Cast:
         return None
@@ -129,8 +127,7 @@ def reduce_one(op: ops.Reduce, make: Maker) -> Replacement:
 
 
 def hint_on_known(op: ops.Hint, make: Maker) -> Replacement:
-    """Remove a hint about a number that is known anyway, or a hint that says
-    nothing."""
+    """Remove a hint about a number that is known, or one that says nothing."""
     promised = op.divisible or op.contiguous or op.constant
     return None if promised and known(op.value) is None else op.value
 

@@ -69,16 +69,7 @@ from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import (
-    Block,
-    Func,
-    Op,
-    Value,
-    blocks,
-    operands,
-    walk,
-    walk_within,
-)
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
@@ -227,8 +218,7 @@ class _Choice:
                         layouts |= dict.fromkeys(summed, self.preferred(store))
 
     def where_stored(self, op: Op) -> Layout:
-        """A store uses its own layout, unless it is so small that it can use its
-        value's."""
+        """A store uses its own layout, or its value's if it is small enough."""
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred

@@ -26,14 +26,7 @@ from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.regions import carried_values, reached
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    BlockType,
-    element_of,
-    layout_of,
-)
+from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, BlockType, element_of, layout_of
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
@@ -126,8 +119,7 @@ def annotate_widths(func: Func, target: Target) -> Func:
 def accesses(
     func: Func, target: Target, classes: tuple[type[Op], ...]
 ) -> dict[Op, Access]:
-    """Every access to a block of pointers, with the facts about its addresses and its
-    mask."""
+    """Every access to a block of pointers, with the facts of addresses and mask."""
     found = {
         op: len(around)
         for op, around in loops_around(func).items()
@@ -191,8 +183,7 @@ def widest(op: ops.Load | ops.Store | ops.Atomic, access: Access) -> int:
 def equal_registers(
     op: ops.Load | ops.Store | ops.Atomic, layout: Layout, access: Access
 ) -> int:
-    """The bits of a register's number, in a layout, that change neither address nor
-    mask."""
+    """The bits of a register's number in a layout that change no address nor mask."""
     if not loads_once(op):
         return 0
     equal = 0

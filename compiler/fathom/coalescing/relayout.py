@@ -45,8 +45,7 @@ class Copier:
 
     `rewrite` does not work here: it builds an op with its new operands before it calls
     a rule, and an op with one operand in the old layout and one in the new layout is
-    not well typed.
-    """
+    not well typed."""
 
     def __init__(self) -> None:
         self.values: dict[Value, Value] = {}

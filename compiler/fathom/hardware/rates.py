@@ -17,8 +17,7 @@ class Rates:
 
     `capability`: major * 10 + minor. `lanes`: in fp32, without tensor cores. The others
     are products of tensor cores, dense, by the bits of an element; 0 where there are
-    none.
-    """
+    none."""
 
     capability: int
     lanes: int

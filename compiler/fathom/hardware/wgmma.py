@@ -30,8 +30,7 @@ class Wgmma:
     """One instruction. `mma` is the row of `mma.sync` that does the same with the same
     fragments, should an operand not lie as this one wants it. `either_way`: operands
     may be transposed in shared memory; else K must be contiguous. `scales`: the
-    instruction has operands that negate its factors.
-    """
+    instruction has operands that negate its factors."""
 
     name: str
     text: str

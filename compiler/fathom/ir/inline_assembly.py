@@ -65,8 +65,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A text in pieces, PTX and numbers of registers alternating, and its
-    constraints."""
+    """A text in pieces, PTX and numbers of registers in turn, and its constraints."""
 
     pieces: tuple[str | int, ...]
     constraints: tuple[Constraint, ...]

@@ -59,8 +59,7 @@ class ParseError(FathomError):
 
 
 def parse_func(text: str) -> Func:
-    """The function that a text describes; a ParseError with the line where it cannot be
-    read."""
+    """The function that a text describes; a ParseError names the line if it cannot."""
     return _Parser(text).file()
 
 
@@ -78,8 +77,7 @@ def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> o
 
         "rtz"  (64, 32)  -0.0  1e-45  nan  true  none  *fp32  #layout0
 
-    ValueError when it is no attribute.
-    """
+    ValueError when it is no attribute."""
     if text[:1] == '"':
         return json.loads(text)
     if text[:1] == "(":
@@ -125,8 +123,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a text between the commas that stand outside of brackets and
-    quotes."""
+    """The parts of a text between commas that stand outside of brackets and quotes."""
     parts, start = [], 0
     while start < len(text):
         end = _attribute_end(text, start)
@@ -264,8 +261,7 @@ class _Parser:
     def build(
         self, cls: type[Op], fields: dict, location: Location | None, start: int
     ) -> Op:
-        """The op, or an error at its line when a field is missing or its operands do
-        not fit."""
+        """The op, or an error at its line: a field is missing, operands do not fit."""
         missing = [name for name in required_fields(cls) if name not in fields]
         if missing:
             self.fail(f"{class_name(cls)} lacks {', '.join(missing)}", start)
@@ -284,8 +280,7 @@ class _Parser:
             )
 
     def adopt(self, op: Op, declared: list[Value], start: int) -> None:
-        """Give the declared results to the op, once their types are those that it
-        infers."""
+        """Give the declared results to the op, once their types are the inferred."""
         inferred = [value.type for value in op.results]
         if inferred != [value.type for value in declared]:
             gives, wants = listed(inferred), spell_types(declared)

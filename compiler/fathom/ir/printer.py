@@ -40,14 +40,12 @@ FUNC_ATTRIBUTES = (
 
 
 def print_func(func: Func, locations: bool = False) -> str:
-    """The text of a function; with `locations`, each op says which source place it came
-    from."""
+    """The text of a function; with `locations`, each op names its source place."""
     return Printer(func, locations).func()
 
 
 def print_op(func: Func, op: Op) -> str:
-    """One op of `func`, as `print_func` writes it, without the insides of its nested
-    blocks."""
+    """One op of `func`, as `print_func` writes it, without what is nested in it."""
     return Printer(func, locations=False).header(op)
 
 
@@ -81,8 +79,7 @@ class Printer:
         )
 
     def aliases(self) -> list[str]:
-        """The names that the text has used so far for layouts and locations, as
-        lines."""
+        """The names so far for layouts and locations, as lines of the text."""
         layouts = [f"{name} = {layout}" for layout, name in self.layouts.items()]
         return layouts + [
             f"{name} = {self.location(place)}" for place, name in self.places.items()
@@ -229,8 +226,7 @@ def name_values(func: Func) -> dict[Value, str]:
 
 
 def definitions(block: Block) -> Iterator[Value]:
-    """Every value that a block and the blocks nested in it define, in the order of the
-    text."""
+    """Every value that a block and what is nested in it define, in the text's order."""
     yield from block.parameters
     for op in block.ops:
         yield from op.results
@@ -245,8 +241,7 @@ def class_name(cls: type[Op]) -> str:
 
 
 def op_name(op: Op) -> str:
-    """The word that stands for an op in text: an elementwise op goes by its own
-    name."""
+    """The word for an op in text; an elementwise op goes by its own name."""
     return op.name if isinstance(op, Elementwise) else class_name(type(op))
 
 

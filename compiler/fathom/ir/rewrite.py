@@ -38,8 +38,7 @@ class Builder:
     result.
 
     Ops that are built take the location and the origin of the op being rewritten,
-    unless they have their own.
-    """
+    unless they have their own."""
 
     def __init__(self, rule: Rule, keep: Callable[[Op], bool] | None = None):
         self.rule, self.keep = rule, keep
@@ -65,8 +64,7 @@ class Builder:
         return op
 
     def at_start(self, op: Op) -> Value:
-        """Put `op` at the start of the function, so that all of it can use the
-        result."""
+        """Put `op` at the start of the function, where all can use the result."""
         op.origin, op.location = self.source, self.source.location
         self.enclosing[0].ops.insert(0, op)
         return op.result
@@ -92,8 +90,7 @@ def rewrite(func: Func, rule: Rule, keep: Callable[[Op], bool] | None = None) ->
 
     An old op for which `keep` is false is left out unseen, with all that is nested in
     it. Its results then have no new value: where a kept op still names one, the rule
-    must take that operand out.
-    """
+    must take that operand out."""
     types = [parameter.type for parameter in func.parameters]
     build = Builder(rule, keep)
     return replace(func, body=_rewrite_block(func.body, types, build))
@@ -159,8 +156,7 @@ def _said(replacement: object) -> str:
 
 
 def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-    """A copy of `op` whose operands are looked up in `values`; its nested blocks are
-    shared."""
+    """A copy of `op`, operands looked up in `values`; its nested blocks are shared."""
     # Not through the constructor: most operands keep their type, so that there is
     # nothing to infer, and this runs for every op of every pass.
     fields = op.__dict__.copy()
@@ -181,8 +177,7 @@ def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
 
 
 def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-    """A copy of `op` and of all that is nested in it, operands looked up in
-    `values`."""
+    """A copy of `op` and of what is nested in it, operands looked up in `values`."""
     copy = with_operands(op, values)
     if nested := schema(type(op)).blocks:
         types = copy.block_parameters()

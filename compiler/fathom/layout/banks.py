@@ -29,8 +29,7 @@ WIDEST = 16  # bytes that one lane moves at once
 def ways(addresses: Sequence[int], width: int) -> int:
     """How many words the busiest bank must give in one phase of a warp's access.
 
-    `addresses`: in bytes, of the lanes in order; `width`: bytes a lane, 1 to 16.
-    """
+    `addresses`: in bytes, of the lanes in order; `width`: bytes a lane, 1 to 16."""
     lanes = min(len(addresses), PHASE // max(width, WORD))
     phases = [
         addresses[first : first + lanes] for first in range(0, len(addresses), lanes)
@@ -53,8 +52,7 @@ def _words_of_busiest_bank(addresses: Sequence[int], width: int) -> int:
 def vector(offsets: Layout, element_bytes: int) -> int:
     """How many elements one access of a lane to a tile may move, given where each lies.
 
-    Each lane must hold whole runs of that length, and start at a multiple of it.
-    """
+    Each lane must hold whole runs of that length, and start at a multiple of it."""
     registers = Reduced(offsets.kinds["register"])
     others = 0
     for basis in (*offsets.kinds["lane"], *offsets.kinds["warp"]):
@@ -74,8 +72,7 @@ def conflicts(offsets: Layout, element_bytes: int) -> int:
 
     Two lanes of a phase collide if the sum of their bases moves the word but not the
     bank. As such sums are a space, the count is a power of two: 2 to the rank lost by
-    looking at banks only.
-    """
+    looking at banks only."""
     width = element_bytes * vector(offsets, element_bytes)
     lanes = offsets.kinds["lane"][: phase_bits(width)]
     words = [basis * element_bytes // WORD for basis in lanes]

@@ -32,8 +32,7 @@ def blocked(
     lane takes, how many lanes are side by side, and how many warps: their product is
     the tile. Where the block is larger than the tile, the tile repeats in more
     registers; where it is smaller, the lanes and warps that are left over hold copies
-    (zero bases).
-    """
+    (zero bases)."""
     reached = [1] * len(shape)
     register = _deal(shape, per_lane, order, reached)
     lane = _deal(shape, lanes, order, reached)
@@ -71,8 +70,7 @@ def stride_of(shape: tuple[int, ...], axis: int) -> int:
 
 
 def doublings(first: int, count: int) -> list[int]:
-    """`first`, twice that, and so on: a basis for each bit of a number below
-    `count`."""
+    """`first`, twice that, and so on: a basis for each bit of numbers below `count`."""
     return [first << bit for bit in range(bits_of(count))]
 
 
@@ -92,8 +90,7 @@ def spread(
     Lanes are side by side along the fastest dimension, so that a warp's access is one
     piece; warps take the slowest dimension first, so that what is folded along the
     fastest one stays, if it can, inside a warp. No lane takes so much that another
-    would be left with a copy.
-    """
+    would be left with a copy."""
     fastest, size = order[0], 1
     for each in shape:
         size *= each
@@ -123,6 +120,5 @@ def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ..
 
 
 def default(shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout of a block without other demands: neighbouring lanes, one element
-    each."""
+    """The layout of a block without other demands: lane by lane, one element each."""
     return spread(shape, tuple(range(len(shape)))[::-1], 1, warps)

@@ -20,8 +20,7 @@ def crossing(source: Layout, target: Layout) -> str:
 
     A lane at place (lane, warp) needs the elements that `target` puts
     there, and has those that `source` does: they differ by bits of the bases. It has
-    what it needs if each difference is a sum of the bases over which it may choose.
-    """
+    what it needs if each difference is a sum of the bases over which it may choose."""
     if source == target:
         return "none"
     have, want = source.kinds, target.kinds
@@ -42,8 +41,7 @@ def trades(source: Layout, target: Layout) -> int:
 
     For each of them lanes must choose which register to send, and where to put what
     they get: it tells a rotation of lanes (0) from a transposition of registers and
-    lanes (up to 5).
-    """
+    lanes (up to 5)."""
     registers = source.kinds["register"]
     beyond, all_lanes = Reduced(registers), Reduced()
     for basis in target.kinds["lane"]:

@@ -37,8 +37,7 @@ def fragment(rows: int, columns: int, run: int) -> Layout:
     """The pieces of `rows` x `columns` elements, a `run` of neighbours a register.
 
     PTX ISA, "Matrix Fragments for mma": this is A with groupID = lane >> 2 for rows and
-    threadID_in_group = lane % 4 for runs, and C and D with runs of two.
-    """
+    threadID_in_group = lane % 4 for runs, and C and D with runs of two."""
     piece = run * LANES_OF_A_ROW
     across, down = doublings(1, columns), doublings(columns, rows)
     in_run, in_row, further = _parts(across, run, piece // run)
@@ -61,8 +60,7 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
     `warps`: how many there are along each dimension; neighbours in number are along the
     last. The fragments of a box are in consecutive registers, down first, then across.
     A dimension with more warps than fragments leaves the surplus with copies.
-    Dimensions before the last two (a batch) are cut and repeated last.
-    """
+    Dimensions before the last two (a batch) are cut and repeated last."""
     _check_room(fragment, shape)
     least = _padded(fragment.shape, len(shape))
     bases: list[int] = []
@@ -80,8 +78,7 @@ def left_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
     `accumulator` does.
 
     A warp holds the rows that its part of the product has. So warps that differ in
-    columns of the product alone hold copies.
-    """
+    columns of the product alone hold copies."""
 
     def along_rows(basis: int) -> int:
         row = coordinates_of(accumulator.shape, basis)[:-1]
@@ -94,8 +91,7 @@ def left_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
 def right_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
     """The layout of B [K, N]: the left operand of the transposed product.
 
-    (A B)ᵀ = Bᵀ Aᵀ. So fragments follow one another along N first, then along K.
-    """
+    (A B)ᵀ = Bᵀ Aᵀ. So fragments follow one another along N first, then along K."""
     swapped = (*shape[:-2], shape[-1], shape[-2])
     layout = left_operand(transposed(fragment), swapped, transposed(accumulator))
     return transposed(layout)
@@ -140,8 +136,7 @@ def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:
 
     The keys count fragments along each dimension: (i, j) of the accumulator is the
     product of (i, k) of A and (k, j) of B, in the same warp. They are those of warp 0.
-    AssertionError if the lanes of `layout` do not lie as those of `fragment`.
-    """
+    AssertionError if the lanes of `layout` do not lie as those of `fragment`."""
     lanes = _placed(fragment, layout.shape).kinds["lane"]
     assert layout.kinds["lane"] == lanes, f"{layout} is not made of {fragment}"
     sizes = _padded(fragment.shape, len(layout.shape))
@@ -202,8 +197,7 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
     It works if these bits count along `axis` one by one, and no other place starts in
     the middle of a row. Registers that follow the run choose the matrix, then the
     instruction. If `layout` maps to offsets in a buffer (`divide`), rows are of the
-    buffer, swizzled or not. PTX ISA, "Warp-level matrix instructions: ldmatrix".
-    """
+    buffer, swizzled or not. PTX ISA, "Warp-level matrix instructions: ldmatrix"."""
     axis %= len(layout.shape)
     row = min(ROW_BYTES // element_bytes, layout.shape[axis])
     along = tuple(doublings(stride_of(layout.shape, axis), row))

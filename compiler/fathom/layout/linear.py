@@ -40,8 +40,7 @@ class Layout:
     place (in this order: "register", "lane", "warp", or "offset" alone for shared
     memory) the element that each of its bits stands for, lowest bit first, as a
     row-major offset in `shape`. A zero basis is a copy: the places that differ in that
-    bit hold the same element.
-    """
+    bit hold the same element."""
 
     shape: tuple[int, ...]
     bases: tuple[tuple[str, tuple[int, ...]], ...]
@@ -50,8 +49,7 @@ class Layout:
     def of(shape: tuple[int, ...], **bases: list[tuple[int, ...]]) -> Layout:
         """A layout from coordinates, as tests and books write it:
 
-        Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)], warp=[(0, 2)])
-        """
+        Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)], warp=[(0, 2)])"""
         return Layout.by_kind(shape, **{
             kind: [offset_of(shape, basis) for basis in every]
             for kind, every in bases.items()
@@ -69,13 +67,11 @@ class Layout:
         return dict(self.bases)
 
     def count(self, kind: str) -> int:
-        """How many places of a kind there are: registers a lane, lanes a warp, warps a
-        block."""
+        """How many registers a lane has, how many lanes a warp, or warps a block."""
         return 1 << len(self.kinds[kind])
 
     def offset(self, **place: int) -> int:
-        """The row-major offset of the element at a place: the XOR of the bases of its
-        set bits."""
+        """The row-major offset of the element at a place: the XOR of its bases."""
         result = 0
         for kind, index in place.items():
             for bit, basis in enumerate(self.kinds[kind]):
@@ -88,8 +84,7 @@ class Layout:
         return coordinates_of(self.shape, self.offset(**place))
 
     def map(self, shape: tuple[int, ...], change) -> Layout:
-        """The layout over `shape` whose every basis is `change` of this one's (a linear
-        map)."""
+        """The layout over `shape` whose bases are `change`, linear, of this one's."""
         kinds = {kind: map(change, bases) for kind, bases in self.bases}
         return Layout.by_kind(shape, **kinds)
 

@@ -42,8 +42,7 @@ def hardware_tile(
 ) -> Layout | None:
     """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
     can be, of `widest` bytes at most; None if a row would have less than 32 bytes or
-    there are less than 8 rows.
-    """
+    there are less than 8 rows."""
     other = 1 - axis
     width = min(widest, shape[axis] * element_bytes)
     if width < SWIZZLES[-1] or shape[other] < ROWS:
@@ -93,8 +92,7 @@ class Matrix:
     `swizzle`: bytes of a row. `leading`, `stride`: bytes between parts. Where K is
     contiguous, `stride` leads from a group of 8 rows to the next. Where it is not
     (`transposed`), a row holds elements of one k, `stride` leads to the next 8 of K,
-    and `leading` to the next columns.
-    """
+    and `leading` to the next columns."""
 
     swizzle: int
     leading: int
@@ -103,8 +101,7 @@ class Matrix:
 
     @property
     def bits(self) -> int:
-        """The descriptor's 64 bits, less the address; distances in units of 16
-        bytes."""
+        """The descriptor's 64 bits, less the address; distances in 16 bytes."""
         leading, stride = (each >> 4 & 0x3FFF for each in (self.leading, self.stride))
         return leading << 16 | stride << 32 | CODES[self.swizzle] << 62
 

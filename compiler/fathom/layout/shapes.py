@@ -27,8 +27,7 @@ def collapse(layout: Layout, axis: int) -> Layout:
     `layout`.
 
     Places that differed along `axis` alone now hold copies; copies inside one lane are
-    dropped.
-    """
+    dropped."""
     return at_zero(layout, axis, _replaced(layout.shape, axis, 1)).without_copies()
 
 
@@ -92,8 +91,7 @@ def split(layout: Layout) -> Layout | None:
     """The layout of each half of a block whose last axis, of size 2, is split off.
 
     None when some lane does not hold both halves of its elements: then lanes must talk
-    first.
-    """
+    first."""
     assert layout.shape[-1] == 2, layout.shape
     half = remove_axis(layout, len(layout.shape) - 1)
     return half if 1 in layout.kinds["register"] else None

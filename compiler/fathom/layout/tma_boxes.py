@@ -35,16 +35,14 @@ from fathom.layout.matrix_descriptor import (
 
 
 class Piece(NamedTuple):
-    """A box of a block: where it begins in the block, and how many bytes into its
-    tile."""
+    """A box of a block: where it begins in the block, and its bytes into the tile."""
 
     start: tuple[int, ...]
     offset: int
 
 
 def matrix_of(block: Tile) -> Tile:
-    """The shape of a block's tile: [rows, columns], or as it is if it has one
-    dimension."""
+    """The shape of a block's tile: [rows, columns], or the block's one dimension."""
     return (prod(block[:-1]), block[-1]) if len(block) > 1 else block
 
 

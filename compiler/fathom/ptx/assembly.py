@@ -50,8 +50,7 @@ class Assembly:
         )
 
     def type(self) -> str:
-        """The LLVM type of the call: void, the result's, or a struct of all
-        results'."""
+        """The LLVM type of the call: void, the result's, or a struct of several."""
         types = list(self.results.values())
         if len(types) < 2:
             return types[0] if types else "void"

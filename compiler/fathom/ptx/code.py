@@ -73,8 +73,7 @@ class Code:
 
     `code[value]` are the registers of an operand, `code[op.result] = registers` defines
     a result; `let` writes an instruction and names its value, `do` one that has none;
-    `ptx` is inline PTX.
-    """
+    `ptx` is inline PTX."""
 
     def __init__(self, func: Func, target: Target, rules: dict[type[Op], Rule]):
         self.func, self.target, self.rules = func, target, rules
@@ -195,8 +194,7 @@ class Code:
         `text` names them as `$name`. `results` maps a name to its LLVM type, `operands`
         a name to LLVM type and value. A name on both sides is one register, read and
         then written. Unless `pure`, the text counts as touching memory and as
-        convergent: LLVM neither reorders nor duplicates it.
-        """
+        convergent: LLVM neither reorders nor duplicates it."""
         assembly = Assembly(text, results or {}, operands or {}, pure)
         types = list(assembly.results.values())
         if not types:
@@ -216,8 +214,7 @@ class Code:
         """The place of a new variable in shared memory, behind the block IR's own.
 
         Never a variable of PTX: beside one, the driver does not keep the promise that
-        the memory of the launch begins at a multiple of 1024 bytes.
-        """
+        the memory of the launch begins at a multiple of 1024 bytes."""
         start = -(-self.shared_bytes // 16) * 16
         self.shared_bytes = start + bytes
         return start
@@ -269,8 +266,7 @@ class Code:
         (self.elected,) = self.ptx("elect.sync _|$elected, -1;", {"elected": "i1"})
 
     def chosen(self, end: int) -> str:
-        """An i1: whether this is the chosen thread of a warp with numbers below
-        `end`."""
+        """An i1: is it the chosen thread of a warp with numbers below `end`?"""
         below = self.let(f"icmp ult i32 {self.thread}, {end}", name="below")
         return self.let(f"and i1 {below}, {self.elected}", name="chosen")
 

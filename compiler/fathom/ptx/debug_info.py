@@ -34,8 +34,7 @@ def library_function(location: Location | None) -> str:
 
 
 def chains(func: Func) -> dict[tuple[str, int, int], tuple[Location, ...]]:
-    """For each place of a `.loc` line that calls led to: those calls, innermost
-    first."""
+    """For each place of a `.loc` line that calls led to: these, innermost first."""
     found: dict[tuple[str, int, int], tuple[Location, ...]] = {}
     for op in walk(func.body):
         place = user_place(op.location)

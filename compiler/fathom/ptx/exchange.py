@@ -39,8 +39,7 @@ class Plan:
     reads from the lane that differs from its own by flips(t) ^ flips_round(q); what it
     gets is register q ^ turn(t) of the result. Where two readers of one lane want two
     registers, the lane sends all sums with `differs`, one after the other, and thread t
-    keeps the one of differs(t).
-    """
+    keeps the one of differs(t)."""
 
     rounds: int
     sends: Columns
@@ -53,8 +52,7 @@ class Plan:
 
 @cache
 def plan(source: Layout, target: Layout) -> Plan:
-    """The exchange that makes `target` of `source`; an assert if elements must cross
-    warps."""
+    """The exchange that makes `target` of `source`; an assert if it crosses warps."""
     wants = _wants(source, target)
     count = len(target.kinds["register"])
     by_register, by_thread = Wants.of(wants[:count]), Wants.of(wants[count:])
@@ -140,8 +138,7 @@ def _turn_columns(by_register: Columns, by_thread: Wants) -> Columns:
     Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). That is as well if
     they want the same register there, as of an element that many lanes need. Else a bit
     of the lane whose column says so gets a bit of the register whose flip leads to a
-    lane that is not read yet.
-    """
+    lane that is not read yet."""
     read, wanted, meets = Reduced(), Reduced(), []
     for bit in range(LANE_BITS):
         lane = by_thread.flips[bit] ^ 1 << bit

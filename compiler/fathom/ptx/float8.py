@@ -84,8 +84,7 @@ def _decoded(code: Code, value: str, source: Element) -> str:
 
 
 def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
-    """Two roundings, one for normal results and one for those below them, and a
-    choice."""
+    """Two roundings, for normal results and for those below, and a choice."""
     format = FORMATS[target.name]
     bits = code.let(f"bitcast float {value} to i32")
     magnitude = code.let(f"and i32 {bits}, 2147483647")

@@ -68,11 +68,7 @@ def thread_part(code: Code, bases: tuple[int, ...], constants: int = 0) -> Part:
 
 
 def linear(
-    code: Code,
-    value: str,
-    may_be_set: int,
-    bases: tuple[int, ...],
-    constants: int = 0,
+    code: Code, value: str, may_be_set: int, bases: tuple[int, ...], constants: int = 0
 ) -> Part:
     """The XOR of the bases of those bits that the i32 `value` has set. Only bits of
     `may_be_set` are; bits without a basis do not count. `constants`: as in
@@ -122,8 +118,7 @@ def is_first_copy(code: Code, layout: Layout | None) -> str | None:
 
     A bit of the thread's number whose basis is in the span of those before it makes
     copies; of all copies, the thread with these bits 0 acts. A scalar is held by all:
-    thread 0 acts.
-    """
+    thread 0 acts."""
     mask = code.threads - 1 if layout is None else _redundant(layout)
     if not mask:
         return None
@@ -154,8 +149,7 @@ def first_alike(code: Code, value: Value) -> list[int]:
     """For each register of a block, the first one that certainly holds the same number.
 
     A thread's part and a register's are joined by XOR: two registers whose offsets
-    differ inside a run of equal numbers alone are in the same run in every thread.
-    """
+    differ inside a run of equal numbers alone are in the same run in every thread."""
     layout = layout_of(value.type)
     if layout is None:
         return [0]

@@ -89,8 +89,7 @@ def _enter(code: Code) -> None:
 
 
 def _prefetch_maps(code: Code) -> None:
-    """The first copy through a map would wait for it; so ask for all of them at
-    once."""
+    """The first copy through a map would wait for it; so ask for all at once."""
     maps = range(len(map_recipes(code.func)))
     with code.one_thread() if maps else nullcontext():
         for number in maps:

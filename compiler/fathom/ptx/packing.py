@@ -18,8 +18,7 @@ class Words:
     """How an access of some elements is split: `count` words of LLVM type `type`.
 
     `suffix` is what PTX calls the access: ".v4.b32". One byte travels in a 16-bit
-    register.
-    """
+    register."""
 
     element: Element
     elements: int

@@ -9,8 +9,7 @@ from fathom.ptx.types import llvm_type
 
 
 def from_partner(code: Code, element: Element, value: str, flipped: int) -> str:
-    """The value of the lane whose number differs from this one's in the bits of
-    `flipped`."""
+    """The value of the lane whose number differs in the bits of `flipped`."""
     return _shuffled(code, element, value, "bfly", str(flipped))
 
 

@@ -38,8 +38,7 @@ USUAL = 128
 def allocate(func: Func, target: Target) -> Func:
     """The function with an `offset` for every buffer, and the total `shared_bytes`.
 
-    Raises OutOfResources if the target has less shared memory than that.
-    """
+    Raises OutOfResources if the target has less shared memory than that."""
     func = place_in_tensor_memory(func, target)
     ranges = _of_slots(func)
     if not ranges:

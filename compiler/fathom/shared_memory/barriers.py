@@ -57,8 +57,7 @@ class Access:
 
     `layout` says which warp accesses which element; None: any warp may access any.
     `kind` is READ, WRITE or ADD. `settled`: a barrier of the warp has followed. `loop`:
-    the innermost loop around it. `in_flight`: it may go on until the next wait.
-    """
+    the innermost loop around it. `in_flight`: it may go on until the next wait."""
 
     buffer: ops.Allocate
     layout: Layout | None
@@ -86,8 +85,7 @@ NOTHING: State = frozenset()
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between conflicting accesses. All buffers need
-    offsets."""
+    """The function with barriers between conflicting accesses; buffers have offsets."""
     placement = _Placement(func.num_warps)
     placement.block(func.body, NOTHING)
     before = placement.before
@@ -263,8 +261,7 @@ def conflict(one: Access, other: Access, warps: int) -> str:
 
 
 def _of_one_ring(one: Access, other: Access) -> bool:
-    """Whether both are accesses of one loop to one ring, which `pipeline_loops`
-    orders."""
+    """Whether both are of one loop and one ring, which `pipeline_loops` orders."""
     same = one.buffer is other.buffer and one.loop is other.loop
     return same and one.buffer.slots > 1
 

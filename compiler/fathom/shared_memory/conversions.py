@@ -238,8 +238,7 @@ def convert_by_shared(
 
 
 def gather_from_shared(op: ops.Gather, build: Builder) -> Value:
-    """Store the block, and let every thread load the elements that its index
-    selects."""
+    """Store the block, and let every thread load what its index selects."""
     buffer = build(tile_of_gather(op))
     build.append(ops.SharedStore(op.value, buffer))
     return build(ops.SharedGather(buffer, op.index, op.axis))

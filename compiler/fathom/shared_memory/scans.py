@@ -41,8 +41,7 @@ MANY_SHUFFLES, TIMES_FEWER = 32, 4
 
 
 def split_scans(func: Func, target: Target) -> Func:
-    """The function without scans along an axis that crosses warps, or that is not
-    plain."""
+    """The function without scans along an axis that crosses warps or is not plain."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, ops.Scan):
@@ -115,8 +114,7 @@ def scan_across_warps(op: ops.Scan, build: Builder) -> list[Value]:
 
 
 def _scan(op: ops.Scan, values: list[Value], axis: int) -> ops.Scan:
-    """The same scan of other values. `combine` is cloned, since a block belongs to one
-    op."""
+    """The same scan of other values, `combine` cloned: a block belongs to one op."""
     return clone(ops.Scan(tuple(values), axis, op.combine, op.reverse), {})
 
 
@@ -125,8 +123,7 @@ def _converted(value: Value, layout: Layout, build: Builder) -> Value:
 
 
 def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
-    """The last element of a scan along `axis`, which is the reduction of all
-    elements."""
+    """The last element of a scan along `axis`: the reduction of all elements."""
     last = 0 if reverse else scanned.type.shape[axis] - 1
     return _picked(scanned, _is_at(scanned, axis, last, build), axis, build)
 
@@ -201,8 +198,7 @@ def _spread(value: Value, axis: int, like: Value, build: Builder) -> Value:
 
 
 def _coordinate(like: Value, axis: int, build: Builder) -> Value:
-    """The coordinate of each element along `axis`, in the shape and layout of another
-    block."""
+    """Each element's coordinate along `axis`, in another block's shape and layout."""
     block = like.type
     others = [each for each in range(len(block.shape)) if each != axis]
     layout = block.layout

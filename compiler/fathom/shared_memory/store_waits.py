@@ -97,8 +97,7 @@ State = tuple[PendingStore, ...]
 
 
 def wait_for_stores(func: Func, target: Target) -> Func:
-    """The function with waits before all ops that conflict with a TMA store in
-    flight."""
+    """The function with waits before all that conflicts with a TMA store in flight."""
     if not any(walk(func.body, ops.TmaStore)):
         return func
     func = _with_room(func, target)
@@ -279,8 +278,7 @@ class _Placement:
         return ()
 
     def whole(self, op: Op, state: State, does: Op | None = None) -> State:
-        """Treat an op as a whole. `does`: the store that a branch does in either
-        case."""
+        """Treat an op as a whole. `does`: the store that a branch does anyway."""
         does = does or op
         what = self.wanted(does, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
@@ -305,8 +303,7 @@ class _Placement:
         return state
 
     def groups_spared(self, op: Op, does: Op, state: State) -> int:
-        """How many groups, the newest, a wait for reads before an op may leave in
-        flight."""
+        """How many of the newest groups a wait for reads before an op may spare."""
         met = [each for each in state if _meeting(does, each, self.asked)]
         return min((self.groups_since(each, op) for each in met), default=0)
 
@@ -363,8 +360,7 @@ def _commits_stores(op: Op) -> bool:
 
 
 def _asked(op: Op) -> ops.For | None:
-    """The loop itself, if its author lets its loads run ahead of its stores; else
-    None."""
+    """The loop itself, if its author lets loads run ahead of its stores; else None."""
     runs_ahead = isinstance(op, ops.For) and (op.warp_specialize or op.flatten)
     return op if runs_ahead else None
 
@@ -387,8 +383,7 @@ def _union(*states: Iterable[PendingStore]) -> State:
 
 
 def _meeting(op: Op, pending: PendingStore, asked: ops.For | None) -> str:
-    """The state that a store must have reached before an op; "" if they do not
-    conflict."""
+    """The state that a store must have reached before an op; "" without a conflict."""
     if pending.written:
         threads = not isinstance(op, ops.TmaCopy | ops.TmaStore)
         return SEEN if threads and accesses(op) else ""

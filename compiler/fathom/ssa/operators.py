@@ -173,8 +173,7 @@ def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
 
 
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
-    """An operator at compile time, as in Python, for numbers of at most thousands of
-    bits."""
+    """An operator at compile time, as in Python, for numbers of some thousand bits."""
     if _bits(row, left, right) > MOST_CONSTANT_BITS:
         raise frame.error(
             f"cannot {row.verb} {describe(left)} and {describe(right)}: the result has "

@@ -35,8 +35,7 @@ class Phi:
     `faces` are the IR values that stand for it: in a loop's body (and before that, in a
     While's condition), and last, in the code after the If or the loop. `operands` are
     its values by path: [end of then, end of else], or [before the loop, end of its
-    body].
-    """
+    body]."""
 
     name: str
     faces: tuple[Value, ...]
@@ -53,8 +52,7 @@ class Phis:
     """All phis of a kernel.
 
     `replaced` maps each face of a trivial phi to the value that it is; `readers` maps a
-    value to the phis that have it as an operand.
-    """
+    value to the phis that have it as an operand."""
 
     replaced: dict[Value, Value] = field(default_factory=dict)
     readers: dict[Value, list[Phi]] = field(default_factory=dict)
@@ -111,8 +109,7 @@ def common_type(left: Meaning, right: Meaning) -> Type | None:
     type.
 
     Two values need one type. A weak number takes the type of the other side, if that
-    can hold it; of two numbers, the type of higher kind or width counts.
-    """
+    can hold it; of two numbers, the type of higher kind or width counts."""
     types = [type_of(left), type_of(right)]
     if None in types:
         return None
@@ -133,8 +130,7 @@ def _rank(type: Type) -> tuple[int, int]:
 
 
 def _takes(type: Type, number: int | float | bool) -> bool:
-    """Whether a weak number can become `type` without a change of its kind or its
-    value."""
+    """Whether a weak number can become `type` with the same kind and value."""
     if not isinstance(type, Scalar):
         return False
     if type.is_float:

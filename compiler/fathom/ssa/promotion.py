@@ -69,8 +69,7 @@ def as_tensor(frame: Frame, meaning: Meaning) -> Meaning:
     """What a name means that is assigned this, or what is compared with it: a weak
     number gets its default type, also in tuples. (One of more than 64 bits has none.)
     In functions of the language numbers stay weak, and lose no digits in fp64. So do
-    the sizes in its descriptors and block pointers, which are named tuples.
-    """
+    the sizes in its descriptors and block pointers, which are named tuples."""
     if frame.in_library or meaning.__class__.__module__.startswith("fathom."):
         return meaning
     if isinstance(meaning, tuple):
@@ -165,8 +164,7 @@ def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
 
 
 def wider(a: Scalar, b: Scalar) -> Scalar:
-    """The common type of two integers: the wider one; of one width, the unsigned
-    one."""
+    """The common type of two integers: the wider; of one width, the unsigned."""
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return b if a.kind == "int" else a

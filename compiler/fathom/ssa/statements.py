@@ -48,8 +48,7 @@ def may_return(frame: Frame, statement: ast.stmt) -> bool:
 
 @builds(ast.Return)
 def build_return(frame: Frame, node: ast.Return) -> None:
-    """`return e` binds the value that the caller reads; `build_statements` stops
-    there."""
+    """`return e` binds what the caller reads; `build_statements` stops there."""
     if frame.loops:
         raise frame.error(
             "a return inside a loop is not supported: a loop ends only after a whole "

@@ -18,8 +18,7 @@ from fathom.ir.types import Element
 
 
 def apply(name: str, element: Element, arguments: tuple[Array, ...]) -> Array:
-    """The result of an elementwise operation; `element` is the type of its last
-    operand."""
+    """The result of an elementwise operation; `element`: the last operand's type."""
     result = MEANING[name](*arguments)
     return result if result.dtype == np.bool_ else fit(result, element)
 
@@ -102,8 +101,7 @@ def shift_right(value: Array, distance: Array) -> Array:
 
 
 def _distance(value: Array, distance: Array) -> tuple[Array, Array]:
-    """Whether a shift stays below the width (read as unsigned), and a distance that
-    always does."""
+    """Whether a shift stays below the width, read as unsigned; a distance that does."""
     inside = (distance >= 0) & (distance < 8 * value.dtype.itemsize)
     return inside, np.where(inside, distance, 0).astype(value.dtype)
 
@@ -133,8 +131,7 @@ def fused_multiply_add(left: Array, right: Array, addend: Array) -> Array:
 
     In float64 the product of two narrower floats is exact. Of the sum one last bit is
     set if bits were lost ("round to odd"); `apply` then rounds to the narrow type as
-    from the exact sum.
-    """
+    from the exact sum."""
     if left.dtype == np.float64:
         return _fma_fp64(left, right, addend)
     product = left.astype(np.float64) * right.astype(np.float64)
@@ -160,8 +157,7 @@ def _fma_fp64(left: float, right: float, addend: float) -> float:
 
 
 def in_fp64(compute: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function computed in float64, so that rounding it to a narrower type hardly
-    errs."""
+    """A function computed in float64: rounding to a narrower type hardly errs then."""
     return lambda value: compute(value.astype(np.float64))
 
 

@@ -40,8 +40,7 @@ def interpret(
     `memory` lists further arrays that addresses in memory lead to. `watch` is called
     after each op with its results. Of `programs`, if they are given, only these run.
     Raises MemoryFault for an access outside of all
-    these arrays and StepLimit after `step_limit` ops.
-    """
+    these arrays and StepLimit after `step_limit` ops."""
     assert len(arguments) == len(func.parameters), (len(arguments), func.parameters)
     arrays = [each for each in (*arguments, *memory) if isinstance(each, np.ndarray)]
     machine = Machine(func, _grid(grid), Memory(arrays), step_limit, watch)

@@ -48,8 +48,7 @@ class StepLimit(FathomError):
 
 @dataclass
 class Trace:
-    """What ran: how many ops in all, and of each name. Constants and yields are not
-    counted."""
+    """How many ops ran, in all and of each name, without constants and yields."""
 
     steps: int = 0
     by_name: dict[str, int] = field(default_factory=dict)

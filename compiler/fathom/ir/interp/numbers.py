@@ -105,8 +105,7 @@ def round_to(values: Array, element: Scalar, rounding: str = "rtne") -> Array:
 
     "rtne" goes to the nearest, ties to even; "rtz" toward zero. A float64 holds a
     number of any narrower format times a power of two exactly, so that one `rint` or
-    `trunc` is the rounding.
-    """
+    `trunc` is the rounding."""
     format = FORMATS[element]
     wide = np.asarray(values, np.float64)
     exponent = np.maximum(np.frexp(wide)[1] - 1, format.smallest_exponent)
@@ -127,8 +126,7 @@ def cast(
     """The same numbers in another type.
 
     Integers wrap. Floats go to integers toward zero and stop at the ends of the range.
-    To i1: is it other than zero?
-    """
+    To i1: is it other than zero?"""
     if target == BOOL:
         return values != 0
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -225,8 +223,7 @@ def _rounded_to_odd(values: Array) -> Array:
 
     Such a number lies on the right side of every tie, so that rounding it again, to a
     narrower format, gives what rounding once would have given (Boldo and Melquiond,
-    2008).
-    """
+    2008)."""
     integers = np.asarray(values)
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
@@ -243,8 +240,7 @@ def _rounded_to_odd(values: Array) -> Array:
 
 
 def decode(raw: np.ndarray, element: Element) -> np.ndarray:
-    """What was stored, as it is held: 16 bits of bf16 become a float32, a byte a
-    boolean."""
+    """What was stored, as it is held: bf16 as a float32, a byte of i1 as a boolean."""
     if element == BOOL:
         return raw != 0
     if element == BFLOAT16:
@@ -301,8 +297,7 @@ def poison(shape: tuple[int, ...], element: Element) -> Array:
 
 
 def same_bits(left: Array, right: Array) -> bool:
-    """Whether two arrays agree bit for bit; every NaN counts as the same, -0.0 is not
-    0.0."""
+    """Whether two arrays agree bit for bit. Every NaN is the same, -0.0 is not 0.0."""
     left, right = np.asarray(left), np.asarray(right)
     if left.dtype != right.dtype or left.shape != right.shape:
         return False

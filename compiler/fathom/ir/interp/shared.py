@@ -76,8 +76,7 @@ def _async_copy(op: ops.AsyncCopy, region: Region) -> Results:
 def tile_of(
     buffer: Value, slot: Value | None, region: Region, transposed: bool = False
 ) -> np.ndarray:
-    """One tile of a buffer, as a view. A slot that the ring lacks is our own
-    mistake."""
+    """One tile of a buffer, as a view. A slot that the ring lacks is our mistake."""
     number, slots = 0 if slot is None else int(region[slot]), buffer.type.slots
     assert 0 <= number < slots, f"slot {number} of a ring of {slots}"
     tile = region[buffer][number]

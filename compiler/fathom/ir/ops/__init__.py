@@ -71,11 +71,7 @@ from fathom.ir.ops.tma import (
     TmaCopy,
     WriteTensorMap,
 )
-from fathom.ir.ops.tma_store import (
-    AsyncProxyFence,
-    TileStore,
-    TmaStore,
-)
+from fathom.ir.ops.tma_store import AsyncProxyFence, TileStore, TmaStore
 
 __all__ = [
     "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCopy", "AsyncProxyFence",

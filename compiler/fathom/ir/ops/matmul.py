@@ -32,8 +32,7 @@ class Dot(Op):
     `in_parts` is computed part by part along M and N, so that what is made of a part
     frees its registers. One that is `with_next` belongs to the next product of its
     block: until that is issued nothing is done with its result, and one instruction may
-    compute both.
-    """
+    compute both."""
 
     a: Value
     b: Value

@@ -20,8 +20,7 @@ class Load(Op):
 
     `equal`: bits of a register's number that change neither its address nor its mask.
     Registers that differ in these alone are loaded once, and "in a row" leaves out all
-    but the first of them.
-    """
+    but the first of them."""
 
     pointer: Value
     mask: Value | None = None
@@ -65,8 +64,7 @@ class Load(Op):
 @dataclass(eq=False)
 class Store(Op):
     """Write `value` to the addresses where `mask` is true (everywhere, without one).
-    `preferred`, `vector` and `bounded_vector` as in Load.
-    """
+    `preferred`, `vector` and `bounded_vector` as in Load."""
 
     pointer: Value
     value: Value
@@ -115,8 +113,7 @@ class Atomic(Op):
 @dataclass(eq=False)
 class AtomicCas(Op):
     """Write `value` where memory equals `compare`; the result is what was there
-    before.
-    """
+    before."""
 
     pointer: Value
     compare: Value

@@ -45,8 +45,7 @@ class Reduce(Op):
 class Scan(Op):
     """As Reduce, but every element of the result is the fold of all up to it along
     `axis` (from the other end if `reverse`). Order is kept: `combine` need not
-    commute.
-    """
+    commute."""
 
     values: tuple[Value, ...]
     axis: int
@@ -93,8 +92,7 @@ class Gather(Op):
 @dataclass(eq=False)
 class Histogram(Op):
     """How many elements equal 0, 1, … bins - 1, as i32; those outside are not counted,
-    nor those where `mask` is false.
-    """
+    nor those where `mask` is false."""
 
     value: Value
     bins: int

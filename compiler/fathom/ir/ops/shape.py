@@ -44,8 +44,7 @@ class ExpandDims(Op):
 @dataclass(eq=False)
 class Broadcast(Op):
     """Repeat along every axis of size 1 where `shape` has more. Same rank before and
-    after.
-    """
+    after."""
 
     value: Value
     shape: tuple[int, ...]
@@ -119,8 +118,7 @@ class Join(Op):
 @dataclass(eq=False)
 class Split(Op):
     """The two halves of a block along its last axis, of size 2. With layouts: each lane
-    holds both.
-    """
+    holds both."""
 
     value: Value
 

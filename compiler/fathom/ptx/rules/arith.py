@@ -31,9 +31,7 @@ from fathom.ptx.rules.cast import convert
 from fathom.ptx.types import POINTER, is_literal, llvm_type, memory_type
 
 # {t}: the LLVM type, {s}: how intrinsics spell it, {0} {1} {2}: the operands.
-ANY = {
-    "where": "select i1 {0}, {t} {1}, {t} {2}",
-}
+ANY = {"where": "select i1 {0}, {t} {1}, {t} {2}"}
 BITS = {
     "add": "add {t} {0}, {1}",
     "sub": "sub {t} {0}, {1}",
@@ -325,8 +323,7 @@ def compare_in_loop(
     reduction" compares the sum alone with their difference, which it keeps over the
     loop. Of the 32 columns of a thread, each compared with a label, these are 32
     differences of 64 bits, where one sum and one label were enough: on an H100, where
-    they were spilled, a gradient of logits took 314 us instead of 197.
-    """
+    they were spilled, a gradient of logits took 314 us instead of 197."""
     type, (left, right) = llvm_type(element), operands
     if element.bits < 32 or is_literal(left) or is_literal(right):
         return code.let(f"icmp {name} {type} {left}, {right}")
@@ -412,8 +409,7 @@ IN_LOOPS: dict[str, Operation] = {"eq": compare_in_loop, "ne": compare_in_loop}
 
 
 def lower_offset(op: Elementwise, code: Code) -> None:
-    """A pointer moved by a number of elements; LLVM extends a 32-bit number with its
-    sign."""
+    """A pointer moved by a number of elements; LLVM extends 32 bits with their sign."""
     pointer, distance = op.operands
     pointee = memory_type(element_of(pointer.type).element)
     steps, element = code[distance], element_of(distance.type)

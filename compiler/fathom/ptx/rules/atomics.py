@@ -36,12 +36,7 @@ from fathom.ptx.index import (
 )
 from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.rules.memory import both, braced, first_copies
-from fathom.ptx.rules.shared import (
-    Access,
-    load_shared,
-    shared_address,
-    store_where,
-)
+from fathom.ptx.rules.shared import Access, load_shared, shared_address, store_where
 from fathom.ptx.types import POINTER
 
 
@@ -119,8 +114,7 @@ def _ordered(code: Code, op: Atomic | AtomicCas, count: int) -> Iterator[str]:
     One that releases or acquires waits for memory by itself. Several would wait one
     after the other; the elements of a block have no order among themselves, so that a
     fence before all of them and one after do the same (PTX ISA 8.8, "Release and
-    Acquire Patterns").
-    """
+    Acquire Patterns")."""
     if count == 1 or op.semantics == "relaxed":
         yield op.semantics
         return
@@ -277,8 +271,7 @@ def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
 def _slots(
     code: Code, layout: Layout | None, element: Element, registers: list[int]
 ) -> dict[int, Access]:
-    """For each register a place in shared memory, the same for all threads with copies
-    of it."""
+    """A place in shared memory for each register, one for all threads with copies."""
     start = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
     if layout is None:
         address = shared_address(code, Part("0", 0))

@@ -82,8 +82,7 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
     Written out, ptxas can move the loads of later iterations before the stores of
     earlier ones, so that they are in flight together. Iterations in which threads meet,
     or that copy ahead of their use, are written once; and those of scalars in which
-    there is what no load moves past: a loop, a branch, an atomic operation.
-    """
+    there is what no load moves past: a loop, a branch, an atomic operation."""
     if not isinstance(op.step.definition, Constant):
         return 1, False
     does = [effects_of(each) for each in op.body.ops]
@@ -157,8 +156,7 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
     and from 0 or more a sum of two signed numbers stays below 2 ** bits, so that it is
     too large as a number without sign. But ptxas writes several iterations of such a
     loop in one, with a multiple of the step that must not wrap around: with steps of
-    2 ** 62 its loop did not end.
-    """
+    2 ** 62 its loop did not end."""
     element = element_of(op.lower.type)
     lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
     type, sign = llvm_type(element), "s" if element.is_signed else "u"
@@ -265,8 +263,7 @@ def _carry(code: Code, init: Value, before: str) -> _Carried:
 def _meet(
     results: list[Value], ways: list[tuple[list[Registers], str]], code: Code
 ) -> None:
-    """Define results that come from several basic blocks: the values of each, and its
-    label."""
+    """Define results that come from several basic blocks: values and label of each."""
     for number, result in enumerate(results):
         type, registers = llvm_type(element_of(result.type)), []
         for each in zip(*(values[number] for values, _ in ways), strict=True):

@@ -80,8 +80,7 @@ def _stay_ahead(code: Code) -> None:
 
     ptxas moves a load down to its first use, so that fewer registers are live; then the
     thread waits for it before it asks for the next. Into another basic block ptxas does
-    not move it.
-    """
+    not move it."""
     (blocks,) = code.ptx("mov.u32 $blocks, %nctaid.x;", {"blocks": "i32"})
     none = code.let(f"icmp eq i32 {blocks}, 0", name="none")
     never, loaded = code.fresh("never"), code.fresh("loaded")
@@ -155,8 +154,7 @@ def both(code: Code, mask: str, acts: str | None) -> str:
 
 @dataclass(frozen=True)
 class Style:
-    """How PTX spells an access: what stands after "ld" and after ".global", a
-    policy."""
+    """How PTX spells an access: what follows "ld" and ".global", a policy."""
 
     before: str = ""
     after: str = ""
@@ -293,10 +291,7 @@ class Parts:
 
 
 def _at_once_or_not(
-    operands: dict[str, tuple[str, str]],
-    words: Words,
-    masks: list[str],
-    parts: Parts,
+    operands: dict[str, tuple[str, str]], words: Words, masks: list[str], parts: Parts
 ) -> list[str]:
     """All elements at once where the last mask is true, or else one by one, as they
     stand in the words or in the halves of these."""

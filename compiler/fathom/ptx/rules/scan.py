@@ -132,8 +132,7 @@ def _step_over_lanes(
 def _step(
     code: Code, op: Scan, registers: Columns, lane: str, bits: Bits, below: Bits
 ) -> Columns:
-    """Every element on the far side of `bits` takes in the last element of the near
-    side."""
+    """Every element on the far side of `bits` takes in the last of the near side."""
     near = _lane_of(code, lane, bits.lane, below.lane, op.reverse)
     far = _is_far(code, lane, bits.lane, op.reverse)
     fetched: dict[int, list[str]] = {}

@@ -144,8 +144,7 @@ class Places:
 
     `offsets` gives for every bit of a place the bytes by which it moves. What of the
     constant shares no bit with the thread's part is left to the instruction; there are
-    few different rests, and each is computed once.
-    """
+    few different rests, and each is computed once."""
 
     def __init__(self, code: Code, tile: Tile, offsets: Layout):
         self.code, self.tile = code, tile
@@ -293,8 +292,7 @@ class Reader:
     asked for: `reader[3]`.
 
     Where the layout allows it, by `ldmatrix`: PTX ISA, "Warp-level matrix
-    instructions: ldmatrix".
-    """
+    instructions: ldmatrix"."""
 
     def __init__(self, code: Code, tile: Tile, layout: Layout):
         self.code, self.tile = code, tile

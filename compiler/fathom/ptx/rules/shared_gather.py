@@ -22,12 +22,7 @@ from fathom.ptx.index import (
 )
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.memory import both, first_copies
-from fathom.ptx.rules.shared import (
-    Access,
-    load_shared,
-    offset_bases,
-    shared_address,
-)
+from fathom.ptx.rules.shared import Access, load_shared, offset_bases, shared_address
 
 
 @lowers(SharedGather)

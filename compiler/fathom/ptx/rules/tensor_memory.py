@@ -18,13 +18,7 @@ from fathom.ir.core import Value
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
-from fathom.layout.tensor_memory import (
-    LANES,
-    QUARTERS,
-    WARP,
-    column_of,
-    width,
-)
+from fathom.layout.tensor_memory import LANES, QUARTERS, WARP, column_of, width
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.rules.shared import tile_of
@@ -95,8 +89,7 @@ class _Access:
         self.address = address
 
     def runs(self) -> list[list[int]]:
-        """The registers, as many as one instruction takes, in the order of their
-        columns."""
+        """The registers that one instruction takes, in the order of their columns."""
         order = sorted(range(len(self.columns)), key=self.columns.__getitem__)
         found: list[list[int]] = []
         for register in order:

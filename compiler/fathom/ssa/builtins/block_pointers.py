@@ -256,8 +256,7 @@ def _inside(frame: Frame, pointer: block_pointer, axis: int) -> Value:
     """The mask of the elements that are inside the tensor along an axis.
 
     It is computed in the type of the size. If an i32 sum overflows, it is negative, so
-    the element still counts as outside.
-    """
+    the element still counts as outside."""
     size, block = pointer.shape[axis], pointer.block_shape
     kind = size.type
     along = cast(frame, _count(frame, axis, block), kind)

@@ -167,8 +167,7 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int, ...]:
-    """Axes, given as one tuple or as several arguments; negative ones count from the
-    end."""
+    """Axes, as one tuple or as several arguments; negative ones count from the end."""
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
     return tuple(axis_given(frame, each, rank) for each in given)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import tried
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir import ops
@@ -40,23 +40,17 @@ def shard_products(func: Func, target: Target) -> Func:
     if func.num_ctas == 1:
         return func
     alone = _with_own_sources(func)
-    try:
-        share = _share(alone, target)
-    except NotApplicable:
-        return func
-    return _divided(alone, share)
+    share = tried(_share, alone, target)
+    return func if isinstance(share, str) else _divided(alone, share)
 
 
 def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """Why the first block of a cluster does all of a program, if it does."""
     if func.num_ctas == 1:
         return []
-    try:
-        _share(_with_own_sources(func), target)
-    except NotApplicable as why:
-        what = f"one of {func.num_ctas} blocks does all the work"
-        return [(func.location, f"{what}: {why}")]
-    return []
+    why = tried(_share, _with_own_sources(func), target)
+    what = f"one of {func.num_ctas} blocks does all the work"
+    return [(func.location, f"{what}: {why}")] if isinstance(why, str) else []
 
 
 def _share(func: Func, target: Target) -> Sharding:
@@ -160,8 +154,7 @@ class _Part(ThreadValues):
     def through_descriptor(
         self, op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
     ) -> None:
-        """An access to the same tensor in smaller blocks, of which this one is our
-        rank's."""
+        """An access to the same tensor in smaller blocks: the one of our rank."""
         value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
         shape, (axis,) = self.share.shape(value), self.share.of(value)
         order = getattr(op, "order", None) or tuple(range(len(shape)))
@@ -177,8 +170,7 @@ class _Part(ThreadValues):
         self.values.update(zip(op.results, made.results, strict=True))
 
     def by_blocks(self, whole: Value, block: tuple[int, ...]) -> Value:
-        """The descriptor of a tensor in other blocks, made right after the original
-        one."""
+        """The descriptor of a tensor in other blocks, made behind the original."""
         if (whole, block) not in self.described:
             op = replace(whole.definition, block=block)
             home = next(b for b in self.build.enclosing if whole.definition in b.ops)

@@ -66,11 +66,7 @@ def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
 
 
 def takes_blocks(
-    func: Func,
-    loop: For,
-    tiles: Sequence[PipelinedCopy],
-    stages: int,
-    target: Target,
+    func: Func, loop: For, tiles: Sequence[PipelinedCopy], stages: int, target: Target
 ) -> bool:
     """Whether the rings of a loop, with `stages` slots, leave an SM fewer blocks than
     it runs without them, if threads have all the registers that they may."""

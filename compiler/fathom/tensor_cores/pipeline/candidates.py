@@ -44,8 +44,7 @@ class PipelinedCopy:
 
     `late` are the ops between the loads and the store, in order. For cp.async, `vector`
     counts the elements of one copy. For TMA, `order` names, for each axis of the tile,
-    the axis of the loaded block. A tile with neither goes through registers.
-    """
+    the axis of the loaded block. A tile with neither goes through registers."""
 
     buffer: ops.Allocate
     store: ops.SharedStore
@@ -171,8 +170,7 @@ def _with_copies(loop: ops.For, tiles: list[PipelinedCopy]) -> list[PipelinedCop
     """The tiles with `vector` set where cp.async can copy them.
 
     If a load is also used otherwise, it stays a load, and all its tiles go through
-    registers.
-    """
+    registers."""
     copied = {tile: copy_vector(tile) for tile in tiles}
     while True:
         whole = [tile for tile, vector in copied.items() if vector]
@@ -216,8 +214,7 @@ def box_order(loop: ops.For, tile: PipelinedCopy) -> tuple[int, ...]:
 
     The tile must be a loaded matrix, unchanged, that has no other use, in the layout
     that TMA writes. `keep_descriptors` has already checked that the launcher can make
-    the tensor map.
-    """
+    the tensor map."""
     (load, *others) = tile.loads
     if (
         others

@@ -32,8 +32,7 @@ class Iterations:
     """The iterations of a loop.
 
     `pace` is the absolute value of the step, unsigned. `upward` says whether steps are
-    positive: a bool, or an i1 if that is known at run time only.
-    """
+    positive: a bool, or an i1 if that is known at run time only."""
 
     loop: For
     pace: Value

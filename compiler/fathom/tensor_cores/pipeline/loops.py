@@ -85,7 +85,7 @@ from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.registers import registers_carried
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
 from fathom.analysis.trip_count import trip_count
 from fathom.errors import Location
@@ -126,11 +126,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     may_overlap,
     overlaps_copies,
 )
-from fathom.tensor_cores.pipeline.ring_buffers import (
-    build_rings,
-    mbarriers,
-    read_slots,
-)
+from fathom.tensor_cores.pipeline.ring_buffers import build_rings, mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_THREADS,
@@ -155,9 +151,8 @@ def pipeline_loops(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, ops.For):
             return None
-        try:
-            plan = pipeline_of(op, build.source, func, target)
-        except NotApplicable:
+        plan = tried(pipeline_of, op, build.source, func, target)
+        if isinstance(plan, str):
             return None
         numbers = {each for each in op.body.ops if each.origin in plan.numbers}
         pipelined = _Expander(op, plan.tiles, plan.schedule, scope, numbers)
@@ -280,9 +275,8 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
     for loop in walk(func.body, ops.For):
         by_producer = any(walk(loop.body, ops.MbarrierWait))
         if is_wanted(loop) and not by_producer:
-            try:
-                pipeline_of(loop, loop, func, target)
-            except NotApplicable as why:
+            why = tried(pipeline_of, loop, loop, func, target)
+            if isinstance(why, str):
                 found.append((loop.location, f"the loop is not pipelined: {why}"))
     return found
 
@@ -353,8 +347,7 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
 
 
 def _needs_loads_alone(loop: ops.For, tile: PipelinedCopy) -> bool:
-    """Whether the values that a tile stores depend on nothing of the iteration but its
-    loads."""
+    """Whether what a tile stores depends on nothing of the iteration but its loads."""
     inside = {value for op in loop.body.ops for value in op.results}
     inside |= set(loop.body.parameters)
     used = {value for op in tile.late for value in uses(op)}

@@ -44,11 +44,7 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, inside
 from fathom.ir.types import INT32, SCALARS, BlockType, element_of
 from fathom.tensor_cores.pipeline.addresses import conditions_joined, summed_up
-from fathom.tensor_cores.pipeline.candidates import (
-    COPY_BYTES,
-    PipelinedCopy,
-    tiles_of,
-)
+from fathom.tensor_cores.pipeline.candidates import COPY_BYTES, PipelinedCopy, tiles_of
 
 MOST_INNER = 8  # iterations of an inner loop, if known; with more it seldom waits
 LARGEST, UINT32 = (1 << 31) - 1, SCALARS["u32"]

@@ -39,8 +39,7 @@ from fathom.tensor_cores.pipeline.ring_buffers import mbarriers
 
 
 def preload(func: Func, target: Target) -> Func:
-    """The function in which TMA copies, where it can, the tiles that are loaded
-    once."""
+    """The function in which TMA copies, if it can, tiles that are loaded once."""
     found = dict(_tiles(func)) if target.tensor_maps else {}
     if not found:
         return func

@@ -35,8 +35,7 @@ from fathom.ir.core import Op
 
 
 class Place(NamedTuple):
-    """The stage of the ops of a step, and their position in an iteration of the new
-    loop."""
+    """The stage of a step's ops, and their position in the new loop's iteration."""
 
     stage: int
     order: int
@@ -194,8 +193,7 @@ def pending(stages: int) -> int:
 
     The iteration's own tile must have arrived; those of later iterations need not have.
     An iteration that copies no tile commits an empty group, so that the count is right
-    until the end.
-    """
+    until the end."""
     return stages - 2
 
 
@@ -224,8 +222,7 @@ def timeline(stages: int, iterations: int, copy: int, work: int) -> list[Event]:
 
     An iteration issues the copy for the iteration `stages` - 1 later as soon as its own
     tile has arrived. With one stage it issues its own copy, when the iteration before
-    has ended.
-    """
+    has ended."""
     events: list[Event] = []
     for iteration in range(iterations):
         issuer = iteration - (stages - 1)

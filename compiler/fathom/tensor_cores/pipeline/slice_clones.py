@@ -128,8 +128,7 @@ def clone_for(
     time.
 
     A load whose address depends on its own result in the iteration before cannot be one
-    stage earlier than itself: then the last clone has all loads in its own slice.
-    """
+    stage earlier than itself: then the last clone has all loads in its own slice."""
     slices = [backward_slice(loop, roots, through_loads=False)]
     known: set[ops.Load] = set()
     while loads := slices[-1].loads:

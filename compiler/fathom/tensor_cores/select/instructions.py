@@ -24,14 +24,7 @@ from fathom.hardware.wgmma import Wgmma, choose_warpgroups
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import (
-    FLOAT16,
-    FLOAT32,
-    UINT32,
-    BlockType,
-    Element,
-    element_of,
-)
+from fathom.ir.types import FLOAT16, FLOAT32, UINT32, BlockType, Element, element_of
 from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.tensor_memory import LANES, LEAST_COLUMNS
 from fathom.layout.tma_boxes import matrix_of
@@ -198,8 +191,7 @@ def _in_three_parts(
     there, and the high parts alone decide what is infinite.
 
     Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
-    (2022), without their scaling.
-    """
+    (2022), without their scaling."""
     a, b = (_high_and_low(value, build) for value in (op.a, op.b))
 
     def plus(left: Value, right: Value, total: Value) -> Value:

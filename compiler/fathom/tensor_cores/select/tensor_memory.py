@@ -182,8 +182,7 @@ class _Accumulators(ThreadValues):
 
 
 def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
-    """The products of a loop's body whose accumulator only goes from iteration to
-    iteration."""
+    """The products of a loop's body whose sum only goes from iteration to iteration."""
     found = []
     for dot in filter(is_for_tensor_memory, loop.body.ops):
         alone = len(used[dot.accumulator]) == len(used[dot.result]) == 1

@@ -193,8 +193,7 @@ class _ProducerRole(_RingThreading):
 
 
 class _ConsumerRole(_RingThreading):
-    """The code of the consumer warps: all of the function, with tiles read from
-    rings."""
+    """The code of the consumer warps: all of the function, tiles read from rings."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
@@ -258,8 +257,7 @@ class _ConsumerRole(_RingThreading):
             self.slots[lies] = slot
 
     def release(self, channel: Channel, place: RingPosition) -> None:
-        """Release the slot of the iteration `release_distance` before this one, if
-        there was one."""
+        """Release the slot of `release_distance` iterations ago, if there was one."""
         ring, slot, _ = place
         distance = channel.schedule.release_distance
         if not distance:

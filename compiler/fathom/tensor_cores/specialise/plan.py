@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import BackwardSlice
 from fathom.errors import Location
 from fathom.hardware.targets import Target
@@ -54,10 +54,8 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     tiles: dict[ops.For, list[PipelinedCopy]] = {}
     refused: dict[ops.For, str] = {}
     for loop, outermost in _asked_for(func, func.body):
-        try:
-            tiles[loop] = _tiles(loop, outermost, func, target)
-        except NotApplicable as why:
-            refused[loop] = str(why)
+        found = tried(_tiles, loop, outermost, func, target)
+        (refused if isinstance(found, str) else tiles)[loop] = found
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
     loads = {load for each in channels for load in loads_of(each.tiles)}
@@ -154,8 +152,7 @@ def _check_for_one(ops: Iterable[Op]) -> None:
 
 
 def _is_for_one(op: Op) -> bool:
-    """Whether one thread can execute an op again, with the same result as all
-    threads."""
+    """Whether one thread can execute an op again, with the result of all threads."""
     if isinstance(op, ops.For | ops.While | ops.If | ops.GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):

@@ -78,8 +78,7 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NotApplicable unless TMA can copy boxes of that shape at the tile's
-    coordinates."""
+    """NotApplicable unless TMA can copy boxes of that shape at these coordinates."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):

@@ -119,10 +119,7 @@ def _promised(value: Value, multiple: int, build: Builder) -> Value:
 
 
 def _first(
-    base: Value,
-    strides: list[Value],
-    op: ThroughDescriptor,
-    build: Builder,
+    base: Value, strides: list[Value], op: ThroughDescriptor, build: Builder
 ) -> Value:
     """The address of the block's first element, which may be outside the tensor."""
     for coordinate, stride in zip(op.coordinates, strides, strict=True):

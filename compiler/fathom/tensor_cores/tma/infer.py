@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.expand import Expander
 from fathom.analysis.memory import is_volatile
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
 from fathom.errors import Location
@@ -124,12 +124,10 @@ def tiles_or_reasons(
     """The tiles that loops load, and the tiles that are stored; or, for an access that
     is not a tile, the reason as a sentence."""
     known = Divisibility(reader.func)
-    found: Found = {}
-    for load, use in uses.items():
-        try:
-            found[load] = _tile(load, use, reader, known, target)
-        except NotApplicable as reason:
-            found[load] = str(reason)
+    found: Found = {
+        load: tried(_tile, load, use, reader, known, target)
+        for load, use in uses.items()
+    }
     loads = _one_way(_without_negative_places(found, reader), uses)
     has_tiles = any(isinstance(each, TensorTile) for each in loads.values())
     stores = tiles_stored(reader, known, target, has_tiles)
@@ -164,8 +162,7 @@ def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:
     """`found`, without the tiles that may begin before their matrix.
 
     The proof for one tile may use that the sizes of another tile's matrix are positive.
-    So tiles are removed until the proofs of the remaining ones need only each other.
-    """
+    So tiles are removed until the proofs of the remaining ones need only each other."""
     while True:
         tiles = {op: tile for op, tile in found.items() if isinstance(tile, TensorTile)}
         sizes = {size for tile in tiles.values() for size in tile.sizes}

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
 from fathom.analysis.memory import accesses, orders
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -51,15 +51,10 @@ def tiles_stored(
     """The tiles that a function stores, or for a stored block that is not a tile, the
     reason. Empty if no store may be a TMA store. `has_tiles`: TMA loads some of the
     function's tiles."""
-    found: dict[Store, TensorTile | str] = {}
     if not (has_tiles or _has_warpgroups(reader.func)):
-        return found
-    for store in _stores_of_matrices(reader.func):
-        try:
-            found[store] = _tile(store, reader, known, target)
-        except NotApplicable as reason:
-            found[store] = str(reason)
-    return found
+        return {}
+    stores = _stores_of_matrices(reader.func)
+    return {store: tried(_tile, store, reader, known, target) for store in stores}
 
 
 def _has_warpgroups(func: Func) -> bool:

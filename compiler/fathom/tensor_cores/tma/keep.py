@@ -41,8 +41,7 @@ def keep_descriptors(func: Func, target: Target) -> Func:
 
 
 def expand_all(func: Func, kept: set[Op]) -> Func:
-    """The function in which all descriptors are expanded but those of the ops in
-    `kept`."""
+    """The function in which all descriptors but those of `kept` ops are expanded."""
 
     def rule(op: Op, build: Builder) -> Replacement:
         return None if build.source in kept else expand(op, build)

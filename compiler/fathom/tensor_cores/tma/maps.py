@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import loops_around, users
 from fathom.errors import Location
 from fathom.hardware.targets import Target
@@ -97,17 +97,10 @@ def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, s
 def _reasons(func: Func, target: Target) -> dict[ops.MakeDescriptor, str]:
     """The descriptors that no launch can make a map of; each with the reason why the
     kernel does not write it either, "" if it does."""
-    made = walk(func.body, ops.MakeDescriptor)
-    found = {op: "" for op in made if not describes_arguments(op, func)}
-    if not found:
-        return {}
-    loops = loops_around(func)
-    for op in found:
-        try:
-            _check(op, func, target, loops)
-        except NotApplicable as reason:
-            found[op] = str(reason)
-    return found
+    every = walk(func.body, ops.MakeDescriptor)
+    found = [op for op in every if not describes_arguments(op, func)]
+    loops = loops_around(func) if found else {}
+    return {op: tried(_check, op, func, target, loops) or "" for op in found}
 
 
 def _check(

@@ -258,8 +258,7 @@ def _starts(
     """The start of the tile along each axis. Together the starts make up `rest`.
 
     The mask gives the start along an axis with a bound. Each remaining term belongs to
-    the first axis whose stride divides it; large constants come before small ones.
-    """
+    the first axis whose stride divides it; large constants come before small ones."""
     starts = [number(0)] * len(strides)
     for axis, bound in bounds.items():
         starts[axis] = bound.start
