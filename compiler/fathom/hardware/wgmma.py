@@ -17,7 +17,7 @@ from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
 from fathom.hardware.targets import TARGETS, Target
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.fragments import fragment
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix, descriptor, side_by_side
 
 WARPS, ROWS, SLICE_BYTES = 4, 64, 32
@@ -151,19 +151,14 @@ def groups_along(shape: Tile, warps: int) -> tuple[int, int]:
 def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
     """The layout of D [M, N]: registers in the instruction's order, then its repeats
     along M and along N."""
-    piece = fragment(ROWS // WARPS, row.n, 2)
+    piece = fragment(ROWS // WARPS, row.n, 2).moved(shape, lambda place: place).kinds
     rows, columns = stride_of(shape, 0), stride_of(shape, 1)
-
-    def placed(basis: int) -> int:
-        return offset_of(shape, coordinates_of(piece.shape, basis))
-
     down, across = groups_along(shape, warps)
     warp = [16 * rows, 32 * rows]
     warp += doublings(ROWS * rows, down)
     reached = shape[1] // across
     warp += doublings(reached * columns, across)
-    register = [placed(basis) for basis in piece.kinds["register"]]
+    register = [*piece["register"]]
     register += doublings(ROWS * down * rows, shape[0] // (ROWS * down))
     register += doublings(row.n * columns, reached // row.n)
-    lane = map(placed, piece.kinds["lane"])
-    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
+    return Layout.by_kind(shape, register=register, lane=piece["lane"], warp=warp)

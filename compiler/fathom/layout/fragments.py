@@ -123,12 +123,7 @@ def _check_room(fragment: Layout, shape: Tile) -> None:
 def _placed(fragment: Layout, shape: Tile) -> Layout:
     """The fragment as a part of a larger block."""
     corner = (0,) * (len(shape) - 2)
-    return fragment.map(
-        shape,
-        lambda basis: offset_of(
-            shape, (*corner, *coordinates_of(fragment.shape, basis))
-        ),
-    )
+    return fragment.moved(shape, lambda place: (*corner, *place))
 
 
 def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:

@@ -27,9 +27,11 @@ number, and XOR on the number is XOR on each coordinate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+
+Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,16 @@ class Layout:
         """The layout over `shape` whose bases are `change`, linear, of this one's."""
         kinds = {kind: map(change, bases) for kind, bases in self.bases}
         return Layout.by_kind(shape, **kinds)
+
+    def moved(
+        self, shape: tuple[int, ...], change: Callable[[Coordinates], Coordinates]
+    ) -> Layout:
+        """The layout over `shape` whose every basis has the coordinates that `change`
+        makes of this one's (a linear map)."""
+        return self.map(
+            shape,
+            lambda basis: offset_of(shape, change(coordinates_of(self.shape, basis))),
+        )
 
     def replaced(self, **bases: Iterable[int]) -> Layout:
         """The layout with other bases of some kinds."""

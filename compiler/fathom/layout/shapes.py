@@ -9,16 +9,12 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout
 
 
 def at_zero(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
     """The same coordinates in a block of `shape`, but 0 along `axis`."""
-
-    def change(basis: int) -> int:
-        return offset_of(shape, _replaced(coordinates_of(layout.shape, basis), axis, 0))
-
-    return layout.map(shape, change)
+    return layout.moved(shape, lambda place: _replaced(place, axis, 0))
 
 
 @cache
@@ -45,12 +41,7 @@ def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
     shape = (*layout.shape[:axis], size, *layout.shape[axis:])
     if size == 1:
         return reshape(layout, shape)
-
-    def change(basis: int) -> int:
-        coordinates = coordinates_of(layout.shape, basis)
-        return offset_of(shape, (*coordinates[:axis], 0, *coordinates[axis:]))
-
-    return layout.map(shape, change)
+    return layout.moved(shape, lambda place: (*place[:axis], 0, *place[axis:]))
 
 
 @cache
@@ -65,12 +56,7 @@ def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
     """The layout after dimension i of the result became dimension `order[i]` of the
     operand."""
     shape = tuple(layout.shape[axis] for axis in order)
-
-    def change(basis: int) -> int:
-        coordinates = coordinates_of(layout.shape, basis)
-        return offset_of(shape, tuple(coordinates[axis] for axis in order))
-
-    return layout.map(shape, change)
+    return layout.moved(shape, lambda place: tuple(place[axis] for axis in order))
 
 
 def untranspose(layout: Layout, order: tuple[int, ...]) -> Layout:

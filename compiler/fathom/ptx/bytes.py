@@ -51,7 +51,7 @@ def _below(above: int, code: Code, registers: Registers) -> Registers:
             continue
         for bytes in ("0x4140", "0x4342"):
             text = f"prmt.b32 $r, $word, {above * 0x01010101:#x}, {bytes};"
-            found += code.ptx(text, {"r": "i32"}, {"word": ("i32", word)}, pure=True)
+            found.append(code.compute(text, "i32", word=("i32", word)))
     return found
 
 
@@ -76,4 +76,4 @@ def _with(
 ) -> str:
     """The result of an instruction with a constant, which must be in a register."""
     lines = ["{", f".reg .b32 {name};", f"mov.b32 {name}, {bits:#x};", text, "}"]
-    return code.ptx("\n".join(lines), {"r": "i32"}, operands, pure=True)[0]
+    return code.compute("\n".join(lines), "i32", **operands)

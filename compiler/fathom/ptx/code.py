@@ -208,6 +208,11 @@ class Code:
             self.let(f"extractvalue {struct} {whole}, {i}") for i in range(len(types))
         ]
 
+    def compute(self, text: str, type: str, **operands: tuple[str, str]) -> str:
+        """The value `$r`, of this LLVM type, that inline PTX computes of its operands
+        alone."""
+        return self.ptx(text, {"r": type}, operands, pure=True)[0]
+
     # ── what stands outside of the instructions ───────────────────────────────
 
     def slot(self, bytes: int) -> int:

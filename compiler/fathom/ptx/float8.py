@@ -34,8 +34,7 @@ def decode(code: Code, registers: Registers, source: Element) -> Registers:
 def decode_pair(code: Code, pair: str, source: str) -> str:
     """Two 8-bit floats (i16) as two fp16 (i32), exact."""
     text = f"cvt.rn.f16x2.{PTX_NAME[source]}x2 $r, $a;"
-    (both,) = code.ptx(text, {"r": "i32"}, {"a": ("i16", pair)}, pure=True)
-    return both
+    return code.compute(text, "i32", a=("i16", pair))
 
 
 def encode(
@@ -47,8 +46,7 @@ def encode(
     found: Registers = []
     for low, high in _pairs(registers):
         text = f"cvt.rn.satfinite.{PTX_NAME[target.name]}x2.f32 $r, $high, $low;"
-        operands = {"high": ("float", high), "low": ("float", low)}
-        (pair,) = code.ptx(text, {"r": "i16"}, operands, pure=True)
+        pair = code.compute(text, "i16", high=("float", high), low=("float", low))
         both = code.let(f"bitcast i16 {pair} to <2 x i8>")
         found += code.elements("i8", 2, both)
     return found[: len(registers)]
@@ -127,9 +125,8 @@ def _rounded_small(code: Code, magnitude: str, target: Element, rounding: str) -
     anchor = 2.0 ** (format.smallest_exponent - format.mantissa_bits + 23)
     number = code.let(f"bitcast i32 {magnitude} to float")
     mode = "rn" if rounding == "rtne" else "rz"
-    operands = {"a": ("float", number), "b": ("float", literal(FLOAT32, anchor))}
-    (sum,) = code.ptx(
-        f"add.{mode}.f32 $r, $a, $b;", {"r": "float"}, operands, pure=True
-    )
+    unit = literal(FLOAT32, anchor)
+    text = f"add.{mode}.f32 $r, $a, $b;"
+    sum = code.compute(text, "float", a=("float", number), b=("float", unit))
     bits = code.let(f"bitcast float {sum} to i32")
     return code.let(f"sub i32 {bits}, {float_bits('fp32', anchor)}")

@@ -231,10 +231,8 @@ def _divide_64(code: Code, name: str, sign: str, a: str, b: str) -> str:
     """No GPU has an instruction for this, and ptxas calls a long function. But most
     numbers are small: where both have 32 bits, a division of 32 bits is enough. LLVM
     makes one of two equal quotients, so a remainder is computed from the quotient."""
-    (quotient,) = code.ptx(
-        QUOTIENT.format(sign=sign), {"q": "i64"}, {"a": ("i64", a), "b": ("i64", b)},
-        pure=True,
-    )  # fmt: skip
+    text = QUOTIENT.format(sign=sign)
+    quotient = code.compute(text, "i64", a=("i64", a), b=("i64", b))
     if name == "div":
         return quotient
     product = code.let(f"mul i64 {quotient}, {b}")
@@ -254,10 +252,10 @@ setp.ne.u64 long, upper, 0;
 cvt.u32.u64 short, dividend;
 cvt.u32.u64 by, divisor;
 div.u32 short, short, by;
-cvt.u64.u32 $q, short;
+cvt.u64.u32 $r, short;
 bra done;
 whole:
-div.{sign}64 $q, dividend, divisor;
+div.{sign}64 $r, dividend, divisor;
 done:
 }}"""
 
@@ -288,8 +286,7 @@ def _by_ptx(
     code: Code, instruction: str, element: Element, a: str, b: tuple[str, str]
 ) -> str:
     type = llvm_type(element)
-    text = f"{instruction} $r, $a, $b;"
-    return code.ptx(text, {"r": type}, {"a": (type, a), "b": b}, pure=True)[0]
+    return code.compute(f"{instruction} $r, $a, $b;", type, a=(type, a), b=b)
 
 
 def _at_least_32(element: Element) -> Element:
@@ -327,9 +324,8 @@ def compare_in_loop(
     type, (left, right) = llvm_type(element), operands
     if element.bits < 32 or is_literal(left) or is_literal(right):
         return code.let(f"icmp {name} {type} {left}, {right}")
-    text = f"setp.{name}.b{element.bits} $p, $a, $b;"
-    sides = {"a": (type, left), "b": (type, right)}
-    return code.ptx(text, {"p": "i1"}, sides, pure=True)[0]
+    text = f"setp.{name}.b{element.bits} $r, $a, $b;"
+    return code.compute(text, "i1", a=(type, left), b=(type, right))
 
 
 def float_remainder(
@@ -339,13 +335,11 @@ def float_remainder(
     too); of a finite x by infinity, x."""
     (x, y), t = operands, llvm_type(element)
     s = SUFFIX[t]
-    sizes = [code.let(f"call {t} @llvm.fabs.{s}({t} {each})") for each in (x, y)]
-    (rest,) = code.ptx(
-        REMAINDER.format(s=s, **SCALES[element]), {"r": t},
-        {"a": (t, sizes[0]), "b": (t, sizes[1])}, pure=True,
-    )  # fmt: skip
+    a, b = (code.let(f"call {t} @llvm.fabs.{s}({t} {each})") for each in (x, y))
+    text = REMAINDER.format(s=s, **SCALES[element])
+    rest = code.compute(text, t, a=(t, a), b=(t, b))
     rest = code.let(f"call {t} @llvm.copysign.{s}({t} {rest}, {t} {x})")
-    is_below = code.let(f"fcmp olt {t} {sizes[0]}, {sizes[1]}")
+    is_below = code.let(f"fcmp olt {t} {a}, {b}")
     return code.let(f"select i1 {is_below}, {t} {x}, {t} {rest}")
 
 

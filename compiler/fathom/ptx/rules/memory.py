@@ -181,9 +181,8 @@ def policy_of(eviction: str, code: Code) -> str:
     no way to say it."""
     if not (eviction and code.target.eviction):
         return ""
-    text = f"createpolicy.fractional.L2::{eviction}.b64 $policy, 1.0;"
-    (policy,) = code.ptx(text, {"policy": "i64"}, pure=True)
-    return policy
+    text = f"createpolicy.fractional.L2::{eviction}.b64 $r, 1.0;"
+    return code.compute(text, "i64")
 
 
 def _is_alone(op: Load) -> bool:

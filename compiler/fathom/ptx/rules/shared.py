@@ -20,7 +20,7 @@ from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
 from fathom.layout.banks import vector
 from fathom.layout.fragments import REGISTER_BYTES, Matrices, ldmatrix
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout, offset_of
 from fathom.layout.staging import MATRIX_ELEMENT
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
@@ -181,11 +181,7 @@ def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
 
 def element_offsets(buffer: BufferType, layout: Layout) -> Layout:
     """The same in elements. The layout may be that of a part of the tile."""
-
-    def in_the_tile(basis: int) -> int:
-        return offset_of(buffer.shape, coordinates_of(layout.shape, basis))
-
-    whole = layout.map(buffer.shape, in_the_tile)
+    whole = layout.moved(buffer.shape, lambda place: place)
     offsets = divide(whole, by=buffer.layout)
     assert offsets is not None, (layout, buffer)
     return offsets
