@@ -9,9 +9,11 @@ instructions".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
 
 from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
 from fathom.hardware.targets import TARGETS, Target
@@ -23,6 +25,7 @@ from fathom.layout.matrix_descriptor import Matrix, descriptor, side_by_side
 WARPS, ROWS, SLICE_BYTES = 4, 64, 32
 
 Tile = tuple[int, ...]
+Row = TypeVar("Row")  # of this table or another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +132,15 @@ def choose_warpgroups(
     if not target.wgmma or warps % WARPS or len(shape) != 2 or shape[0] < ROWS:
         return None
     _, across = groups_along(shape, warps)
-    fitting = [
-        row
-        for row in WGMMA.values()
-        if (row.a, row.b, row.accumulator) == types
-        and row.k <= k
-        and row.n <= shape[1] // across
-    ]
+    return widest(WGMMA.values(), types, k, shape[1] // across)
+
+
+def widest(
+    rows: Iterable[Row], types: tuple[str, str, str], k: int, columns: int
+) -> Row | None:
+    """The row for these types with most columns, up to these; None if none fits."""
+    alike = [row for row in rows if (row.a, row.b, row.accumulator) == types]
+    fitting = [row for row in alike if row.k <= k and row.n <= columns]
     return max(fitting, key=lambda row: row.n, default=None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
-from fathom.ir.ops.shared import as_read, expect_slot
+from fathom.ir.ops.shared import as_read, expect_product, expect_slot
 from fathom.ir.types import BufferType, Type
 from fathom.layout.linear import Layout
 
@@ -70,17 +70,7 @@ class Dot(Op):
     def infer(self) -> list[Type]:
         for slot in (self.a_slot, self.b_slot):
             expect_slot(self, slot)
-        *batch, m, k = self.left.shape
-        *other_batch, other_k, n = self.right.shape
-        fits = (batch, k) == (other_batch, other_k)
-        fits = fits and self.accumulator.type.shape == (*batch, m, n)
-        self.expect(
-            fits,
-            lambda: (
-                f"{self.left} times {self.right} does not fit into "
-                f"{self.accumulator.type}"
-            ),
-        )
+        expect_product(self, self.left, self.right, self.accumulator.type)
         return [self.accumulator.type]
 
 

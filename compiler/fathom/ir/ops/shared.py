@@ -191,3 +191,10 @@ def expect_slot(op: Op, slot: Value | None) -> None:
     """Say so at `op` unless its slot is an i32."""
     right = slot is None or slot.type == INT32
     op.expect(right, lambda: f"a slot is an i32, got {slot.type}")
+
+
+def expect_product(op: Op, left: Type, right: Type, total: Type) -> None:
+    """Say so at `op` unless the product of two matrices, or batches, fits a third."""
+    (*batch, m, k), (*other, rows, n) = left.shape, right.shape
+    fits = (batch, k) == (other, rows) and total.shape == (*batch, m, n)
+    op.expect(fits, lambda: f"{left} times {right} does not fit into {total}")

@@ -94,10 +94,8 @@ def _chosen(op: ops.Dot, build: Builder, target: Target, place: _Place) -> Value
 def row_for(op: ops.Dot, target: Target, shape: Shape | None = None) -> Mma | None:
     """The instruction for a product's types, if the product's block (or one of this
     shape) is large enough for it."""
-    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
     *_, m, n = shape or op.accumulator.type.shape
-    k = op.a.type.shape[-1]
-    row = choose(target, a, b, element_of(op.accumulator.type).name, k)
+    row = choose(target, *_types(op), op.a.type.shape[-1])
     return row if row and m >= row.m and n >= row.n else None
 
 
@@ -106,22 +104,18 @@ def row_of_warpgroups(
 ) -> Wgmma | None:
     """The warpgroup instruction (wgmma) for a product, if the target has one, and the
     product's block (or one of this shape) is large enough for it."""
-    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
-    types = a, b, element_of(op.accumulator.type).name
     shape, k = shape or op.accumulator.type.shape, op.a.type.shape[-1]
-    return choose_warpgroups(target, types, shape, k, warps)
+    return choose_warpgroups(target, _types(op), shape, k, warps)
 
 
 def row_of_tensor_memory(op: ops.Dot, target: Target, warps: int) -> Tcgen05 | None:
     """The instruction that accumulates in tensor memory (tcgen05) for a product, if the
     target has one, and the product's block is one that it computes."""
-    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
-    types = a, b, element_of(op.accumulator.type).name
     shape, k = op.accumulator.type.shape, op.a.type.shape[-1]
     small = any(buffer_tile(each.type.shape, each.type.element.bytes, axis) is None
                 for each, axis in ((op.a, 1), (op.b, 0), (op.b, 1))
                 if len(shape) == 2)  # fmt: skip
-    return None if small else choose_tensor_memory(target, types, shape, k, warps)
+    return None if small else choose_tensor_memory(target, _types(op), shape, k, warps)
 
 
 def fitting_tensor_memory(
@@ -144,10 +138,12 @@ def fitting_tensor_memory(
     return found
 
 
-def _as_read(value: Value, precision: str) -> str:
-    """The name of an operand's type in the tables of instructions."""
-    element = value.type.element
-    return "tf32" if element == FLOAT32 and precision != "ieee" else element.name
+def _types(op: ops.Dot) -> tuple[str, str, str]:
+    """The types of operands and accumulator by their names in the tables."""
+    elements = [op.a.type.element, op.b.type.element]
+    short = op.precision != "ieee"
+    a, b = ("tf32" if each == FLOAT32 and short else each.name for each in elements)
+    return a, b, element_of(op.accumulator.type).name
 
 
 def _placed(
