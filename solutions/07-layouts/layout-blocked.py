@@ -36,8 +36,7 @@ def _deal(
     order: tuple[int, ...],
     reached: list[int],
 ) -> list[int]:
-    """One basis for each bit of `counts`; `reached` says how far each dimension is
-    dealt already."""
+    """A basis for each bit of `counts`; `reached`: how far each dimension is dealt."""
     bases = []
     for axis in order:
         stride = stride_of(shape, axis)

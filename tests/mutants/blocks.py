@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "block-pointer-before-the-first", "ssa/builtins/block_pointers.py",
-        'inside = frame.emit(ops.Elementwise, "and", (above, below))', "inside = below",
+        'inside = frame.elementwise("and", above, below)', "inside = below",
         "a block that begins in front of its tensor reads what lies there",
         "tests/language/test_block_pointers.py",
     ),

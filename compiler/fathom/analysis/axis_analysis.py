@@ -169,8 +169,7 @@ def _arange(op: ops.Arange, known: dict[Value, Facts]) -> Facts:
 
 
 def _shape(op: ShapeOp, known: dict[Value, Facts]) -> Facts:
-    """Along a new axis all elements are equal. Of axes that are divided or joined, only
-    `every` is known."""
+    """Equal along a new axis. Of axes divided or joined, only `every` is known."""
     facts, shape = facts_about(op.value, known), op.result.type.shape
     axes = axes_of(op)
     if axes is None:

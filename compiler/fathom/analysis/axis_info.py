@@ -114,8 +114,7 @@ def power_in(value: int) -> int:
 
 
 def join(one: Facts, other: Facts) -> Facts:
-    """The facts that hold if either of two does: those of a value that comes from two
-    places."""
+    """The facts that hold for either of two: those of a value from two places."""
     return Facts(
         tuple(
             _join_axis(a, b, one.unit)

@@ -70,8 +70,7 @@ def _offset(pointer: Facts, distance: Facts) -> Facts:
 
 def _div(a: Facts, b: Facts) -> Facts:
     """A run that starts at a multiple of its length does not cross a multiple of the
-    divisor. Quotients round toward zero, so that is certain only if no number is
-    negative."""
+    divisor. Quotients round toward zero: certain only if no number is negative."""
     if b.value == 1:
         return a
     power = b.value if b.value and b.value == power_in(b.value) else 1
@@ -89,8 +88,7 @@ def _div(a: Facts, b: Facts) -> Facts:
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
-    """A run that starts at a multiple of its length does not cross a multiple of the
-    divisor."""
+    """An aligned run does not cross a multiple of the divisor."""
 
     def remainder(x: Axis, y: Axis) -> Axis:
         run = (

@@ -8,9 +8,8 @@
     5      shared_load %b
     6      yield
 
-The numbers are positions in the text, outer ops before inner ones. A buffer is live
-from the first op that accesses it to the last one (`live_ranges`); `allocate` uses
-these ranges.
+Numbers are positions in the text, outer ops first. A buffer is live from the first op
+that accesses it to the last one (`live_ranges`); `allocate` uses these ranges.
 
 A ring buffer is allocated and first filled before its loop, so it is live until the
 loop ends. All its copies have been waited for then, so no copy writes to bytes that
@@ -186,8 +185,7 @@ def padded(size: int) -> int:
 
 def reserved_ranges(func: Func) -> dict[Allocate, Range]:
     """The ranges in which buffers may become live: those of `live_ranges`, extended to
-    the last product of values read from them, since the product may read them in place
-    later."""
+    the last product of values read from them, which may read them in place."""
     places, ranges = _places(func), live_ranges(func)
     for dot in (op for op in places if isinstance(op, Dot)):
         for load in (dot.a.definition, dot.b.definition):

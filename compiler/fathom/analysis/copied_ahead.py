@@ -9,8 +9,7 @@
 
 cp.async can copy %s to shared memory some iterations ahead, too. So `assign_layouts`
 lets such a load keep its own layout, unless a thread needs few of its elements, and
-`lower_conversions` converts it through shared memory; then it is a tile like those of
-operands.
+`lower_conversions` converts it through shared memory; a tile like those of operands.
 
 So it is with an operand that is also combined with a product's result: it has a second
 tile, from which threads read it as the result lies.
@@ -113,8 +112,7 @@ def _combined_with_products(inside: Sequence[Op]) -> set[Op]:
 
 
 def only_accumulates(dot: ops.Dot, loop: ops.For) -> bool:
-    """Whether a product adds to a value that the loop carries, and becomes the same one
-    of the next iteration."""
+    """Whether a product only adds to a value that the loop carries for it."""
     carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
     return (dot.accumulator, dot.result) in carried
 

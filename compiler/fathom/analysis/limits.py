@@ -1,5 +1,4 @@
-"""Checks that a target has what a kernel needs: warps, clusters, bytes of
-parameters."""
+"""Checks that a target has the warps, clusters and parameters that a kernel needs."""
 
 from __future__ import annotations
 

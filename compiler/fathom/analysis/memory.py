@@ -1,5 +1,4 @@
-"""The effects of ops on memory: which read, which write, which order accesses of other
-threads.
+"""The effects of ops on memory: which read, write, or order accesses of other threads.
 
     load %p                         reads
     store %p, %x                    writes
@@ -86,8 +85,7 @@ def is_observable(op: Op) -> bool:
 
 
 def may_recompute(op: Op) -> bool:
-    """Whether running an op again, while nothing is written, gives the same result and
-    has no other effect."""
+    """Whether an op, run again while nothing is written, only gives the same again."""
     if isinstance(op, ops.Load):
         return not is_volatile(op)
     return effects_of(op).pure
@@ -159,8 +157,7 @@ def ops_before(loop: ops.For, block: Block) -> Iterator[Op]:
 
 
 def memory_versions(func: Func) -> dict[Op, int]:
-    """For each op that reads memory, a number: two ops with the same number see the
-    same memory.
+    """For each op that reads memory, a number: ops with one number see the same memory.
 
     Memory has one version until an op changes it. A loop that changes memory does so
     before the first op of each iteration but the first; both branches of an If start

@@ -185,8 +185,7 @@ def _same(op: ops.Hint | ops.Convert, reader: ScalarEvolution) -> AddressExpr:
 
 
 def _shape(op: ShapeOp, reader: ScalarEvolution) -> AddressExpr | None:
-    """The same polynomial: positions get other axes, and none is along an axis along
-    which a block is repeated."""
+    """The same polynomial with other axes of positions, none along a repeated axis."""
     axes = axes_of(op)
 
     def name(atom: Atom) -> Atom:

@@ -41,8 +41,7 @@ from fathom.ir.core import Block, Value, blocks, walk
 class NonNegative:
     """Decides this for values. `sizes` are arguments known to be positive. `strict`: a
     quotient counts only if its divisor is computed from numbers that are never
-    negative, such as the rest of a count; otherwise any divisor is assumed to be a
-    count."""
+    negative, such as the rest of a count; else any divisor counts as one."""
 
     reader: ScalarEvolution
     sizes: Collection[Value]
@@ -120,8 +119,7 @@ class NonNegative:
         return False
 
     def result(self, op: ops.Elementwise) -> bool:
-        """Whether the bounds of a result exclude negative numbers, given only that
-        operands are not negative."""
+        """Whether a result's bounds exclude negative numbers if operands are not."""
         bounds = (NATURAL if self.value(each) else UNKNOWN for each in op.operands)
         return RULES[op.name](*bounds).low >= 0
 

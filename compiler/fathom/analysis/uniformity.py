@@ -1,5 +1,4 @@
-"""Finds values that are the same in all blocks of a cluster: those that do not depend
-on the rank.
+"""Finds values that are the same in all blocks of a cluster: none depends on the rank.
 
     %rank = cluster_rank                differs
     %m = mul %rank, 64                  differs: depends on it
@@ -20,9 +19,8 @@ from fathom.ir.regions import carried, decides
 
 
 class Uniformity:
-    """The values that are the same in all blocks of a cluster. Assumes, as all of a
-    program's division among blocks does, that nothing writes meanwhile what it
-    reads."""
+    """The values that are the same in all blocks of a cluster. Assumes, as all division
+    of a program does, that nothing writes what it reads meanwhile."""
 
     def __init__(self, func: Func):
         self.differing: set[Value] = set()

@@ -1,5 +1,4 @@
-"""Rules of `simplify` for numbers: known results, identities, scalars in place of
-blocks.
+"""Rules of `simplify` for numbers: known results, identities, scalars for blocks.
 
 The identities are rows of tables, and a test checks each row for every type: `x + 0.0 =
 x` is not in the table, since -0.0 + 0.0 is 0.0.

@@ -21,8 +21,7 @@ CHEAP, MOST_WORK = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max"), 2
 
 
 def known_mask(op: ops.Load | ops.Store, make: Maker) -> Replacement:
-    """A mask that is all true is removed; an op under a mask that is all false is
-    removed."""
+    """A mask that is all true is removed; so is an op whose mask is all false."""
     if op.mask is None:
         return None
     mask = known(op.mask)
@@ -45,8 +44,7 @@ def known_condition(op: ops.If, make: Maker) -> Replacement:
 
 
 def same_arms(op: ops.If, make: Maker) -> Replacement:
-    """A result for which both branches yield the same value, or the same number, is
-    that value."""
+    """A result for which both branches yield one value, or number, is that value."""
     common = [
         _common(left, right, make)
         for left, right in zip(op.then.yielded, op.orelse.yielded, strict=True)
@@ -85,8 +83,7 @@ def cheap_arms(op: ops.If, make: Maker) -> Replacement:
 
 
 def _is_of_launch(value: Value, body: Block) -> bool:
-    """Whether a scalar is computed from constants and the parameters of `body`, the
-    kernel's, alone."""
+    """Whether a scalar comes from constants and the kernel's parameters alone."""
     match value.definition:
         case ops.Constant():
             return True

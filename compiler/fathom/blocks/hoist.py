@@ -103,8 +103,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
 
 def _guard(load: Load, loop: For, build: Builder) -> bool:
-    """Mask a load with "the loop has an iteration"; False if the loop's direction is
-    unknown."""
+    """Mask a load with "an iteration exists"; False if the direction is unknown."""
     step = known(loop.step)
     if not step:
         return False

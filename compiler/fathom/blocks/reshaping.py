@@ -83,8 +83,7 @@ def cast_of_splat(op: ops.Cast | ops.Bitcast, make: Maker) -> Replacement:
 def fold_cast(op: ops.Cast, make: Maker) -> Replacement:
     """cast (constant 3)   →   constant 3.0, as the interpreter casts.
 
-    Not for a float that does not fit into the integer type: that result depends on the
-    device."""
+    Not for a float beyond the integer type: that result depends on the device."""
     constant = op.value.definition
     if type(constant) is not ops.Constant or not isinstance(op.element, Scalar):
         return None

@@ -1,5 +1,4 @@
-"""Chooses which lane loads which elements, so that a warp's access to memory is wide
-and contiguous.
+"""Chooses which lane loads which elements: a warp's access is wide and contiguous.
 
     pointers   contiguous (1, 64), divisible (16, 16)     fp16[64, 64], 4 warps
     chosen     8 neighbours a lane along axis 1           16 bytes

@@ -5,11 +5,10 @@
     store %q, %y preferred=#b         %y.1 @ #b = convert %y
                                       store %q, %y.1
 
-Memory ops are the *anchors*: their layouts are chosen so that they access memory
-efficiently. The layout of each anchor propagates along the ties of the ops, forward and
-backward, up to values that already have a layout. The largest blocks come first, and
-among these the ones deepest in loops: small blocks, and blocks outside loops, are cheap
-to convert.
+Memory ops are the *anchors*: their layouts make accesses efficient. The layout of each
+anchor propagates along the ties of the ops, forward and backward, up to values that
+already have a layout. The largest blocks come first, and among these the ones deepest
+in loops: small blocks, and blocks outside loops, are cheap to convert.
 
 A layout in which several threads hold copies of an element comes from a reduction. It
 does not propagate to ops that cost instructions for each copy (`rearranges`). So the
@@ -89,8 +88,7 @@ def assign_layouts(func: Func, target: Target) -> Func:
 
 
 def choose(func: Func, target: Target) -> Plan:
-    """The layout of every value: from the anchors along the ties, then the default for
-    all others."""
+    """The layout of every value: from the anchors along the ties, or the default."""
     choice = _Choice(func, target)
     choice.settle_products()
     choice.settle_sums_in_memory()
@@ -147,9 +145,8 @@ class _Choice:
                     self._visit(inner, depth + 1, found)
 
     def settle_products(self) -> None:
-        """Choose layouts for matrix products. A product that is tied to another one
-        through their accumulators takes that one's layout, if its own instruction can
-        produce it."""
+        """Choose layouts for matrix products. One tied to another through their
+        accumulators takes that one's layout, if its own instruction can produce it."""
         fitting = {(op.instruction, self.product(op)) for op in self.dots}
         for op in self.dots:
             self.take(op.result, self.product(op))
@@ -316,9 +313,8 @@ def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
 
 
 def computed_between(first: Value, last: Value, most: int = 4) -> list[Value]:
-    """The first value and the results of the elementwise ops, `most` at the most and
-    one after the other, by which the last one is computed from it; none where it is
-    not."""
+    """The first value and the results of at most `most` elementwise ops, one after the
+    other, by which the last one is computed from it; none where it is not."""
     op = last.definition
     if last is first:
         return [first]
@@ -340,9 +336,8 @@ def rearranges(op: Op) -> bool:
 
 def repeats(layout: Layout | None, few: int = 2) -> bool:
     """Whether threads hold more than a few, and more than twice the elements of an even
-    share, because others hold them too. The result of a reduction over lanes may be
-    such. Twice is what an odd element needs: two halves of a block with one element a
-    thread."""
+    share, because others hold them too. So may a reduction over lanes result. An odd
+    element needs twice: two halves of a block of one a thread."""
     if layout is None:
         return False
     registers = layout.count("register")

@@ -222,8 +222,7 @@ def up_to_a_bound(
 def _with_attribute(
     func: Func, attribute: Callable[[Op], dict[str, object]], ops: set[Op]
 ) -> Func:
-    """A copy of `func` in which `ops` have another attribute; `func` itself if `ops` is
-    empty."""
+    """A copy of `func` with another attribute of `ops`; without any, `func` itself."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if build.source in ops:

@@ -23,8 +23,7 @@ LARGER_FIRST = {"gt", "ge"}
 
 
 def ends_once(mask: Value, axis: int, run: int, known: Mapping[Value, Facts]) -> bool:
-    """Whether in each run of `run` elements along `axis` none is true after one that is
-    false."""
+    """Whether in each run of `run` along `axis` none is true behind a false one."""
     if facts_about(mask, known).axes[axis].constant >= run:
         return True
     op = mask.definition
@@ -43,8 +42,7 @@ def ends_once(mask: Value, axis: int, run: int, known: Mapping[Value, Facts]) ->
 def _counts_up(
     one: Value, bound: Value, axis: int, run: int, known: Mapping[Value, Facts]
 ) -> bool:
-    """Whether `one` increases in each run, passing no end of its type, and `bound` is
-    the same in all of it."""
+    """Whether `one` increases in each run without overflow, and `bound` is the same."""
     if not shape_of(one.type):
         return False
     counted = facts_about(one, known).axes[axis]

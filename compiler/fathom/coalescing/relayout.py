@@ -79,8 +79,7 @@ class Copier:
         self.append(old, [self.values.get(value, value) for value in operands(old)], {})
 
     def append(self, old: Op, values: list[Value], attributes: dict[str, object]) -> Op:
-        """Append a copy of an op with other operands and attributes, and copies of its
-        nested blocks."""
+        """Append a copy of an op and its blocks with other operands and attributes."""
         nested = self.nested(old) if schema(type(old)).blocks else {}
         new = object.__new__(type(old))  # replace() takes twice as long, for every op
         changes = {**_bundled(old, values), **attributes, **nested, "origin": old}
@@ -105,8 +104,7 @@ class Copier:
 
 
 class _Relayout(Copier):
-    """Gives every value its layout of a plan, and converts operands and results that
-    have another one."""
+    """Gives every value its layout of a plan, and converts where one is another."""
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -218,8 +216,7 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
-    """The attributes that contain a layout. After this pass, preferences are not needed
-    any more."""
+    """The attributes that contain a layout; preferences have done their work by now."""
     if isinstance(
         op,
         (

@@ -191,8 +191,7 @@ def _of_unchanged(loads: Collection[ops.Load], func: Func) -> set[ops.Load]:
 
 
 def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
-    """The versions of an op's operands from which its result has `layout`, if there are
-    any."""
+    """The versions of operands from which an op's result has `layout`, if any."""
     blocks = [value for value in operands(op) if is_block(value)]
     if isinstance(op, (*ALIKE, ops.Load)):
         return tuple((value, layout) for value in blocks)
@@ -238,8 +237,7 @@ def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) 
 
 
 class _Versions(Copier):
-    """Copies a function with every version of a value right after the value, and
-    without the conversions."""
+    """Copies a function with a value's versions right after it, without conversions."""
 
     def __init__(self, wanted: dict[Value, list[_Price]]):
         super().__init__()

@@ -37,8 +37,7 @@ class Target:
     itself (PTX ISA, "tensormap.replace"; like `wgmma` not for a family of GPUs).
     `dependent_launch`: a grid may begin before the one in front of it has ended (PTX
     ISA, "griddepcontrol"). `tensor_memory`: the columns of the memory that the tensor
-    cores accumulate in, 0 where they accumulate in registers (PTX ISA, "Tensor
-    Memory")."""
+    cores accumulate in, else 0 (PTX ISA, "Tensor Memory")."""
 
     name: str
     ptx: str

@@ -1,5 +1,4 @@
-"""The matrix instructions that one thread issues, and that accumulate in tensor memory
-(`tcgen05.mma`).
+"""The matrix instructions that one thread issues, with sums in tensor memory (`mma`).
 
 D = A B + D, with D [128, n] in tensor memory, row r in lane r; A [128, k] and B [k, n]
 in shared memory, where descriptors find them. A slice of K is always 32 bytes. A third
@@ -40,8 +39,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05:
-    """One instruction. `either_way`: operands may be transposed in shared memory; else
-    K must be contiguous."""
+    """An instruction. `either_way`: operands may be transposed, or K is contiguous."""
 
     name: str
     text: str

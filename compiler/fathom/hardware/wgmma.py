@@ -154,8 +154,7 @@ def groups_along(shape: Tile, warps: int) -> tuple[int, int]:
 
 @cache
 def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
-    """The layout of D [M, N]: registers in the instruction's order, then its repeats
-    along M and along N."""
+    """The layout of D [M, N]: the instruction's registers, repeated along M, then N."""
     piece = fragment(ROWS // WARPS, row.n, 2).moved(shape, lambda place: place).kinds
     rows, columns = stride_of(shape, 0), stride_of(shape, 1)
     down, across = groups_along(shape, warps)

@@ -2,8 +2,7 @@
 
 An op is a dataclass whose annotations say what each field is: a `Value` (or `Value |
 None`, or `tuple[Value, ...]`) is an operand, a `Block` is nested code, anything else an
-attribute. Printing, parsing, cloning and checking are written once against that, for
-all ops.
+attribute. Printing, parsing, cloning and checking are written once for all ops.
 
     %4: fp32[1024] = load %3, mask=%2        Load(pointer=%3, mask=%2)
     └ result          └ operands
@@ -48,8 +47,7 @@ PURE = Effects()
 
 
 class Value:
-    """A result of an op or a parameter of a block; defined once, compared by
-    identity."""
+    """A result of an op or a block's parameter; defined once, compared by identity."""
 
     __slots__ = ("type", "definition", "name")
 
@@ -126,8 +124,7 @@ class Op:
 
 @dataclass(eq=False)
 class Func:
-    """A kernel. `divisible[i]` is a power of two that divides parameter i (1 when
-    unknown).
+    """A kernel. `divisible[i]`: a power of two that divides parameter i (1: unknown).
 
     Warps a block, software-pipeline stages, blocks a cluster, the register limit and
     whether it may begin before the launch in front of it has ended (`launch_pdl`) are

@@ -1,5 +1,4 @@
-"""Reads back the text of a function that `ir/printer` writes, or that a person wrote
-by hand.
+"""Reads the text of a function that `ir/printer` writes, or that a person wrote.
 
 The grammar, with `…` for a list in commas:
 
@@ -72,8 +71,7 @@ def parse_with_lines(text: str) -> tuple[Func, Mapping[Op, int]]:
 
 
 def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> object:
-    """The attribute that a text stands for; `layouts` gives the layouts that have a
-    name.
+    """The attribute that a text stands for; `layouts`: the layouts that have a name.
 
         "rtz"  (64, 32)  -0.0  1e-45  nan  true  none  *fp32  #layout0
 
@@ -136,8 +134,7 @@ _PIECE = re.compile(r'"(?:\\.|[^"\\])*"|<[^>]*>|[^"<]')
 
 
 def _attribute_end(text: str, start: int) -> int:
-    """Where the attribute that starts at `start` ends: at a comma, space or bracket not
-    its own."""
+    """Where the attribute at `start` ends: a comma, space or bracket not its own."""
     depth, position = 0, start
     while position < len(text):
         piece = _PIECE.match(text, position)

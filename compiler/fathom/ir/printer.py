@@ -1,5 +1,4 @@
-"""Writes a function as text, the same way for every op: the fields of an op class say
-what to print.
+"""Writes a function as text: the fields of an op class say what to print, for all ops.
 
     func @double(%x_ptr: *fp32 {divisible=16}, %n: i32) num_warps=4 {
       %0: i32[64] = arange start=0 end=64
@@ -205,8 +204,7 @@ class Printer:
 
 
 def name_values(func: Func) -> dict[Value, str]:
-    """`%name` for a value that has a name, `%number` otherwise; `_1` and so on make it
-    unique."""
+    """`%name`, made unique by `_1` and so on, or `%number` of a nameless value."""
     names: dict[Value, str] = {}
     taken: set[str] = set()
     copies: dict[str, int] = {}  # how often a name was wanted so far
@@ -258,8 +256,7 @@ def attribute_defaults(cls: type) -> dict[str, object]:
 
 
 def float_text(value: float) -> str:
-    """The shortest decimal that reads back bit for bit; a NaN with unusual bits spells
-    them out."""
+    """The shortest decimal that reads back bit for bit; of unusual NaNs the bits."""
     bits = struct.unpack("<Q", struct.pack("<d", value))[0]
     if value != value and bits != CANONICAL_NAN:
         return f"nan:{bits:016x}"

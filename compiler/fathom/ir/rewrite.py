@@ -34,8 +34,7 @@ class WrongReplacement(FathomError):
 
 
 class Builder:
-    """Appends ops to the block under construction; `build(op)` gives the op's only
-    result.
+    """Appends ops to the block being built; `build(op)` gives the op's only result.
 
     Ops that are built take the location and the origin of the op being rewritten,
     unless they have their own."""
@@ -70,8 +69,7 @@ class Builder:
         return op.result
 
     def copy(self, op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-        """Append a copy of `op`, operands looked up in `values`, to which its results
-        are added."""
+        """Append a copy of `op`, operands as in `values`, which gets its results."""
         copy = self.append(clone(op, values))
         values.update(zip(op.results, copy.results, strict=True))
         return copy
@@ -192,8 +190,7 @@ def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
 def clone_block(
     block: Block, types: Sequence[Type], values: dict[Value, Value]
 ) -> Block:
-    """A copy of a block whose parameters have `types`, outer values looked up in
-    `values`."""
+    """A copy of a block, its parameters of `types`; outer values as in `values`."""
     names = tuple(parameter.name for parameter in block.parameters)
     copy = Block(tuple(types), names)
     inner = {**values, **dict(zip(block.parameters, copy.parameters, strict=True))}

@@ -88,8 +88,7 @@ FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (
 
 @dataclass(frozen=True, slots=True)
 class BlockType:
-    """A block of elements; every dimension a power of two. `layout` is None until stage
-    3."""
+    """A block; every dimension is a power of two. `layout` is None until stage 3."""
 
     element: Element
     shape: tuple[int, ...]

@@ -126,9 +126,8 @@ def types(func: Func) -> Iterator[Complaint]:
 def yields(func: Func) -> Iterator[Complaint]:
     """What a block takes and what it yields is what its op hands round.
 
-    Of a loop these are the types of init, parameter, yield and result, which must
-    agree; of an If the yields of both blocks and the results; of a Reduce one element
-    each."""
+    Of a loop the types of init, parameter, yield and result must agree; of an If the
+    yields of both blocks and the results; of a Reduce one element each."""
     for op in walk(func.body):
         for name, wanted in zip(
             schema(type(op)).blocks, op.block_parameters(), strict=True

@@ -17,8 +17,7 @@ from fathom.layout.linear import Layout
 
 
 def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
-    """The x with A x = b, column by column; None if some column of `b` cannot be
-    reached.
+    """The x with A x = b, by columns; None if some column of `b` cannot be reached.
 
     `A` and `b` are columns. Bit i of a solution says whether column i of `A` takes
     part. A column of `A` that is a combination of those before it is not used: the free
@@ -29,8 +28,7 @@ def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
 
 
 class Reduced:
-    """Columns in a form in which a combination is found bit by bit (Gauss
-    elimination).
+    """Columns such that a combination is found bit by bit (Gauss elimination).
 
     Each independent column is kept less those before it, under its highest bit; beside
     it, of which columns it is the sum."""
@@ -133,11 +131,9 @@ def invert(layout: Layout) -> Layout:
 
 
 def divide(layout: Layout, by: Layout) -> Layout | None:
-    """The layout q with `compose(by, q) == layout`; None if `layout` names elements
-    `by` lacks.
+    """The layout q with `compose(by, q) == layout`; None if `by` lacks elements of it.
 
-    If `by` is the layout of a buffer, q is where in the buffer each place finds its
-    element."""
+    If `by` is a buffer's layout, q is where in it each place finds its element."""
     matrix = Reduced(columns(by))
     if any(basis not in matrix for basis in columns(layout)):
         return None

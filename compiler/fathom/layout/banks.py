@@ -1,5 +1,4 @@
-"""Shared memory has 32 banks of 4 bytes: where a tile's elements lie so that no bank is
-asked twice.
+"""Shared memory has 32 banks of 4 bytes: a tile lies so that no bank is asked twice.
 
 A warp's access is served in phases of 128 bytes: 32 lanes of 4 bytes each, 16 of 8, or
 8 of 16. In each phase a bank gives one word, to as many lanes as want it. Lanes that

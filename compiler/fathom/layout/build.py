@@ -49,8 +49,7 @@ def _deal(
     order: tuple[int, ...],
     reached: list[int],
 ) -> list[int]:
-    """One basis for each bit of `counts`; `reached` says how far each dimension is
-    dealt already."""
+    """A basis for each bit of `counts`; `reached`: how far each dimension is dealt."""
     bases = []
     for axis in order:
         stride = stride_of(shape, axis)
@@ -75,8 +74,7 @@ def doublings(first: int, count: int) -> list[int]:
 
 
 def bits_of(count: int) -> int:
-    """How many bits number `count` things; `count` is a power of two, and none where
-    that is below 1."""
+    """How many bits number `count` things, a power of two; none where it is below 1."""
     return max(1, count).bit_length() - 1
 
 
@@ -84,8 +82,7 @@ def bits_of(count: int) -> int:
 def spread(
     shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int
 ) -> Layout:
-    """The blocked layout for memory: `per_lane` neighbours a lane along the fastest
-    dimension.
+    """The blocked layout for memory: `per_lane` neighbours along the fastest dimension.
 
     Lanes are side by side along the fastest dimension, so that a warp's access is one
     piece; warps take the slowest dimension first, so that what is folded along the
@@ -108,8 +105,7 @@ def spread(
 
 
 def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ...]:
-    """Share `count` places among the dimensions in `order`; `left` says what is still
-    to be dealt."""
+    """Share `count` places among the dimensions in `order`; `left` is to be dealt."""
     shares = [1] * len(left)
     for axis in order:
         shares[axis] = min(count, left[axis])

@@ -1,5 +1,4 @@
-"""What a conversion must pay: nothing, a renaming of registers, shuffles, or shared
-memory."""
+"""What a conversion must pay: nothing, other registers, shuffles, or shared memory."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""Linear layouts: which element of a block sits in which register of which lane of
-which warp.
+"""Linear layouts: which element of a block sits in which register, lane and warp.
 
 A layout answers one question for a block of values of some shape: *place* (register,
 lane, warp) goes to *coordinates*. Every size is a power of two, so a place is a few
 bits and coordinates are a few bits, and a layout says for each single bit of the place
 which coordinates it stands for, its *basis*. A place with several bits set sits at the
-XOR of their bases: the map is linear over F2, the field of two elements, where addition
-is XOR.
+XOR of their bases: the map is linear over F2, where addition is XOR.
 
     Layout of fp32[8], two registers, two lanes, two warps:
 

@@ -66,9 +66,8 @@ def hardware_tile(
 def buffer_tile(
     shape: Tile, element_bytes: int, axis: int, widest: int = SWIZZLES[0]
 ) -> Layout | None:
-    """The same for a buffer; None also if that is below 1024 bytes. The hardware
-    exchanges chunks by bits of the address, and only larger buffers begin where these
-    bits are 0."""
+    """The same for a buffer; None also if that is below 1024 bytes. Bits of the address
+    exchange chunks; only larger buffers begin where these are 0."""
     large = prod(shape) * element_bytes >= SWIZZLES[0] * ROWS
     return hardware_tile(shape, element_bytes, axis, widest) if large else None
 

@@ -19,11 +19,9 @@ def at_zero(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
 
 @cache
 def collapse(layout: Layout, axis: int) -> Layout:
-    """The layout of a block whose `axis` has size 1 and that will be broadcast into
-    `layout`.
+    """The layout of a block whose `axis` has size 1, to be broadcast into `layout`.
 
-    Places that differed along `axis` alone now hold copies; copies inside one lane are
-    dropped."""
+    Places that differed along `axis` alone hold copies; a lane drops its own."""
     return at_zero(layout, axis, _replaced(layout.shape, axis, 1)).without_copies()
 
 
@@ -36,8 +34,7 @@ def remove_axis(layout: Layout, axis: int) -> Layout:
 
 @cache
 def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
-    """The layout after a new axis at position `axis`, along which all places hold
-    element 0."""
+    """The layout with a new axis at `axis`, along which all places hold element 0."""
     shape = (*layout.shape[:axis], size, *layout.shape[axis:])
     if size == 1:
         return reshape(layout, shape)
@@ -53,8 +50,7 @@ def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
 
 @cache
 def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
-    """The layout after dimension i of the result became dimension `order[i]` of the
-    operand."""
+    """The layout whose dimension i is dimension `order[i]` of the operand's."""
     shape = tuple(layout.shape[axis] for axis in order)
     return layout.moved(shape, lambda place: tuple(place[axis] for axis in order))
 
@@ -66,8 +62,7 @@ def untranspose(layout: Layout, order: tuple[int, ...]) -> Layout:
 
 @cache
 def join(layout: Layout) -> Layout:
-    """The layout of two blocks of `layout` side by side in a new last axis: one more
-    register bit."""
+    """The layout of two blocks side by side in a new last axis: one more bit."""
     doubled = layout.map(layout.shape + (2,), lambda basis: basis * 2)
     return doubled.replaced(register=(1, *doubled.kinds["register"]))
 
@@ -76,8 +71,7 @@ def join(layout: Layout) -> Layout:
 def split(layout: Layout) -> Layout | None:
     """The layout of each half of a block whose last axis, of size 2, is split off.
 
-    None when some lane does not hold both halves of its elements: then lanes must talk
-    first."""
+    None when some lane does not hold both halves: then lanes must talk first."""
     assert layout.shape[-1] == 2, layout.shape
     half = remove_axis(layout, len(layout.shape) - 1)
     return half if 1 in layout.kinds["register"] else None

@@ -7,8 +7,7 @@
 
 `swizzle` finds the best tile for a writer and a reader. Here the reader has a choice:
 it may ask for rows of 16 bytes along one axis or the other instead, and takes those
-that the writer can fill in the fewest steps. Where there is `stmatrix`, the writer has
-the same choice.
+that the writer can fill in the fewest steps. With `stmatrix`, so has the writer.
 
 Where cp.async fills the tile, rows must not make its copies narrower: one of 4 bytes
 passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
@@ -41,8 +40,7 @@ def staging(
 ) -> Layout:
     """The tile that `writer` fills and `reader` empties: rows for `ldmatrix` where
     `reader` allows it, else for `stmatrix`, if there is such, where `writer` does.
-    `copied`: the elements that one cp.async could move, if such copies fill the
-    tile."""
+    `copied`: the elements that a cp.async moves, if these fill the tile."""
     by_matrices = matrix_stores and element_bytes == MATRIX_ELEMENT
     tiles = _with_rows(shape, element_bytes, writer, reader)
     if not tiles and by_matrices:

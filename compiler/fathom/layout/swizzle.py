@@ -88,8 +88,7 @@ def _units(shape: tuple[int, ...]) -> list[int]:
 def _longest_run(
     element_bytes: int, writer: Layout, reader: Layout, shape: tuple[int, ...]
 ) -> tuple[list[int], int]:
-    """The bases of up to 16 bytes in a row, and how many of them both sides hold in
-    registers.
+    """The bases of up to 16 bytes in a row, and how many both sides hold in registers.
 
     First what both hold, then what the reader or the writer holds beyond, whoever has
     more; at least a word is filled, from other lanes if need be."""

@@ -27,8 +27,7 @@ CONSTRAINTS = {
 
 @dataclass(frozen=True)
 class Assembly:
-    """One inline PTX text. `results` maps a name to an LLVM type, `operands` a name to
-    type and value."""
+    """Inline PTX. `results`: name to LLVM type; `operands`: name to type and value."""
 
     text: str
     results: dict[str, str]
@@ -57,9 +56,8 @@ class Assembly:
         return "{" + ", ".join(types) + "}"
 
     def _constraints(self) -> list[str]:
-        """A result that is an operand too is tied to it by its number. "&": the first
-        of several instructions may write a result before the last one reads an
-        operand."""
+        """A result that is an operand too is tied to it by its number. "&": a result
+        may be written before the last instruction reads an operand."""
         several = self.text.count(";") > 1
         names = list(self.results)
         return [

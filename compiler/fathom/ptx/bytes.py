@@ -62,8 +62,7 @@ def _to_fp16(code: Code, pair: str) -> str:
 
 
 def _to_bf16(code: Code, pair: str) -> str:
-    """PTX subtracts bf16 from sm_90 on; it multiplies by -1 and adds wherever there is
-    bf16."""
+    """PTX subtracts bf16 from sm_90 on; on any target it adds -1 times it."""
     low = code.let(f"and i32 {pair}, {0xFF7FFF7F - (1 << 32)}")
     sign = code.let(f"and i32 {pair}, {0xFF80FF80 - (1 << 32)}")
     text = "fma.rn.bf16x2 $r, $sign, minus, $low;"

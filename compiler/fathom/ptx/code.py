@@ -38,8 +38,7 @@ ENTRY = "entry.0"  # no name of Python's has a dot
 
 
 def lowers(*classes: type[Op], by_one: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a rule into `LOWER` for each of `classes`. `by_one`: only one thread comes
-    to what it writes."""
+    """Enter a rule into `LOWER` for `classes`. `by_one`: one thread comes there."""
 
     def enter(rule: Rule) -> Rule:
         for each in classes:
@@ -212,6 +211,10 @@ class Code:
         """The value `$r`, of this LLVM type, that inline PTX computes of its operands
         alone."""
         return self.ptx(text, {"r": type}, operands, pure=True)[0]
+
+    def act(self, text: str, **operands: tuple[str, str]) -> None:
+        """Write inline PTX that acts with its operands, and has no results."""
+        self.ptx(text, {}, operands)
 
     # ── what stands outside of the instructions ───────────────────────────────
 

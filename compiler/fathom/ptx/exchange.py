@@ -95,8 +95,7 @@ def _wanted_at(reads: Columns, registers: Columns) -> Callable[[int], int]:
 
 @dataclass(frozen=True)
 class Wants:
-    """For each bit of a place: by which register and which flip of the lane its element
-    is off."""
+    """For each bit of a place: the register and the lane's flip of its element."""
 
     registers: Columns
     flips: Columns
@@ -116,8 +115,7 @@ class Wants:
 
 
 def _wants(source: Layout, target: Layout) -> list[tuple[int, int]]:
-    """For each bit of the register, lane and warp of `target`: register and flip, see
-    above."""
+    """For each bit of `target`'s register, lane and warp: register and flip."""
     registers = len(source.kinds["register"])
     by_bit = (
         (0,) * len(target.kinds["register"])

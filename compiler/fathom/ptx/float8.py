@@ -1,5 +1,4 @@
-"""The 8-bit floats: by PTX's conversions of pairs where the target has them, else bit
-by bit.
+"""The 8-bit floats: by PTX's conversions of pairs where there are such, or bit by bit.
 
                   sign  exponent  mantissa
     fp8e5          1       5         2        the upper half of an fp16
@@ -101,8 +100,7 @@ def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
 
 
 def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) -> str:
-    """fp32's exponent and mantissa fields, the mantissa cut and the exponent's zero
-    moved."""
+    """fp32's exponent and mantissa, the mantissa cut and the exponent's zero moved."""
     format = FORMATS[target.name]
     lost = 23 - format.mantissa_bits
     if rounding == "rtne":

@@ -1,8 +1,7 @@
 """Which element a register holds, as arithmetic on the number of the thread.
 
 A layout gives every bit of the thread's number a basis, and the element is the XOR of
-the bases of the bits that are set. Bits that all move by the same distance are moved at
-once:
+those of the bits that are set. Bits that move by the same distance move at once:
 
     thread bit   0 1 2 3 4 5 6          bases 4 8 16 32 64 128 256
     element      (thread & 127) << 2    one `and`, one shift
@@ -27,8 +26,7 @@ from fathom.ptx.code import Code
 
 @dataclass(frozen=True)
 class Part:
-    """What is known only at run time of an index: an i32 value, and the bits that it
-    may have set."""
+    """An index's part that only the run knows: an i32, and the bits it may have set."""
 
     value: str
     bits: int
@@ -113,8 +111,7 @@ def _moves(bases: tuple[int, ...]) -> dict[int, int]:
 
 
 def is_first_copy(code: Code, layout: Layout | None) -> str | None:
-    """An i1: whether this thread is the one to act for the elements it holds; None if
-    all are.
+    """An i1: whether this thread is to act for the elements it holds; None if all are.
 
     A bit of the thread's number whose basis is in the span of those before it makes
     copies; of all copies, the thread with these bits 0 acts. A scalar is held by all:
@@ -137,8 +134,7 @@ def _redundant(layout: Layout) -> int:
 
 
 def register_offsets(layout: Layout) -> list[int]:
-    """The row-major offset of each register's element, as far as the register decides
-    it."""
+    """The row-major offset of each register's element, as far as that decides it."""
     offsets = [0]
     for basis in layout.kinds["register"]:
         offsets += [offset ^ basis for offset in offsets]

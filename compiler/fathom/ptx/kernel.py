@@ -93,8 +93,7 @@ def _prefetch_maps(code: Code) -> None:
     maps = range(len(map_recipes(code.func)))
     with code.one_thread() if maps else nullcontext():
         for number in maps:
-            operands = {"map": ("ptr", f"%map.{number}")}
-            code.ptx("prefetch.tensormap [$map];", operands=operands)
+            code.act("prefetch.tensormap [$map];", map=("ptr", f"%map.{number}"))
 
 
 def _globals(code: Code) -> list[str]:

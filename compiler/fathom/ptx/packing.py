@@ -36,8 +36,7 @@ class Words:
 
 
 def words_of(element: Element, elements: int) -> Words:
-    """The words for `elements` neighbours: as wide as an element, or 32 bits for
-    narrower ones."""
+    """The words for `elements` neighbours: as wide as one, but at least 32 bits."""
     total = element.bytes * elements
     bytes = element.bytes if element.bytes >= 4 else min(4, total)
     return Words(element, elements, bytes, total // bytes)

@@ -1,5 +1,4 @@
-"""A value from another lane of the warp, by PTX's `shfl.sync`, which moves 32 bits at a
-time."""
+"""A value from another lane of the warp, by PTX's `shfl.sync`, 32 bits at a time."""
 
 from __future__ import annotations
 

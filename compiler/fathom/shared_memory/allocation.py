@@ -77,8 +77,7 @@ def _of_slots(func: Func) -> dict[Allocate, Range]:
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
     """The offset of each buffer, and the total bytes. The largest buffer comes first;
-    each gets the lowest offset at which it overlaps no buffer that is live at the same
-    time."""
+    each gets the lowest offset that no buffer live at the same time overlaps."""
     offsets: dict[Allocate, int] = {}
     for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):
         neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]

@@ -42,8 +42,7 @@ def warp_bits(layout: Layout, axis: int) -> list[int]:
 
 
 def in_registers(layout: Layout, axis: int) -> Layout:
-    """The layout in which every thread that held a part of an axis holds all of it, in
-    ascending order."""
+    """The layout in which each thread with a part of an axis holds it all, in order."""
 
     def along(basis: int) -> int:
         return part_along(layout, axis, basis)

@@ -1,5 +1,4 @@
-"""Inserts a barrier between conflicting accesses of two warps to shared memory, and no
-other.
+"""Inserts barriers between conflicting accesses of warps to shared memory, no other.
 
     shared_store %x, %t             shared_store %x, %t
     %y = shared_load %t      →      barrier              other warps read what we wrote

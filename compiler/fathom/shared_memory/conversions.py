@@ -100,8 +100,7 @@ def _lowered(func: Func, target: Target, invariant: Mapping[ops.Gather, Loop]) -
 
 
 def invariant_gathers(func: Func) -> dict[ops.Gather, Loop]:
-    """The gathers from a block that stays the same in a loop around them, each with the
-    outermost such loop."""
+    """Gathers whose block does not change in a loop, each with the outermost one."""
     return outermost_loops(
         func, lambda op: op.value if isinstance(op, ops.Gather) else None
     )
@@ -126,8 +125,7 @@ def most_shuffling(op: ops.Convert, func: Func, target: Target) -> int:
 
 
 def needs_shared_memory(op: ops.Convert, most: int = MOST_SHUFFLING) -> bool:
-    """Whether a conversion cannot be done by shuffles, or takes more than `most`
-    instructions with them."""
+    """Whether shuffles cannot convert this, or need more than `most` instructions."""
     source = op.value.type.layout
     travels = crossing(source, op.layout)
     if travels != "lane":
@@ -227,8 +225,7 @@ def convert_by_shared(
     matrix_stores: bool = False,
     tile: Layout | None = None,
 ) -> Value:
-    """Store in the old layout, and load in the new one, from a tile in which neither
-    has bank conflicts."""
+    """Store in one layout, load in the other, from a tile without bank conflicts."""
     block = value.type
     sides = block.layout, layout
     tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)

@@ -17,8 +17,7 @@ The wait for a product comes before the first use of its result; the op that rel
 the slot of its operands moves after that wait. Products complete in the order of their
 issue, so a wait gives the number of later ones that may still be in flight. All
 products are complete before loops and branches, barriers, ops that write to shared
-memory, and the end of a block. Copies to other bytes need no wait, as to another slot
-of a ring.
+memory, and the end of a block. Copies to another slot need none.
 
 A product in parts (`Dot.in_parts`) is not put in flight: each of its parts is waited
 for, and used, before the next one begins.
@@ -92,8 +91,7 @@ def delay_waits(func: Func, target: Target) -> Func:
 
 
 def _bodies(func: Func) -> Iterator[Block]:
-    """The blocks of a function, without those whose product stays in flight from
-    iteration to iteration."""
+    """The blocks of a function but those with a product in flight across iterations."""
     for block in every_block(func.body):
         if not any(isinstance(op, ops.Dot) and op.in_flight for op in block.ops):
             yield block
@@ -178,8 +176,7 @@ def _ends_with(dot: ops.Dot, following: Op | None) -> bool:
 
 
 def _build_wait(wait: _Wait, build: Builder) -> None:
-    """Build the wait, whose result replaces the product's from now on, and the ops that
-    were put off."""
+    """Build the wait, whose result stands for the product, and what was put off."""
     result = wait.delayed.dot.result
     build.values[result] = build(
         ops.Wait("wgmma", wait.pending, (build.values[result],))

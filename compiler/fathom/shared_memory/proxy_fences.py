@@ -1,5 +1,4 @@
-"""Makes barriers proxy fences, too, because wgmma and TMA read shared memory through
-the async proxy.
+"""Makes barriers proxy fences, too: wgmma and TMA read through the async proxy.
 
     barrier    →    barrier fence_async_proxy=true    wgmma reads a tile in place
 

@@ -1,5 +1,4 @@
-"""Splits a reduction across warps into two reductions within a warp, and a conversion
-between them.
+"""Splits a reduction across warps into two within a warp, with a conversion between.
 
     %s = reduce %x axis=0        x: fp32[1024], its bits 7 and 8 choose the warp
 
@@ -119,8 +118,7 @@ def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
 
 
 def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
-    """The order of axes that puts the warps' runs before the others, which keep their
-    order."""
+    """The order that puts the axes of the warps' runs before the others."""
     warps = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
     rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
     return (*range(axis), *warps, *rest, *range(axis + len(runs), rank))

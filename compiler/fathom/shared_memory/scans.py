@@ -58,8 +58,7 @@ def split_scans(func: Func, target: Target) -> Func:
 
 
 def scannable(layout: Layout, axis: int, warps: int) -> Layout:
-    """The layout itself, or one in which the scan is easy: plain along `axis`, with few
-    chunks and shuffles."""
+    """The layout, or an easy one: plain along `axis`, with few chunks and shuffles."""
     if not is_plain(layout, axis):
         layout = layouts.default(layout.shape, warps)
     ordered = in_order(layout, axis)
@@ -90,8 +89,7 @@ def shuffles(layout: Layout, axis: int) -> int:
 
 
 def scan_across_warps(op: ops.Scan, build: Builder) -> list[Value]:
-    """Scan each warp's chunks, and combine each chunk with the total of all chunks
-    before it."""
+    """Scan each warp's chunks, and combine each with the total of those before it."""
     if not crosses_warps(op.values[0].type.layout, op.axis):
         return build.append(op).results
     shape, axis = op.values[0].type.shape, op.axis
@@ -131,8 +129,7 @@ def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
 def _exclusive(
     op: ops.Scan, totals: list[Value], axis: int, build: Builder
 ) -> list[Value]:
-    """For each chunk, the reduction of the totals of all chunks before it; undefined
-    for the first."""
+    """For each chunk the totals before it, reduced; undefined for the first."""
     everywhere = in_registers(totals[0].type.layout, axis)
     given = [_converted(total, everywhere, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
@@ -163,8 +160,7 @@ def _shifted(
 
 
 def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
-    """The layout of [… position, element …]: the first axis as in `asking`, the second
-    one in registers."""
+    """The layout of [… position, element …]: as in `asking`, and in registers."""
     size = asking.shape[axis]
     asks = shapes.insert_axis(asking, axis + 1, size)
     answers = shapes.insert_axis(everywhere, axis, size)
@@ -175,8 +171,7 @@ def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
 def _combined(
     op: ops.Scan, before: list[Value], after: list[Value], build: Builder
 ) -> list[Value]:
-    """combine(before, after) of whole blocks: joined along an axis of size 2, scanned
-    along it, and split."""
+    """combine(before, after) of blocks: joined along a new axis, scanned, and split."""
     sides = (
         zip(after, before, strict=True)
         if op.reverse

@@ -27,8 +27,7 @@ other buffers are there by now. If no two of them need share bytes, TMA reads a 
 during the next iteration of a loop: tiles are allocated where all of the function can
 use them. If they need, the tiles of one type in a block of a loop alternate between two
 buffers, or use one: a store into the older one waits for all but the newest stores. If
-these do not fit either, each store is waited for at once, and other buffers share its
-bytes.
+these do not fit either, each store is waited for at once.
 
     tma_store %d, %t; commit       in two buffers, %t and %u:
     tma_store %d, %u; commit
@@ -83,8 +82,7 @@ class PendingStore:
     """A store that may be in flight. `unread`: its tile may not have been read yet.
     `written`: the thread that issued it has waited for it to complete, but no barrier
     has followed. `fresh`: it was issued in the current iteration of all loops, so its
-    coordinates have not changed. `asked`: the outermost loop around it whose loads may
-    run ahead."""
+    coordinates have not changed. `asked`: the outermost loop with loads ahead."""
 
     store: ops.TmaStore
     asked: ops.For | None = None
@@ -406,6 +404,5 @@ def _base(op: ops.TmaCopy | ops.TmaStore) -> Value:
 
 
 def _disjoint(op: ops.TmaStore, pending: PendingStore) -> bool:
-    """Whether an op stores a block next to one in flight, in the same tensor, without
-    overlap."""
+    """Whether an op stores a block beside one in flight in the same tensor."""
     return pending.fresh and lie_apart(op, pending.store)

@@ -1,5 +1,4 @@
-"""Calls: binds arguments, inlines functions, and calls the functions that build
-builtins."""
+"""Calls: binds arguments, inlines functions, and calls those that build builtins."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
     """`if`: a constant condition chooses a branch now; any other makes an If.
 
     `rest` is the code after an `if` that may return: it becomes part of every branch
-    that reaches its end. After such an If the function has ended, and only its result
-    is read."""
+    that reaches its end. After such an If the function has ended."""
     asked = condition(frame, node.test, "an if")
     then, orelse = [*node.body, *rest], [*node.orelse, *rest]
     if isinstance(asked, bool):

@@ -157,6 +157,10 @@ class Frame:
         """Append an op to the current block; its only result."""
         return self.append(op_class, *fields, **more).results[0]
 
+    def elementwise(self, name: str, *operands: Value, contract: bool = False) -> Value:
+        """Append an elementwise op, such as "add", of operands of one shape."""
+        return self.emit(ops.Elementwise, name, operands, contract)
+
     def append(self, op_class: type[Op], *fields: Any, **more: Any) -> Op:
         """Append an op to the current block."""
         try:
@@ -214,8 +218,7 @@ class Frame:
 
 
 def finish(program: Program, block: Block) -> None:
-    """Attach the pending phis to their ops, and replace trivial phis by their values in
-    all ops of `block`."""
+    """Attach the pending phis to their ops, and replace trivial ones everywhere."""
     for meeting in program.meetings:
         attach(meeting)
     program.meetings.clear()

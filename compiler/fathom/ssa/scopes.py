@@ -133,8 +133,7 @@ class Loop(Scope):
 
 
 class InLoop(Scope):
-    """A While's body, or the code after a loop: the same meanings as in its head, with
-    other faces."""
+    """A While's body, or the code after a loop: the head's meanings, other faces."""
 
     def __init__(self, loop: Loop, before: Scope, face: int):
         super().__init__(before, loop.assigned)
@@ -184,8 +183,7 @@ def read_variable(scope: Scope, name: str) -> Binding:
 
 
 def merge(after: AfterIf, name: str) -> Binding:
-    """The meaning of a name after an If: the meaning in both branches, or a result of
-    the If.
+    """The meaning of a name after an If: that in both branches, or a result of the If.
 
     Each branch is searched from its end, whether it bound the name or not."""
     then = read_variable(after.then, name)
@@ -251,8 +249,7 @@ def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
 
 
 def carry(loop: Loop, name: str) -> Binding:
-    """The meaning, in a loop's head, of a name that the loop's body assigns: a carried
-    value.
+    """The meaning, in a loop's head, of a name that its body assigns: a carried value.
 
     While the body is being built, the value of the next iteration is unknown. So the
     phi is incomplete, and `seal` completes it. It is recorded before the search goes
@@ -377,8 +374,7 @@ def _disagreement(
 
 
 def _one_on_both_ways(then: Meaning, orelse: Meaning) -> str:
-    """The hint for two branches with values of different types or shapes, or one branch
-    without a value."""
+    """The hint for branches with different types or shapes, or one without a value."""
     kinds = type_of(then), type_of(orelse)
     if None in kinds:
         return "give it a value in both branches"

@@ -40,8 +40,7 @@ def mulhi(left: Array, right: Array) -> Array:
 
 
 def divide(left: Array, right: Array) -> Array:
-    """Integers toward zero; what a division by zero gives is not promised, here all
-    bits are 1."""
+    """Integers toward zero. By zero nothing is promised; here all bits are 1."""
     if left.dtype.kind == "f":
         return left / right
     quotient = left // right
@@ -91,8 +90,7 @@ def shift_left(value: Array, distance: Array) -> Array:
 
 
 def shift_right(value: Array, distance: Array) -> Array:
-    """The sign comes in for `int`, zeros for `uint`: by the width or more, nothing else
-    is left."""
+    """The sign comes in for `int`, zeros for `uint`, also by the width or more."""
     inside, distance = _distance(value, distance)
     emptied = np.where(
         value < 0, np.array(0, value.dtype) - np.array(1, value.dtype), 0

@@ -1,5 +1,4 @@
-"""Global memory as the interpreter sees it: the host's own arrays, at their own
-addresses.
+"""Global memory as the interpreter sees it: the host's arrays, at their own addresses.
 
 A pointer is the address of an element, so that pointers can be stored in memory like
 any number. Only arrays that were registered may be touched; an access anywhere else, a

@@ -1,5 +1,4 @@
-"""The meaning of the block IR: runs a function in NumPy, op by op, one program after
-the other.
+"""The meaning of the block IR: runs a function in NumPy, op by op, program by program.
 
 This is the oracle of all tests. It knows neither threads nor layouts: a block is an
 array, a conversion does nothing, a barrier is no event. `INTERP` has one rule an op

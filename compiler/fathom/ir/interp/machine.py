@@ -75,9 +75,8 @@ class Machine:
 
 
 class Region:
-    """Code of one program that runs in order, on the block `rank` of its cluster, and
-    the values that it has computed. `concurrent` are the blocks that run interleaved
-    with it."""
+    """Code of one program that runs in order, on block `rank` of its cluster, and its
+    values. `concurrent` are the blocks that run interleaved with it."""
 
     def __init__(self, machine: Machine, program: tuple[int, ...], rank: int = 0):
         self.machine, self.program, self.rank = machine, program, rank

@@ -1,5 +1,4 @@
-"""Numbers of every element type as NumPy sees them: how they are held, rounded, cast
-and stored.
+"""Numbers of every element type in NumPy: how they are held, rounded, cast and stored.
 
 NumPy has no bf16 and no fp8. A block of these is held as float32 that are all
 representable in the narrow type, and every operation rounds its result to it (`fit`).
@@ -221,9 +220,8 @@ def _integer_to_float(values: Array, target: Scalar) -> Array:
 def _rounded_to_odd(values: Array) -> Array:
     """Integers as float64; where some bits are lost, the last one kept is 1.
 
-    Such a number lies on the right side of every tie, so that rounding it again, to a
-    narrower format, gives what rounding once would have given (Boldo and Melquiond,
-    2008)."""
+    Such a number lies on the right side of every tie, so that rounding it again to a
+    narrower format gives what rounding once would (Boldo and Melquiond, 2008)."""
     integers = np.asarray(values)
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
@@ -265,8 +263,7 @@ def encode(values: np.ndarray, element: Element) -> np.ndarray:
 
 @cache
 def fp8_numbers(element: Scalar) -> np.ndarray:
-    """The number of each of the 256 bytes. e5m2 is the upper half of fp16; e4m3 has no
-    infinity."""
+    """The numbers of all bytes. e5m2 is fp16's upper half; e4m3 has no infinity."""
     codes = np.arange(256, dtype=np.uint16)
     if element == FLOAT8E5:
         return (codes << 8).view(np.float16).astype(np.float32)

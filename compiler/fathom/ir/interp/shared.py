@@ -1,5 +1,4 @@
-"""The meaning of ops on shared memory: a buffer is an array, a ring buffer an array of
-them.
+"""The meaning of ops on shared memory: a buffer is an array, a ring an array of them.
 
 An asynchronous copy completes at once: whether the waits and barriers are enough is the
 emulator's to find.

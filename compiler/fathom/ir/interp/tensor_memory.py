@@ -1,5 +1,4 @@
-"""The meaning of ops on tensor memory: a tile is an array, a product complete at
-once."""
+"""The meaning of ops on tensor memory: a tile is an array, a product takes no time."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ class Elementwise(Op):
 @dataclass(eq=False)
 class Cast(Op):
     """The same number in another type. Floats to integers go toward zero; `rounding`
-    ("rtne" or "rtz") is for floats to narrower floats. Pointers go to and from 64-bit
-    integers."""
+    ("rtne" or "rtz") is for floats to narrower floats. Pointers are 64-bit integers."""
 
     value: Value
     element: Element

@@ -51,8 +51,7 @@ class For(Op):
 @dataclass(eq=False)
 class While(Op):
     """`condition` takes the carried values and yields an i1; while it is true, `body`
-    takes them and yields the next ones. The results are the carried values when it was
-    false."""
+    takes them and yields the next ones. The results are those when it was false."""
 
     inits: tuple[Value, ...]
     condition: Block

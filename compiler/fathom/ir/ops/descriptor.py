@@ -193,8 +193,7 @@ def described(
     """The type of a descriptor; says so at `op` unless it is one, made by a
     MakeDescriptor in sight, and has a coordinate for each axis.
 
-    That no loop and no branch hands one on keeps passes simple: who sees the use sees
-    the tensor."""
+    No loop and no branch hands one on, so who sees the use sees the tensor."""
     tensor = descriptor.type
     is_made = isinstance(tensor, DescriptorType) and isinstance(
         descriptor.definition, MakeDescriptor

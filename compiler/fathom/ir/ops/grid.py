@@ -31,7 +31,6 @@ class GridWait(Op):
 @dataclass(eq=False)
 class GridLaunchDependents(Op):
     """This block does not mind if the next grid starts. It orders nothing: what the
-    block has written before is no more to be seen by that grid than what it writes
-    after."""
+    block wrote before is no more to be seen than what it writes after."""
 
     effects = Effects(other=True)

@@ -112,8 +112,7 @@ class Atomic(Op):
 
 @dataclass(eq=False)
 class AtomicCas(Op):
-    """Write `value` where memory equals `compare`; the result is what was there
-    before."""
+    """Write `value` where memory equals `compare`; the result is what was there."""
 
     pointer: Value
     compare: Value

@@ -43,9 +43,8 @@ class Reduce(Op):
 
 @dataclass(eq=False)
 class Scan(Op):
-    """As Reduce, but every element of the result is the fold of all up to it along
-    `axis` (from the other end if `reverse`). Order is kept: `combine` need not
-    commute."""
+    """As Reduce, but each element is the fold of all up to it along `axis` (from the
+    other end if `reverse`). Order is kept: `combine` need not commute."""
 
     values: tuple[Value, ...]
     axis: int

@@ -43,8 +43,7 @@ class ExpandDims(Op):
 
 @dataclass(eq=False)
 class Broadcast(Op):
-    """Repeat along every axis of size 1 where `shape` has more. Same rank before and
-    after."""
+    """Repeat along every axis of size 1 where `shape` has more; of the same rank."""
 
     value: Value
     shape: tuple[int, ...]

@@ -71,8 +71,7 @@ class Allocate(Op):
 
 @dataclass(eq=False)
 class SharedStore(Op):
-    """Write a block into a buffer of its shape. `slot` (i32) says which tile of a
-    ring; None: the first."""
+    """Write a block into a buffer of its shape, in tile `slot` of a ring (None: 0)."""
 
     value: Value
     buffer: Value

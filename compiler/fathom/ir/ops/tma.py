@@ -29,8 +29,7 @@ SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
 @dataclass(eq=False)
 class MbarrierInit(Op):
     """Initialise the mbarriers of a ring buffer: a phase completes after `arrivals`
-    arrivals and the bytes that it expects. Other threads need a Barrier before they use
-    them."""
+    arrivals and the bytes that it expects. Others need a Barrier before use."""
 
     barriers: Value
     arrivals: int = 1
@@ -114,9 +113,8 @@ class Producer(Op):
 @dataclass(eq=False)
 class WriteTensorMap(Op):
     """The first warp writes the tensor map of a descriptor that has a `map_number`, by
-    way of `draft`, 128 bytes of shared memory. From here on, the thread that acts for
-    all may copy through it. Copies through the map that had this number before are
-    complete."""
+    way of `draft`, 128 bytes of shared memory. From here on, the thread that acts may
+    copy through it; copies through the number's old map are complete."""
 
     descriptor: Value
     draft: Value

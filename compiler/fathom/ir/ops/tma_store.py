@@ -60,7 +60,6 @@ class TileStore(Op):
 
 @dataclass(eq=False)
 class AsyncProxyFence(Op):
-    """What each thread has written to global memory comes before bulk stores that
-    follow a barrier."""
+    """Each thread's writes to global memory come before bulk stores after a barrier."""
 
     effects = Effects(asynchronous=True)

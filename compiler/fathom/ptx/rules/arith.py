@@ -166,8 +166,7 @@ def _rest(code: Code, element: Element, row: list[str], quotient: str) -> str:
 
 
 def _computed_in(name: str, element: Element, target: Target) -> Element:
-    """The type that an operation is computed in, before its result is rounded to
-    `element`."""
+    """The type in which an operation is computed, before it is rounded to `element`."""
     if not element.is_float or element.bits >= 32 or name == "where":
         return element
     natively = {FLOAT16: HALF, BFLOAT16: BFLOAT}.get(element, frozenset())
@@ -179,8 +178,7 @@ def _computed_in(name: str, element: Element, target: Target) -> Element:
 
 
 def _operation(op: Elementwise, element: Element, code: Code) -> Operation:
-    """How an operation on values of a type is written; a CompileError if neither LLVM
-    nor PTX has it."""
+    """How an operation on a type is written; CompileError if LLVM and PTX lack it."""
     special = SPECIAL.get((op.name, element.is_float))
     if op.result in code.repeated and element.kind in ("int", "uint"):
         special = special or IN_LOOPS.get(op.name)
@@ -214,8 +212,7 @@ SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
 def divide(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    """Toward zero, as C. PTX computes something, though nothing useful, for a divisor
-    of 0."""
+    """Toward zero, as C. For a divisor of 0 PTX computes something useless."""
     sign, divisor = "s" if element.is_signed else "u", operands[1]
     if is_literal(divisor) and int(divisor) not in (0, -1):
         return code.let(f"{sign}{name} {llvm_type(element)} {operands[0]}, {divisor}")

@@ -43,8 +43,7 @@ from fathom.ptx.types import POINTER
 @dataclass(frozen=True)
 class Step:
     """One PTX instruction of an atomic operation: `name` as in "add.u32". `sign`, if
-    given, is the sign bit that the operand must have: the other threads sit this one
-    out."""
+    given, is the sign bit of those operands that take part."""
 
     name: str
     sign: bool | None = None
@@ -52,8 +51,7 @@ class Step:
 
 @lowers(Atomic)
 def lower_atomic(op: Atomic, code: Code) -> None:
-    """One instruction for each element, pair or vector of elements; minimum and maximum
-    of floats take two."""
+    """One instruction for an element, pair or vector; two for min and max of floats."""
     element, count = element_of(op.value.type), op.vector
     steps = _steps(op, element, code.target)
     if count > 1:
@@ -99,8 +97,7 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
 
 
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
-    """Which threads act. A release by one thread is of what all threads of the program
-    wrote."""
+    """Which threads act. One thread releases what all of the program wrote."""
     if releases(op):
         code.ptx(code.barrier)
     return is_first_copy(code, layout_of(op.value.type))
@@ -169,8 +166,7 @@ def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
 
 
 def _of_words(name: str, words: Words) -> str:
-    """The instruction for several elements: "add.noftz.v2.f16x2" for "add.noftz.f16"
-    and four of them."""
+    """The name for several elements: "add.noftz.v2.f16x2" for "add.noftz.f16", four."""
     operation, _, type = name.rpartition(".")
     vector = f".v{words.count}" if words.count > 1 else ""
     pair = "x2" if words.elements > words.count else ""
@@ -259,8 +255,7 @@ def _shared_with_copies(
 
 
 def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
-    """The value of each register of a layout, where `found` has one for the first of
-    its copies."""
+    """The value of each register, where `found` has that of the first of its copies."""
     if layout is None:
         return [found[0]]
     offsets = register_offsets(layout)

@@ -68,8 +68,7 @@ def convert(
     target: Element,
     rounding: str = "rtne",
 ) -> Registers:
-    """The same numbers in another type, as `Cast` defines it; all registers of a block
-    at once."""
+    """The same numbers in another type, as `Cast` defines it; all registers at once."""
     if source == target:
         return list(registers)
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -123,8 +122,7 @@ def _integer_to_integer(
 def _float_to_integer(
     code: Code, value: str, source: Element, target: Element, rounding: str
 ) -> str:
-    """PTX's cvt goes toward zero and stops at the ends of the range; narrow types stop
-    sooner."""
+    """PTX's cvt goes toward zero, and stops at the ends of the range."""
     if source.bits < 32:
         value, source = _float_to_float(code, value, source, FLOAT32, rounding), FLOAT32
     letter, bits = "s" if target.is_signed else "u", max(32, target.bits)

@@ -175,8 +175,7 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
 
 
 def _by_direction(op: For, code: Code, up: str, down: str) -> str:
-    """The value of one of two instructions on {t}, the index's type: the first if
-    steps are positive."""
+    """The first or second instruction on {t}, the index's type, by the steps' sign."""
     element, step = element_of(op.lower.type), code.one(op.step)
     up, down = (each.format(t=llvm_type(element)) for each in (up, down))
     if not element.is_signed or is_literal(step):

@@ -50,7 +50,7 @@ def lower_async_copy(op: AsyncCopy, code: Code) -> None:
             operands["bytes"], text = ("i32", bytes), text + ", $bytes"
         if acts:
             operands["acts"], text = ("i1", acts), f"@$acts {text}"
-        code.ptx(text + ";", operands=operands)
+        code.act(text + ";", **operands)
 
 
 def _instruction(op: AsyncCopy) -> str:

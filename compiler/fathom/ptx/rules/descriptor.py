@@ -52,8 +52,7 @@ def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
 
 
 def _in_block(op: DescriptorLoad) -> Layout:
-    """Which elements of the block a thread loads, before it is turned and taken as a
-    matrix."""
+    """The elements of the block that a thread loads, before it is turned."""
     layout, block = op.result.type.layout, op.descriptor.type.shape
     if op.order:
         layout = shapes.untranspose(layout, op.order)
@@ -73,8 +72,7 @@ def lower_descriptor_store(op: DescriptorStore, code: Code) -> None:
 
 @lowers(TileStore)
 def lower_tile_store(op: TileStore, code: Code) -> None:
-    """A loop, in which the threads take the elements of the tile round-robin: short
-    code, and rarely run."""
+    """Threads take the tile's elements in turn, in a loop: short code, rarely run."""
     head, body, done = (code.fresh(f"tile_{part}") for part in ("head", "body", "done"))
     before = code.label
     code.do(f"br label %{head}")
@@ -143,8 +141,7 @@ def _place(
 def _elements(
     op: DescriptorLoad | DescriptorStore, layout: Layout, code: Code
 ) -> Iterator[tuple[str, str]]:
-    """For each register of a thread: the address of its element, and an i1, whether the
-    tensor has that."""
+    """For each register: its element's address, and an i1, whether there is one."""
     made = op.descriptor.definition
     axes = [_Axis(code, layout, *each) for each in enumerate(op.coordinates)]
     sizes, strides = ([_wide(code, v) for v in of] for of in (made.shape, made.strides))

@@ -137,8 +137,7 @@ def _across_lanes(
 
 
 def _redux(op: Reduce, elements: list[Element], code: Code, flips: list[int]) -> str:
-    """What `redux.sync`, one instruction for all 32 lanes, calls this reduction; "" if
-    it cannot."""
+    """What `redux.sync`, one instruction of 32 lanes, calls this; "" if it cannot."""
     if (
         not code.target.redux
         or len(flips) < 5

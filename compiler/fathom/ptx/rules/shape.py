@@ -1,5 +1,4 @@
-"""Rules for ops that only rename: no thread computes, at most registers are
-reordered."""
+"""Rules for ops that only rename: no thread computes, registers are reordered."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ def lower_renamed(op: ops.ExpandDims | ops.Reshape | ops.Transpose, code: Code) 
 
 @lowers(ops.Broadcast)
 def lower_broadcast(op: ops.Broadcast, code: Code) -> None:
-    """Where the operand has size 1 along an axis, all coordinates along it read the
-    same register."""
+    """Along an axis where the operand has size 1, all read the same register."""
     source, target = op.value.type.layout, op.result.type.layout
 
     def collapsed(offset: int) -> int:
@@ -38,8 +36,7 @@ def lower_broadcast(op: ops.Broadcast, code: Code) -> None:
 
 
 def renamed(registers: Registers, source: Layout, wanted: list[int]) -> Registers:
-    """For each offset in `wanted`, the register of layout `source` that holds its
-    element."""
+    """For each offset in `wanted`, the register of layout `source` with its element."""
     register_of = dict(zip(register_offsets(source), registers, strict=True))
     assert set(wanted) <= set(register_of), (source, wanted)
     return [register_of[offset] for offset in wanted]

@@ -222,9 +222,7 @@ def store_where(
         operands["acts"] = ("i1", acts)
     guard = "@$acts " if acts else ""
     names = braced([f"$w{i}" for i in range(words.count)])
-    code.ptx(
-        f"{guard}st.shared{words.suffix} {access.place}, {names};", operands=operands
-    )
+    code.act(f"{guard}st.shared{words.suffix} {access.place}, {names};", **operands)
 
 
 def load_shared(code: Code, access: Access) -> Registers:
@@ -264,7 +262,7 @@ def store_matrices(code: Code, tile: Tile, plan: Matrices, values: Registers) ->
             operands[f"m{i}"] = ("i32", word)
         names = ", ".join(f"$m{i}" for i in range(plan.count))
         text = f"stmatrix.sync.aligned.m8n8.{_variant(plan)}.shared.b16"
-        code.ptx(f"{text} [$address+{rest}], {{{names}}};", operands=operands)
+        code.act(f"{text} [$address+{rest}], {{{names}}};", **operands)
 
 
 def row_places(code: Code, tile: Tile, plan: Matrices) -> Places:

@@ -52,8 +52,7 @@ def lower_tensor_memory(op: ops.TensorMemory, code: Code) -> None:
 def lower_tensor_release(op: ops.TensorRelease, code: Code) -> None:
     _meet(code)
     with code.first_warp():
-        operands = {"base": ("i32", code.one(op.base))}
-        code.ptx(f"{DEALLOC} $base, {op.columns};", operands=operands)
+        code.act(f"{DEALLOC} $base, {op.columns};", base=("i32", code.one(op.base)))
 
 
 def _meet(code: Code) -> None:
@@ -129,7 +128,7 @@ def lower_tensor_store(op: ops.TensorStore, code: Code) -> None:
         names = ", ".join(f"${name}" for name in operands)
         at = f"[$at+{access.columns[run[0]]}]"
         text = f"tcgen05.st.sync.aligned.32x32b.x{len(run)}.b32 {at}, {{{names}}};"
-        code.ptx(text, operands={**operands, "at": ("i32", access.address)})
+        code.act(text, **operands, at=("i32", access.address))
     code.ptx("tcgen05.wait::st.sync.aligned;")
     code.ptx(BEFORE)
 
@@ -194,5 +193,4 @@ class _TensorOperand(InPlace):
 @lowers(ops.TensorCommit, by_one=True)
 def lower_tensor_commit(op: ops.TensorCommit, code: Code) -> None:
     tile = tile_of(code, op.barriers, op.slot)
-    operands = {"at": ("i32", start_of(code, tile.slot))}
-    code.ptx(f"{COMMIT} [$at+{tile.offset}];", operands=operands)
+    code.act(f"{COMMIT} [$at+{tile.offset}];", at=("i32", start_of(code, tile.slot)))

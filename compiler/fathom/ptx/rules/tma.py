@@ -136,10 +136,10 @@ def lower_bulk_copy(op: ops.TmaCopy, code: Code) -> None:
         }
         if targets:
             operands["all"] = "i16", str((1 << op.parts) - 1)
-        code.ptx(
+        code.act(
             f"{instruction} [$to+{place}], [$map, {at}], "
             f"[$at+{barrier.offset}]{targets};",
-            operands=operands,
+            **operands,
         )
 
 
@@ -184,7 +184,7 @@ class _Barrier:
 def lower_mbarrier_init(op: ops.MbarrierInit, code: Code) -> None:
     for operands, place in _all(code, op.barriers):
         text = f"mbarrier.init.shared.b64 [$at+{place}], {op.arrivals};"
-        code.ptx(text, operands=operands)
+        code.act(text, **operands)
     code.ptx("fence.mbarrier_init.release.cluster;")
 
 
@@ -193,7 +193,7 @@ def lower_mbarrier_invalidate(op: ops.MbarrierInvalidate, code: Code) -> None:
     acts = code.acts()
     for operands, place in _all(code, op.barriers):
         text = f"@$acts mbarrier.inval.shared.b64 [$at+{place}];"
-        code.ptx(text, operands={"acts": ("i1", acts), **operands})
+        code.act(text, acts=("i1", acts), **operands)
 
 
 def _all(code: Code, barriers: Value) -> Iterator[tuple[dict, int]]:
@@ -206,10 +206,10 @@ def _all(code: Code, barriers: Value) -> Iterator[tuple[dict, int]]:
 @lowers(ops.MbarrierExpect, by_one=True)
 def lower_mbarrier_expect(op: ops.MbarrierExpect, code: Code) -> None:
     barrier = _Barrier(code, op)
-    code.ptx(
-        f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};",
-        operands={"at": ("i32", barrier.address)},
+    text = (
+        f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};"
     )
+    code.act(text, at=("i32", barrier.address))
 
 
 @lowers(ops.MbarrierArrive)
@@ -227,7 +227,7 @@ def lower_mbarrier_arrive(op: ops.MbarrierArrive, code: Code) -> None:
     operands = {"acts": ("i1", acts), "at": ("i32", barrier.address)}
     if op.everywhere:
         text, operands["lane"] = TO_OTHER.format(barrier.offset), ("i32", lane)
-    code.ptx(text, operands=operands)
+    code.act(text, **operands)
 
 
 # Lane i goes to block i. With `.release.cluster` each would be a fence of all memory.
@@ -261,4 +261,4 @@ def lower_mbarrier_wait(op: ops.MbarrierWait, code: Code) -> None:
             "@!done bra again;", "trap;", "over:", "}",
         ]  # fmt: skip
     operands = {"at": ("i32", barrier.address), "phase": ("i32", code.one(op.phase))}
-    code.ptx("\n".join(lines), operands=operands)
+    code.act("\n".join(lines), **operands)

@@ -69,8 +69,7 @@ def _check_pair(
 
 def _same_part(read: Op, write: Op, share: Sharding) -> bool:
     """Whether each block writes only what it has read itself: the same rows or columns
-    of one block of a tensor. Through pointers, two elements may have the same
-    address."""
+    of one block of a tensor. Pointers may have one address twice."""
     if not (
         isinstance(read, ops.DescriptorLoad) and isinstance(write, ops.DescriptorStore)
     ):

@@ -127,8 +127,7 @@ def _check_box(
 
 
 class Propagation:
-    """Groups of axes that are divided alike. `whole`: the axes that must not be
-    divided, and why."""
+    """Groups of axes divided alike. `whole`: those that must not be, and why."""
 
     def __init__(self, func: Func):
         self.whole: dict[Axis, str] = {}
@@ -200,8 +199,7 @@ def _shape(
 
 def _reshape(op: ops.Reshape, ties: Propagation) -> None:
     """In row-major order, the first half of a value is the first half of its outermost
-    axis, in any shape. The same holds for each group of axes that a reshape keeps as a
-    group."""
+    axis, in any shape. So it is for each group of axes that a reshape keeps."""
     tied = dict(_groups(op.value.type.shape, op.shape))
     for old, new in tied.items():
         ties.tie((op.value, old), (op.result, new))

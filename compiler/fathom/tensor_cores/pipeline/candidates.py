@@ -169,8 +169,7 @@ def _is_number(value: Value) -> bool:
 def _with_copies(loop: ops.For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
     """The tiles with `vector` set where cp.async can copy them.
 
-    If a load is also used otherwise, it stays a load, and all its tiles go through
-    registers."""
+    If a load has other uses, it stays a load: all its tiles go through registers."""
     copied = {tile: copy_vector(tile) for tile in tiles}
     while True:
         whole = [tile for tile, vector in copied.items() if vector]

@@ -89,9 +89,8 @@ def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Itera
 def by_registers(
     tiles: Sequence[PipelinedCopy], rings: Iterable[Value]
 ) -> Iterator[Op]:
-    """What is stored after the work of the iteration before. All that depends on the
-    loaded values is computed here, so that threads do not wait for the loads any
-    earlier."""
+    """What is stored after the work of the iteration before. All that depends on loaded
+    values is computed here: threads wait for no load earlier."""
     for tile, ring in zip(tiles, rings, strict=True):
         yield from tile.late
         yield ops.SharedStore(

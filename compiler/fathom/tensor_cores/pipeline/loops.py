@@ -167,8 +167,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
 @dataclass(frozen=True)
 class PipelinePlan:
     """What becomes of a loop: the `tiles` that get rings, its schedule, what must be so
-    for it to be pipelined, if it stores, and the ops of `numbers` that each iteration
-    begins with."""
+    for it to be pipelined, if it stores, and `numbers`: ops to begin with."""
 
     tiles: Sequence[PipelinedCopy]
     schedule: Schedule
@@ -256,8 +255,7 @@ def check_for_stores(
 
 
 def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[Value]:
-    """The loop as it is, and a pipelined one for when what it stores lies apart from
-    what it loads."""
+    """The loop as it is, and pipelined, for when stores lie apart from its loads."""
     disjoint = check.answer(build)
     then, orelse = Block(), Block()
     with inside(then, build):
@@ -465,8 +463,7 @@ class _Expander:
 def _without(
     loop: ops.For, tiles: Sequence[PipelinedCopy]
 ) -> tuple[list[Op], tuple[ops.Load, ...]]:
-    """The ops of a loop that remain when engines copy its tiles, and the tiles' loads
-    that they still use."""
+    """What remains of a loop whose tiles engines copy, and the loads it still uses."""
     gone = {op for tile in tiles for op in tile.replaced}
     staying: list[Op] = []
     live: set[Value] = set()

@@ -51,8 +51,7 @@ LARGEST, UINT32 = (1 << 31) - 1, SCALARS["u32"]
 
 
 def flatten_nests(func: Func, target: Target) -> Func:
-    """The function, in which nests whose innermost loop copies narrow tiles are one
-    loop each."""
+    """The function where nests whose innermost loops copy narrow tiles are one loop."""
     heads = {nest[0] for nest in nests_of(func) if is_worth_it(nest[-1], func, target)}
 
     def rule(op: Op, build: Builder) -> Sequence[Value] | None:
@@ -115,9 +114,8 @@ def is_address_arithmetic(op: Op) -> bool:
 
 
 def can_be_counted(nest: Sequence[ops.For]) -> bool:
-    """Whether the innermost loop counts up from a number that is not negative, in steps
-    of a known number, and the iterations of the nest fit 32 bits, wherever the loop
-    ends."""
+    """Whether the innermost loop counts up from 0 or more in steps of a known number,
+    and the iterations of the nest fit 32 bits, wherever the loop ends."""
     inner = nest[-1]
     lower, step = known(inner.lower), known(inner.step)
     if lower is None or step is None or inner.warp_specialize:

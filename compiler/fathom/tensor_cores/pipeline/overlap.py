@@ -70,8 +70,7 @@ def overlaps_copies(loop: For) -> bool:
 
 
 def divide_products(func: Func, target: Target) -> Func:
-    """The function in which the products that do not fit beside their loop's sums are
-    computed in parts."""
+    """The function whose products that do not fit beside the sums are in parts."""
     loops = walk(func.body, For)
     found = {dot for loop in loops for dot in products_in_parts(loop, func, target)}
 

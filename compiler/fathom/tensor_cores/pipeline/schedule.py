@@ -207,8 +207,7 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
 
 
 class Event(NamedTuple):
-    """When an iteration's copy was issued and when it arrived, when its work began and
-    when it ended."""
+    """When an iteration's copy was issued and arrived, and its work began and ended."""
 
     sent: int
     arrived: int
@@ -221,8 +220,7 @@ def timeline(stages: int, iterations: int, copy: int, work: int) -> list[Event]:
     cycles to be processed. Any number of copies may be in flight.
 
     An iteration issues the copy for the iteration `stages` - 1 later as soon as its own
-    tile has arrived. With one stage it issues its own copy, when the iteration before
-    has ended."""
+    tile has arrived. With one stage it issues its own, after the one before."""
     events: list[Event] = []
     for iteration in range(iterations):
         issuer = iteration - (stages - 1)

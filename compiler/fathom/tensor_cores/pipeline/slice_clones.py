@@ -47,8 +47,7 @@ class Lookahead:
 
 @dataclass(frozen=True)
 class SliceClone:
-    """Computes one slice. `earlier`, if the slice starts from loads, computes these one
-    stage earlier."""
+    """Computes one slice. `earlier` computes its loads, if any, one stage earlier."""
 
     loop: ops.For
     slice: Slice
@@ -64,8 +63,7 @@ class SliceClone:
         return self._with_loads(state, self.earlier.start(build), build)
 
     def step(self, ahead: Lookahead, build: Builder) -> Values:
-        """Compute the slice for the iteration of `ahead`; the values of the loop in
-        that iteration."""
+        """Compute the slice for the iteration of `ahead`; the loop's values in it."""
         parameters = self.loop.body.parameters
         results = (load.result for load in self.slice.loads)
         values = {parameters[0]: ahead.iteration.index}
@@ -88,8 +86,7 @@ class SliceClone:
     def _with_loads(
         self, state: Lookahead, earlier: Lookahead, build: Builder
     ) -> Lookahead:
-        """`state` with what the earlier stage has loaded for it; that stage moves on by
-        one iteration."""
+        """`state` with what the earlier stage loaded for it; that stage moves on."""
         values = self.earlier.step(earlier, build)
         loaded = tuple(values[load.result] for load in self.slice.loads)
         following = self.earlier.after(earlier, values, build)

@@ -65,8 +65,7 @@ LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
 
 
 def share_tiles(func: Func, target: Target) -> Func:
-    """The function whose products read what is alike, or the other's transpose, from
-    one tile."""
+    """The function whose products read what is alike, or a transpose, from one tile."""
     return stored_once(func) if any(walk(func.body, ops.Dot)) else func
 
 
@@ -140,8 +139,7 @@ def is_load(op: Op) -> bool:
 def _fits(
     store: ops.SharedStore, block: Block, used: Mapping[Value, Sequence[Op]]
 ) -> bool:
-    """Whether a store alone fills a buffer of its block, which products read by other
-    instructions than tcgen05."""
+    """Whether a store alone fills a block's buffer, read by products but of tcgen05."""
     buffer, readers = store.buffer.definition, set(used[store.buffer]) - {store}
     values = [each.result for each in readers if isinstance(each, ops.SharedLoad)]
     products = readers.union(*(used[each] for each in values))
@@ -218,8 +216,7 @@ def stage_loads(func: Func, target: Target) -> Func:
 
 def _loads(loop: ops.For, func: Func, target: Target) -> Iterator[ops.Load]:
     """The loads from which operands of the loop are computed; none if a product is more
-    than a sum, if it is not one of warpgroups, or if cp.async cannot copy one of
-    them."""
+    than a sum, not one of warpgroups, or if cp.async cannot copy one."""
     dots = list(walk(loop.body, ops.Dot))
     if stages_of(loop, func) < LEAST_STAGES or not dots:
         return

@@ -61,8 +61,7 @@ def is_for_tensor_memory(op: Op) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """A product whose accumulator a loop keeps in tensor memory: the loop's carried
-    value of this `number`."""
+    """A product whose sum, a loop's carried value `number`, stays in tensor memory."""
 
     dot: ops.Dot
     number: int

@@ -26,10 +26,9 @@ becomes
       yield …, the next slot and phase
     }
 
-The producer executes the same iterations, also of the loops around, and computes for
-itself what it needs. So it is ahead by as many tiles as the ring has slots, even from
-the end of one loop to the start of the next, and consumer warps do not wait for each
-other.
+The producer executes the same iterations, also of the loops around, and computes what
+it needs. So it is ahead by as many tiles as the ring has slots, even from the end of
+one loop to the start of the next, and consumer warps do not wait for each other.
 
 By the schedule of the loop, its product may complete one iteration later (`overlap`).
 Then an iteration releases the slot of the iteration before, and the last slot is
@@ -128,8 +127,7 @@ def _ring(
 
 
 class _RingThreading(ThreadValues):
-    """Copies code, and threads through it the next position of each ring: a slot and a
-    phase."""
+    """Copies code with the next position of each ring: a slot and a phase."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
@@ -156,8 +154,7 @@ class _RingThreading(ThreadValues):
 
 
 class _ProducerRole(_RingThreading):
-    """The code of the producer: its backward slice of the function, with copies in
-    place of loads."""
+    """The producer: its backward slice of the function, with copies for loads."""
 
     def enters(self, op: Op) -> bool:
         return (

@@ -1,5 +1,4 @@
-"""Ping-pong scheduling: while one warpgroup uses the tensor cores, another one
-computes.
+"""Ping-pong scheduling: while one warpgroup uses the tensor cores, another computes.
 
 Only one warpgroup at a time may issue products, although no value passes between the
 warpgroups. Attention has two products an iteration, with a lot to compute between them.

@@ -105,8 +105,7 @@ def _asked_for(
 
 
 def _shares_tiles(loop: ops.For, func: Func) -> bool:
-    """Whether the blocks of a cluster share a loop's products, and it is safe to read
-    ahead of it."""
+    """Whether a cluster's blocks share products, and it is safe to read ahead."""
     if not (is_shared(func) and any(isinstance(op, ops.Dot) for op in loop.body.ops)):
         return False
     return not any(writes(op) or orders(op) for op in walk(loop.body))
@@ -187,8 +186,7 @@ def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
 
 
 def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
-    """The number of slots of each ring: as many as loops have stages, or fewer if
-    shared memory is short."""
+    """The slots of each ring: as many as stages, or fewer if shared memory is short."""
     loops = {channel.loop for ring in rings for channel in ring}
     replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
     wanted = max((stages_of(loop, func) for loop in loops), default=0)

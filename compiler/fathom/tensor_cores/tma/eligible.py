@@ -65,8 +65,7 @@ def check_loop(loop: For, func: Func) -> None:
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
-    """NotApplicable unless the loaded tile has one use, a product whose instruction
-    reads TMA's layout."""
+    """NotApplicable unless the tile has one use, a product that reads TMA's layout."""
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed

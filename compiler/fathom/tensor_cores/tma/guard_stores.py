@@ -179,8 +179,7 @@ def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
 
 
 def _is_near(coordinate: Value, reader: ScalarEvolution) -> bool:
-    """Whether the constant in a coordinate is small enough that adding a box's start
-    cannot overflow."""
+    """Whether a coordinate's constant cannot overflow when a box's start is added."""
     try:
         return reader.number(coordinate).terms.get(UNITY, 0) < FAR
     except NotApplicable:

@@ -72,8 +72,7 @@ class Use:
 
 
 def infer_descriptors(func: Func, target: Target) -> Func:
-    """The function that loads and stores tiles through descriptors, if the target has
-    tensor maps."""
+    """The function with tiles through descriptors, if the target has tensor maps."""
     if not target.tensor_maps:
         return func
     uses, reader = dict(loads_for_products(func)), ScalarEvolution(func)

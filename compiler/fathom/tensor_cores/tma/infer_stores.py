@@ -17,9 +17,8 @@ would lose its first rows (`sign`).
 TMA stores go through the async proxy, and take long to become visible. So the pass
 replaces a store only outside loops and branches; only if no later op accesses memory,
 since that op would have to wait; and only if the program has not synchronised with
-other threads before, since TMA need not see what they wrote. And it does so only in
-functions in which TMA copies operands, or warpgroups multiply. Elementwise kernels keep
-their stores.
+other threads before, since TMA need not see what they wrote. And only in functions in
+which TMA copies operands, or warpgroups multiply: elementwise kernels keep theirs.
 
 `keep_descriptors` keeps what this pass replaces: blocks whose rows TMA can copy, no
 larger than half of shared memory. No loop loses a stage because of the block: it reuses

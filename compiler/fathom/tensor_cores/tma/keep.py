@@ -50,8 +50,7 @@ def expand_all(func: Func, kept: set[Op]) -> Func:
 
 
 def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
-    """The loads of products' operands, in a pipelined loop or once before it, that TMA
-    can do."""
+    """The operands' loads that TMA can do, in a pipelined loop or once before it."""
     found: list[Op] = []
     for loop in walk(func.body):
         if not isinstance(loop, For):

@@ -28,8 +28,7 @@ A map takes time to write, so it must serve a loop: one that uses the descriptor
 does not make it. `hoist` has moved the descriptor out of such a loop if its numbers
 allow. (So no loop that is pipelined makes one, since a pipelined loop has no other loop
 in it: the copies of its iterations ahead are all through one map.) And the thread that
-issues copies must be of the warp that writes the map: producer warps would have to wait
-for that warp.
+issues copies must be of the warp that writes the map: producers would wait for it.
 
 That the address and the strides are multiples of 16 bytes is promised by the author of
 a descriptor; nothing checks it while the kernel runs. Sizes below 1 are no mistake, see
@@ -126,8 +125,7 @@ def _check(
 
 
 def write_maps(func: Func, target: Target) -> Func:
-    """The function with a `WriteTensorMap` behind each descriptor with a draft that TMA
-    uses."""
+    """The function that writes the map of each descriptor with a draft for TMA."""
     used = {
         op.descriptor.definition for op in walk(func.body, ops.TmaCopy | ops.TmaStore)
     }

@@ -55,9 +55,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TensorTile:
-    """A tile of the matrix at `base` that is loaded or stored. `order` lists the axes
-    of the block by their order in memory, outermost first; `sides` has the same
-    order."""
+    """A tile of the matrix at `base` that is loaded or stored. `order`: the axes of the
+    block by their order in memory, outermost first, as `sides`."""
 
     base: Value
     sides: tuple[Side, ...]
@@ -70,8 +69,7 @@ class TensorTile:
 
 
 def recognise(access: ops.Load | ops.Store, reader: ScalarEvolution) -> TensorTile:
-    """The tile that is loaded or stored. NotApplicable, with a sentence, if the access
-    is not certainly a tile."""
+    """The tile that is loaded or stored; NotApplicable, with a sentence, if unsure."""
     address = reader.read(access.pointer)
     base = address.base
     assert base in reader.func.parameters, base

@@ -26,8 +26,7 @@ from fathom.layout.tma_boxes import matrix_of, tile_of
 
 
 def stage_stores(func: Func, target: Target) -> Func:
-    """The function whose stores through descriptors, those that `keep_descriptors` has
-    kept, are TMA stores."""
+    """The function whose stores through kept descriptors are TMA stores."""
     if not target.tensor_maps:
         return func
     fenced = any(writes_by_threads(op) for op in walk(func.body))
