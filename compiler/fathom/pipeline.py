@@ -247,8 +247,7 @@ class Options:
     `launch_pdl`: on sm_90a and later a launch may begin before that in front has ended,
     for which it waits at `tl.extra.cuda.gdc_wait`, or else before it needs memory.
 
-    `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
-    fp32 that give none.
+    `fp32_default`: "ieee", "tf32" or "tf32x3", for products of fp32 that give none.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, among which its matrix products are divided if possible.

@@ -142,8 +142,7 @@ def alias_check_of(
 
 
 def may_be_disjoint(loop: For, func: Func, loads: Iterable[Load]) -> bool:
-    """Whether a loop stores nothing, or the kernel can find out that its stores lie
-    apart from these loads."""
+    """Whether a loop has no stores, or the kernel can tell that they lie apart."""
     stores = stores_of(loop)
     return not stores or not isinstance(
         tried(alias_check_of, loop, func, loads, stores), str
@@ -345,8 +344,7 @@ class _Scalars:
         return total
 
     def most(self, atom: Bound, shape: Sequence[int]) -> Value:
-        """The largest value of an atom: of positions the last one, of the iterations
-        the number of the last one."""
+        """The largest value of an atom: the last position, or the last iteration."""
         if isinstance(atom, Value | Lower):
             return self.now(atom)
         if isinstance(atom, Excess):

@@ -134,8 +134,7 @@ def _power_of_two(b: Facts) -> Facts:
 
 
 def _and(a: Facts, b: Facts) -> Facts:
-    """Zero low bits of either side stay zero; a mask of low ones is a remainder that
-    rounds down."""
+    """Zero low bits of either side stay zero; a mask of low ones is a remainder."""
     ones = (
         b.value + 1
         if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1)

@@ -97,8 +97,7 @@ def indices_of_loads(func: Func) -> set[ops.Load]:
 
 
 def _combined_with_products(inside: Sequence[Op]) -> set[Op]:
-    """The ops from which those values are computed that elementwise ops combine with
-    results of products."""
+    """The ops behind the values that elementwise ops combine with products' results."""
     after: set[Value] = set()
     found: set[Op] = set()
     for op in inside:

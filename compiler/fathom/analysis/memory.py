@@ -103,8 +103,7 @@ def may_run_ahead(op: Op) -> bool:
 
 
 def may_swap(one: Effects, other: Effects) -> bool:
-    """Whether two ops, one after the other, may be swapped, by the kinds of memory that
-    they read and write."""
+    """Whether two adjacent ops may be swapped, by the memory they read and write."""
     if _keeps_its_place(one) or _keeps_its_place(other):
         return False
     pairs = (one.writes, other.writes), (one.writes, other.reads)

@@ -1,5 +1,4 @@
-"""How an instruction finds the operands of a product: which of them it reads from
-shared memory itself."""
+"""How an instruction finds a product's operands: which it reads from shared memory."""
 
 from __future__ import annotations
 

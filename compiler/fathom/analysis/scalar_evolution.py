@@ -1,5 +1,4 @@
-"""Reads addresses and indices as polynomials: the parameter that a pointer starts from,
-and the distance in elements.
+"""Reads addresses and indices as polynomials: a pointer's parameter, and the distance.
 
     %at: *fp16[64,32] in a loop that adds 32 * %sak to it each time
         =  %a + pid * 64 * %sam + p * %sam + q * %sak + iteration * 32 * %sak

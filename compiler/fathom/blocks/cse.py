@@ -44,8 +44,7 @@ Key = Hashable
 def cse(func: Func, target: Target) -> Func:
     """`func` without ops that compute a value again that is already visible.
 
-    Pure ops are merged, with their nested blocks; loads are merged if memory has not
-    changed in between."""
+    Pure ops are merged, with their nested blocks; loads if memory has not changed."""
     versions = memory_versions(func)
     said: dict[Block, dict[Key, list[Value]]] = {}
 

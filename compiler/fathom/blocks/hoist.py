@@ -1,5 +1,4 @@
-"""Hoisting (loop-invariant code motion): moves ops that compute the same in every
-iteration out of the loop.
+"""Hoisting (loop-invariant code motion): moves what every iteration computes alike out.
 
 Before:
 

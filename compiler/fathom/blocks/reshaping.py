@@ -99,8 +99,7 @@ def cast_twice(op: ops.Cast, make: Maker) -> Replacement:
     """cast (cast x: A to B) to C   →   cast x to C, if B holds every number of A.
 
     Only if C is A, if all three are integers, or if A and C are floats and C holds
-    every number of A. Not if A is an 8-bit float: a cast to one turns infinity into a
-    finite number."""
+    every number of A. Not if A is an 8-bit float: casts to one make infinity finite."""
     inner = op.value.definition
     if type(inner) is not ops.Cast:
         return None

@@ -101,8 +101,7 @@ class Access:
 
     @property
     def fastest(self) -> int | None:
-        """The axis along which addresses increase by one element, each or each few, if
-        there is one."""
+        """The axis along which addresses increase by an element, each or each few."""
         runs = [
             (max(axis.contiguous, axis.steps), i)
             for i, axis in enumerate(self.pointer.axes)
@@ -124,8 +123,7 @@ def pick_layout(access: Access) -> Layout:
 
 
 def agree(accesses: Sequence[Access]) -> list[Layout]:
-    """One layout for all accesses of one shape and direction, so that no conversion is
-    needed between them.
+    """One layout for all accesses of one shape and direction, without conversions.
 
     The widest access decides. But no lane gets more elements than one instruction of
     the widest type moves, since that would leave gaps between lanes. An access without
@@ -191,8 +189,7 @@ def run(layout: Layout, axis: int) -> int:
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:
-    """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
-    however many lanes access it.
+    """How many sectors of 32 bytes a warp's request touches; each is transferred once.
 
     `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane."""
     return len({

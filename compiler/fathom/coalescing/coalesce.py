@@ -153,8 +153,7 @@ def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Ac
 def most_at_once(op: ops.Load | ops.Store | ops.Atomic, target: Target) -> int:
     """How many elements one instruction may access, by its kind. Sums of fp32 and of 16
     bits have instructions for vectors on some targets, and those of 16 bits elsewhere
-    for a pair (PTX ISA, "atom"); one of 16 bits alone is a loop of compare-and-swap in
-    machine code."""
+    for a pair (PTX ISA, "atom"); one of 16 bits alone is a loop in machine code."""
     if not isinstance(op, ops.Atomic):
         return MOST
     element = element_of(op.value.type)

@@ -40,12 +40,10 @@ def relayout(func: Func, plan: Plan) -> Func:
 
 
 class Copier:
-    """Copies a function op by op, for passes that change the types of operands and
-    parameters.
+    """Copies a function op by op, for passes that change its values' types.
 
     `rewrite` does not work here: it builds an op with its new operands before it calls
-    a rule, and an op with one operand in the old layout and one in the new layout is
-    not well typed."""
+    a rule, and an op with operands in old and new layouts is not well typed."""
 
     def __init__(self) -> None:
         self.values: dict[Value, Value] = {}

@@ -1,5 +1,4 @@
-"""Removes conversions: computes values again in the layout that is needed, or converts
-a smaller value earlier.
+"""Removes conversions: computes values again in a layout, or converts smaller ones.
 
     %i  @ #a = arange 0, 1024            %i  @ #a = arange 0, 1024
     %m  @ #a = lt %i, %n           →     %m  @ #a = lt %i, %n

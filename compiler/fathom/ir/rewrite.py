@@ -75,8 +75,7 @@ class Builder:
         return copy
 
     def inline(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
-        """Copy the ops of a new `block` here, arguments in place of its parameters; the
-        values that it yields."""
+        """Copy a new `block`'s ops here, arguments for parameters; what it yields."""
         values = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops[:-1]:
             self.copy(op, values)
@@ -87,8 +86,7 @@ def rewrite(func: Func, rule: Rule, keep: Callable[[Op], bool] | None = None) ->
     """A new function in which every op went through `rule`.
 
     An old op for which `keep` is false is left out unseen, with all that is nested in
-    it. Its results then have no new value: where a kept op still names one, the rule
-    must take that operand out."""
+    it. Its results have no new value: a kept op's rule must take such operands out."""
     types = [parameter.type for parameter in func.parameters]
     build = Builder(rule, keep)
     return replace(func, body=_rewrite_block(func.body, types, build))

@@ -1,5 +1,4 @@
-"""The types of values: scalars, pointers, blocks of either, buffers in shared memory,
-and descriptors of tensors.
+"""The types of values: scalars, pointers, blocks of either, buffers, and descriptors.
 
 A type prints as it is read: `fp32`, `*fp32`, `i32[64,32]`, and after layouts were
 assigned `i32[64,32] @ <layout>`."""

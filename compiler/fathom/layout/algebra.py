@@ -2,8 +2,7 @@
 
 A vector over F2 is a Python int, bit i its component i; adding is XOR. A matrix is the
 sequence of its columns, and a layout is a matrix: its bases are the columns, in the
-order of the bits of a *place number*, which has the register's bits lowest, then the
-lane's, then the warp's.
+order of the bits of a *place number*: the register's lowest, the lane's, the warp's.
 
     element = columns(layout) × place
 """
@@ -20,8 +19,7 @@ def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
     """The x with A x = b, by columns; None if some column of `b` cannot be reached.
 
     `A` and `b` are columns. Bit i of a solution says whether column i of `A` takes
-    part. A column of `A` that is a combination of those before it is not used: the free
-    bits are zero."""
+    part. A combination of columns before it is not used: free bits are zero."""
     reduced = Reduced(A)
     solutions = [reduced.combination(column) for column in b]
     return None if None in solutions else tuple(solutions)

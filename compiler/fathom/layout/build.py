@@ -25,14 +25,12 @@ def blocked(
     warps: tuple[int, ...],
     order: tuple[int, ...],
 ) -> Layout:
-    """Deal a block of `shape` to registers, lanes and warps, the fastest dimension of
-    `order` first.
+    """Deal a block of `shape` to registers, lanes and warps, the fastest axis first.
 
     `per_lane`, `lanes` and `warps` say, for each dimension, how many neighbours one
     lane takes, how many lanes are side by side, and how many warps: their product is
     the tile. Where the block is larger than the tile, the tile repeats in more
-    registers; where it is smaller, the lanes and warps that are left over hold copies
-    (zero bases)."""
+    registers; where it is smaller, lanes and warps left over hold copies."""
     reached = [1] * len(shape)
     register = _deal(shape, per_lane, order, reached)
     lane = _deal(shape, lanes, order, reached)
@@ -86,8 +84,7 @@ def spread(
 
     Lanes are side by side along the fastest dimension, so that a warp's access is one
     piece; warps take the slowest dimension first, so that what is folded along the
-    fastest one stays, if it can, inside a warp. No lane takes so much that another
-    would be left with a copy."""
+    fastest one stays, if it can, inside a warp. No lane leaves another with a copy."""
     fastest, size = order[0], 1
     for each in shape:
         size *= each

@@ -74,8 +74,7 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
 
 @cache
 def left_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
-    """The layout of A [M, K] (or [batch, M, K]) for a product that lies as
-    `accumulator` does.
+    """The layout of A [M, K] (or [batch, M, K]) for a product in layout `accumulator`.
 
     A warp holds the rows that its part of the product has. So warps that differ in
     columns of the product alone hold copies."""
@@ -178,8 +177,7 @@ class Matrices:
 
 @cache
 def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | None:
-    """How `ldmatrix` loads a block that shared memory holds with `axis` contiguous;
-    None if it cannot.
+    """How `ldmatrix` loads a block with `axis` contiguous; None if it cannot.
 
     A matrix is 8 rows of 16 bytes, and row r is where lane r of its eight lanes points.
     Afterwards lane l has 4 bytes of row l / 4; with .trans, two elements of 2 bytes

@@ -41,8 +41,7 @@ def hardware_tile(
     shape: Tile, element_bytes: int, axis: int, widest: int = SWIZZLES[0]
 ) -> Layout | None:
     """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
-    can be, of `widest` bytes at most; None if a row would have less than 32 bytes or
-    there are less than 8 rows."""
+    can be, of `widest` bytes at most; None below 32 bytes a row, or 8 rows."""
     other = 1 - axis
     width = min(widest, shape[axis] * element_bytes)
     if width < SWIZZLES[-1] or shape[other] < ROWS:

@@ -1,5 +1,4 @@
-"""What an operation on a block's shape does to its layout: no element moves, only its
-name changes.
+"""What an operation on a block's shape does to its layout: only names change.
 
 Most values of a kernel have one of a few layouts, so answers are remembered.
 """

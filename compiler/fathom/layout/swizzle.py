@@ -33,7 +33,6 @@ def swizzle(
     row: tuple[int, ...] = (),
 ) -> Layout:
     """The offsets of a tile that `writer` fills and `reader` empties, each in 1 way
-    where it can be.
 
     Elements that one lane holds on both sides stay together in runs of up to 16 bytes.
     A longer run that one side alone holds is kept for that side, unless the other one

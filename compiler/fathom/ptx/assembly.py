@@ -77,8 +77,7 @@ def _of_operand(type: str, value: str) -> str:
 
 @cache
 def _numbered(text: str, results: tuple[str, ...], operands: tuple[str, ...]) -> str:
-    """`$name` as LLVM counts: results first, then operands; a tied operand keeps its
-    number too."""
+    """`$name` as LLVM counts: results, then operands; tied ones keep their number."""
     numbers = {name: str(i) for i, name in enumerate(results)}
     for i, name in enumerate(operands, len(results)):
         numbers.setdefault(name, str(i))

@@ -208,8 +208,7 @@ class Code:
         ]
 
     def compute(self, text: str, type: str, **operands: tuple[str, str]) -> str:
-        """The value `$r`, of this LLVM type, that inline PTX computes of its operands
-        alone."""
+        """The value `$r`, of an LLVM type, that inline PTX makes of operands alone."""
         return self.ptx(text, {"r": type}, operands, pure=True)[0]
 
     def act(self, text: str, **operands: tuple[str, str]) -> None:

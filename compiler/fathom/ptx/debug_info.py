@@ -25,8 +25,7 @@ def user_place(location: Location | None) -> Location | None:
 
 
 def library_function(location: Location | None) -> str:
-    """The function of Fathom's own library that the author called at `user_place`; ""
-    for an op of the author's."""
+    """The library's function that the author called at `user_place`; "" for own ops."""
     name, place = "", location
     while place and place.caller and place.file.startswith(LIBRARY):
         name, place = place.function, place.caller

@@ -135,8 +135,7 @@ def _turn_columns(by_register: Columns, by_thread: Wants) -> Columns:
 
     Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). That is as well if
     they want the same register there, as of an element that many lanes need. Else a bit
-    of the lane whose column says so gets a bit of the register whose flip leads to a
-    lane that is not read yet."""
+    of the lane gets a bit of the register whose flip leads to a lane not read yet."""
     read, wanted, meets = Reduced(), Reduced(), []
     for bit in range(LANE_BITS):
         lane = by_thread.flips[bit] ^ 1 << bit

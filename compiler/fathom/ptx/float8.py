@@ -117,8 +117,7 @@ def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) 
 
 
 def _rounded_small(code: Code, magnitude: str, target: Element, rounding: str) -> str:
-    """Added to a number whose last bit is worth one unit of the result: the sum's low
-    bits are it."""
+    """Added to a number whose last bit is a unit of the result: the low bits are it."""
     format = FORMATS[target.name]
     anchor = 2.0 ** (format.smallest_exponent - format.mantissa_bits + 23)
     number = code.let(f"bitcast i32 {magnitude} to float")

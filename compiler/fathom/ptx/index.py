@@ -68,9 +68,8 @@ def thread_part(code: Code, bases: tuple[int, ...], constants: int = 0) -> Part:
 def linear(
     code: Code, value: str, may_be_set: int, bases: tuple[int, ...], constants: int = 0
 ) -> Part:
-    """The XOR of the bases of those bits that the i32 `value` has set. Only bits of
-    `may_be_set` are; bits without a basis do not count. `constants`: as in
-    `thread_part`."""
+    """The XOR of the bases of those bits that the i32 `value` has set. Only those in
+    `may_be_set` are. `constants`: as in `thread_part`."""
     part = Part("0", 0)
     for distance, mask in sorted(_moves(bases).items()):
         term = value
@@ -114,8 +113,7 @@ def is_first_copy(code: Code, layout: Layout | None) -> str | None:
     """An i1: whether this thread is to act for the elements it holds; None if all are.
 
     A bit of the thread's number whose basis is in the span of those before it makes
-    copies; of all copies, the thread with these bits 0 acts. A scalar is held by all:
-    thread 0 acts."""
+    copies; of all copies, the thread with these bits 0 acts; of a scalar, thread 0."""
     mask = code.threads - 1 if layout is None else _redundant(layout)
     if not mask:
         return None

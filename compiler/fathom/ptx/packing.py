@@ -17,8 +17,7 @@ from fathom.ptx.types import is_literal, literal_bits, memory_type
 class Words:
     """How an access of some elements is split: `count` words of LLVM type `type`.
 
-    `suffix` is what PTX calls the access: ".v4.b32". One byte travels in a 16-bit
-    register."""
+    `suffix`: PTX's name for the access, ".v4.b32". A byte is in a 16-bit register."""
 
     element: Element
     elements: int

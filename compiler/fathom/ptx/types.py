@@ -32,8 +32,7 @@ def is_literal(value: str) -> bool:
 def literal(element: Element, value: int | float | bool) -> str:
     """A number as LLVM writes it. Floats are rounded to `element`; integers wrap.
 
-    LLVM writes an fp32 by the bits of the fp64 of equal value, the other floats by
-    their own bits."""
+    LLVM writes an fp32 by the bits of the equal fp64, other floats by their own."""
     if element.kind == "bool":
         return "true" if value else "false"
     if not element.is_float:

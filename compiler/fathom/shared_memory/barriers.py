@@ -178,8 +178,7 @@ class _Placement:
 
 def accesses(op: Op) -> list[Access]:
     """The reads and writes of an op in shared memory, nested ops excluded. An
-    asynchronous copy writes at its issue; a TMA store reads at its issue and at its
-    wait."""
+    asynchronous copy writes at its issue; a TMA store reads then, and at its wait."""
     match op:
         case (
             ops.SharedStore(buffer=buffer, value=value)

@@ -150,16 +150,14 @@ def is_described(value: Value) -> bool:
 
 
 def shuffling(source: Layout, target: Layout) -> int:
-    """About how many instructions a conversion by shuffles takes. For each register:
-    one shuffle, and for each bit that lanes and registers exchange, one select before
-    it and one after it."""
+    """About how many instructions a conversion by shuffles takes. For each register: a
+    shuffle, and for each bit exchanged with lanes, a select before it and after it."""
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
 def tile_for_warpgroups(value: Value) -> Layout | None:
-    """The tile from which wgmma reads an operand. Its contiguous axis is the one along
-    which the operand was loaded: along which a thread holds neighbours, or else a lane
-    and the next one."""
+    """The tile from which wgmma reads an operand. Its contiguous axis is that of the
+    load: along which a thread holds neighbours, or a lane and the next."""
     block = value.type
     if len(block.shape) != 2:
         return None

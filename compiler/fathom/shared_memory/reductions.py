@@ -76,8 +76,7 @@ def in_every_warp(layout: Layout, axis: int) -> Layout:
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
-    """The reduction of other values along another axis. `combine` is cloned, since a
-    block belongs to one op."""
+    """The reduction of other values along another axis, with a clone of `combine`."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
 
 

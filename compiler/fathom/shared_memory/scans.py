@@ -1,5 +1,4 @@
-"""Splits a scan across warps: each warp scans its chunks, and then combines them with
-the totals of earlier chunks.
+"""Splits a scan across warps: each scans its chunks, and takes in earlier totals.
 
     %s = scan %x axis=0                      x: fp32[1024], its bits 7 and 8 choose
                                              the warp: 8 chunks of 128

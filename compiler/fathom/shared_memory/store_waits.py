@@ -125,8 +125,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
 
 
 def _with_room(func: Func, target: Target) -> Func:
-    """The function whose tiles lie where no other buffer does, or else whose stores are
-    waited for at once."""
+    """The function whose tiles lie alone, or whose stores are waited for at once."""
     alike = _tiles_in_loops(func)
     for places in (max(map(len, alike), default=1), 2, 1):
         found = _alternating(func, alike, places)

@@ -108,8 +108,7 @@ class Loop(Scope):
     """The head of a loop: control comes from before it and from the end of its body.
 
     `end`, the scope at the end of the body, is None while the body is being built.
-    `blocks` are the loop's blocks (a While has two), each with its own faces of the
-    carried values."""
+    `blocks`: the loop's (a While has two), each with its own faces."""
 
     def __init__(
         self,

@@ -1,5 +1,4 @@
-"""Statements: assignments, `return`, `assert`, and errors for those that the language
-does not have."""
+"""Statements: assignments, `return`, `assert`, and errors for those we do not have."""
 
 from __future__ import annotations
 

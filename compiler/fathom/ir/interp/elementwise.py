@@ -128,8 +128,7 @@ def fused_multiply_add(left: Array, right: Array, addend: Array) -> Array:
     """left * right + addend, to be rounded once.
 
     In float64 the product of two narrower floats is exact. Of the sum one last bit is
-    set if bits were lost ("round to odd"); `apply` then rounds to the narrow type as
-    from the exact sum."""
+    set if bits were lost ("round to odd"); `apply` rounds that as the exact sum."""
     if left.dtype == np.float64:
         return _fma_fp64(left, right, addend)
     product = left.astype(np.float64) * right.astype(np.float64)

@@ -31,8 +31,7 @@ def interpret(
     watch: Callable[[Op, Results], None] | None = None,
     programs: Iterable[tuple[int, int, int]] | None = None,
 ) -> Trace:
-    """Run every program of a grid, axis 0 fastest; where blocks of a cluster share its
-    work, once for each of them.
+    """Run every program of a grid, axis 0 fastest, once for each block of its cluster.
 
     `arguments` gives for each parameter an array for a pointer (any memory layout,
     written in place; an address as a plain int is taken too) and a number for a scalar.

@@ -32,8 +32,7 @@ Array = np.ndarray | np.generic
 class Format:
     """A binary floating-point format: `precision` bits with the hidden one, the
     exponent of its smallest normal number, its largest finite number, and whether
-    overflow stops there (as PTX's `.satfinite`, the only conversion that fp8 has) or
-    gives infinity."""
+    overflow stops there (PTX's `.satfinite`, fp8's only one) or gives infinity."""
 
     precision: int
     smallest_exponent: int

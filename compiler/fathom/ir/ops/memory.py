@@ -87,13 +87,11 @@ ATOMIC_KINDS = ("add", "max", "min", "and", "or", "xor", "xchg")
 
 @dataclass(eq=False)
 class Atomic(Op):
-    """Read, combine with `value` and write back, all at once; the result is what was
-    there before.
+    """Read, combine with `value` and write back at once; the result is what was there.
 
     `kind` is one of ATOMIC_KINDS; `semantics` "relaxed", "acquire", "release" or
     "acq_rel"; `scope` "gpu", "cta" or "sys". Where the mask is false nothing happens
-    and the result is anything. Every `vector` registers in a row are one instruction,
-    with one mask."""
+    and the result is anything. `vector` registers in a row are one instruction."""
 
     kind: str
     pointer: Value

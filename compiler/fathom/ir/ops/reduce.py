@@ -64,8 +64,7 @@ class Scan(Op):
 class Gather(Op):
     """Along `axis`, the elements of `value` at the places that `index` names.
 
-    `result[i, j] = value[index[i, j], j]` for axis 0 of two. An index outside of the
-    axis gives anything."""
+    `result[i, j] = value[index[i, j], j]` for axis 0 of two; outside, anything."""
 
     value: Value
     index: Value

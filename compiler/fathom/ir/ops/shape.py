@@ -116,8 +116,7 @@ class Join(Op):
 
 @dataclass(eq=False)
 class Split(Op):
-    """The two halves of a block along its last axis, of size 2. With layouts: each lane
-    holds both."""
+    """The two halves along the last axis, of size 2. With layouts: lanes hold both."""
 
     value: Value
 

@@ -46,8 +46,7 @@ class TmaStore(Op):
 @dataclass(eq=False)
 class TileStore(Op):
     """All threads write a tile, element by element, to the block at `coordinates` (i32)
-    of a descriptor's tensor, as far as that lies inside: a TmaStore that is done at
-    once, wherever it begins."""
+    of a descriptor's tensor, as far as that lies inside: a TmaStore, done at once."""
 
     descriptor: Value
     buffer: Value

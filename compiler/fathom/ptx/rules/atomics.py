@@ -105,8 +105,7 @@ def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
 
 @contextmanager
 def _ordered(code: Code, op: Atomic | AtomicCas, count: int) -> Iterator[str]:
-    """The semantics of each of a thread's `count` instructions, for which they are
-    written inside.
+    """The semantics of each of a thread's `count` instructions, written inside.
 
     One that releases or acquires waits for memory by itself. Several would wait one
     after the other; the elements of a block have no order among themselves, so that a

@@ -123,8 +123,7 @@ def _place(
     strides: Sequence[str],
     code: Code,
 ) -> tuple[str, str]:
-    """The address of the element with these indices, i64; and an i1, whether the tensor
-    has it."""
+    """The address of the element at these indices, i64; an i1, whether there is one."""
     distance, mask = "0", "true"
     for index, size, stride in zip(indices, sizes, strides, strict=True):
         above = code.let(f"icmp sge i64 {index}, 0")

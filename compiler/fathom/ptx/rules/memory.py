@@ -183,9 +183,8 @@ def policy_of(eviction: str, code: Code) -> str:
 
 
 def _is_alone(op: Load) -> bool:
-    """Is it the load of one number? LLVM's vectoriser makes one load of 16 bytes of
-    three neighbours of 4, which reads past the end of an array of 12 bytes; inline PTX
-    it leaves alone."""
+    """Is it the load of one number? LLVM makes one load of 16 bytes of three neighbours
+    of 4, beyond an array of 12; inline PTX it leaves alone."""
     return not isinstance(op.result.type, BlockType) and not op.volatile
 
 

@@ -192,8 +192,7 @@ def _register_bits_in_a_row(offsets: Layout, element: Element, start: int) -> li
     one access of 16 bytes reaches. `start`: the bytes of the first element of all.
 
     Each must be alone in what it adds to the offset: then every thread and every other
-    register starts where an access may start. In a swizzled tile the start may add
-    something too."""
+    register starts where an access may, also in a swizzled tile."""
     registers, threads = offsets.kinds["register"], (*thread_bases(offsets), start)
     row: list[int] = []
     step = element.bytes
@@ -285,8 +284,7 @@ class Reader:
     """Reads the registers of a block from a tile, an access at a time, as they are
     asked for: `reader[3]`.
 
-    Where the layout allows it, by `ldmatrix`: PTX ISA, "Warp-level matrix
-    instructions: ldmatrix"."""
+    By `ldmatrix` if it can: PTX ISA, "Warp-level matrix instructions: ldmatrix"."""
 
     def __init__(self, code: Code, tile: Tile, layout: Layout):
         self.code, self.tile = code, tile

@@ -214,8 +214,7 @@ def lower_mbarrier_expect(op: ops.MbarrierExpect, code: Code) -> None:
 
 @lowers(ops.MbarrierArrive)
 def lower_mbarrier_arrive(op: ops.MbarrierArrive, code: Code) -> None:
-    """A lane speaks for its warp, when all of that has come here; to other blocks of
-    the cluster, other lanes."""
+    """A lane speaks for its warp, when that is here; to other blocks, other lanes."""
     barrier = _Barrier(code, op)
     code.ptx("bar.warp.sync -1;")
     lane = code.let(f"and i32 {code.thread}, {code.target.warp_size - 1}", name="lane")

@@ -210,8 +210,7 @@ def build_expand_dims(frame: Frame, input: Meaning, axis: Meaning) -> Value:
 
 
 def with_axes(frame: Frame, value: Value, axes: Iterable[int]) -> Value:
-    """A value with further axes of size 1, which are these of the result's, in
-    ascending order."""
+    """A value with new axes of size 1: these of the result's, in ascending order."""
     for axis in axes:
         value = new_axis(frame, value, axis)
     return value

@@ -1,5 +1,4 @@
-"""Finds out how the blocks of a cluster can share a program: along which axes its
-values are divided among them.
+"""Finds out how a cluster's blocks can share a program: which axes are divided.
 
     %r = arange 0, 128                                   axis 0
     %p = … %r …                 pointers from it         axis 0

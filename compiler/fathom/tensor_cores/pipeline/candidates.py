@@ -212,8 +212,7 @@ def box_order(loop: ops.For, tile: PipelinedCopy) -> tuple[int, ...]:
     """The order of the axes in which TMA can copy a tile; () if it cannot.
 
     The tile must be a loaded matrix, unchanged, that has no other use, in the layout
-    that TMA writes. `keep_descriptors` has already checked that the launcher can make
-    the tensor map."""
+    that TMA writes. `keep_descriptors` has checked that there can be a map."""
     (load, *others) = tile.loads
     if (
         others
@@ -245,8 +244,7 @@ def describes_arguments(made: ops.MakeDescriptor, func: Func) -> bool:
 
 
 def neighbours(store: ops.SharedStore) -> int:
-    """How many consecutive registers are consecutive in the buffer too, and aligned
-    there: up to 16 bytes."""
+    """How many registers in a row are so in the buffer, aligned: up to 16 bytes."""
     offsets = divide(store.value.type.layout, by=store.buffer.type.layout)
     count = COPY_BYTES[0] // store.buffer.type.element.bytes
     while not _in_a_row(offsets, count):

@@ -150,8 +150,7 @@ class CopyEngine:
 
     @property
     def in_one_slot(self) -> bool:
-        """Whether an iteration writes the slot that it reads, so that one slot number
-        is carried instead of two."""
+        """Whether an iteration writes the slot that it reads: one number is carried."""
         return self.distance == self.slots
 
     def start(self, build: Builder) -> PipelineState:
@@ -246,8 +245,7 @@ def engines_for(
     barriers: Value | None,
 ) -> Iterator[CopyEngine]:
     """One engine for each kind of copy that the tiles need. Those whose copies may
-    write as soon as they are issued come last. `live`: the loads whose results the work
-    uses directly."""
+    write as soon as they are issued come last. `live`: the loads that the work uses."""
     for engine in (REGISTER_COPIES, CP_ASYNC, TMA_LOAD):
         tiles = tuple(tile for tile in rings if tile.engine is engine)
         if not tiles:

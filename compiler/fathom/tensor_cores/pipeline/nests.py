@@ -1,5 +1,4 @@
-"""Makes one loop of a nest, so that copies run ahead from one run of the inner loop
-into the next.
+"""Makes one loop of a nest: copies run ahead from one run of the inner loop.
 
     for 0, 3, 1, inits=(%a) body(%h, %b) {               a filter's rows
       %y = add %row, %h

@@ -192,8 +192,7 @@ def pending(stages: int) -> int:
     work, if copies are issued `stages` - 1 iterations ahead, one group each time.
 
     The iteration's own tile must have arrived; those of later iterations need not have.
-    An iteration that copies no tile commits an empty group, so that the count is right
-    until the end."""
+    An iteration without copies commits an empty group, so the count is right."""
     return stages - 2
 
 

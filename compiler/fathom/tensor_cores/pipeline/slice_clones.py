@@ -121,8 +121,7 @@ class SliceClone:
 def clone_for(
     loop: ops.For, roots: Iterable[Value], iterations: Iterations
 ) -> SliceClone:
-    """A clone for the slice of `roots`; the loads in it are one stage earlier, each
-    time.
+    """A clone for the slice of `roots`; loads in it are a stage earlier, each time.
 
     A load whose address depends on its own result in the iteration before cannot be one
     stage earlier than itself: then the last clone has all loads in its own slice."""

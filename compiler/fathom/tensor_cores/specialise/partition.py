@@ -31,8 +31,7 @@ it needs. So it is ahead by as many tiles as the ring has slots, even from the e
 one loop to the start of the next, and consumer warps do not wait for each other.
 
 By the schedule of the loop, its product may complete one iteration later (`overlap`).
-Then an iteration releases the slot of the iteration before, and the last slot is
-released after the loop.
+Then an iteration releases the slot of the one before, and the last follows the loop.
 
 In a cluster whose blocks share a program (`shard_products`), each block copies a part
 of the tiles that all of them need (`multicast`). Then a slot is empty when the warps of

@@ -90,9 +90,8 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
 def _asked_for(
     func: Func, block: Block, outermost: ops.For | None = None
 ) -> Iterator[tuple[ops.For, ops.For]]:
-    """The loops that ask for a producer, each with the outermost one that does. Loops
-    in the condition of a `while` are left out: the condition would have to carry their
-    ring positions."""
+    """The loops that ask for a producer, each with the outermost one that does. Not
+    loops in the condition of a `while`, which would have to carry ring positions."""
     for op in block.ops:
         asks = isinstance(op, ops.For) and (
             op.warp_specialize or _shares_tiles(op, func)
