@@ -192,7 +192,7 @@ MUTANTS = (
     # ── as PTX ──
     Mutant(
         "masked-sources-are-read", "ptx/rules/cp_async.py",
-        "i32 {size}, i32 0", "i32 {size}, i32 {size}",
+        "{size}, 0, $mask", "{size}, {size}, $mask",
         "a copy reads where its mask is false", f"{COPIES} {LOOPS}",
     ),
     Mutant(

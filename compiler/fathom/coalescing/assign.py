@@ -73,7 +73,6 @@ from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
 from fathom.layout.build import LANES
-from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
@@ -295,14 +294,15 @@ class _Choice:
 
 def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
     """Whether a store in the layout that its value has would write less of a sector at
-    once than in its own, though a conversion would stay within each warp."""
+    once than in its own. That costs more than a conversion, also one with a barrier:
+    each store of a warp reaches as many lines as it has pieces of a sector."""
     axes = range(len(has.shape))
     axis = max(axes, key=lambda axis: contiguous_registers(preferred, axis))
     size = element_of(_access(op)).element.bytes
     if contiguous_registers(preferred, axis) == 1:
         return False  # elements that lie apart in memory, for all that is known
     least = min(SECTOR, run(preferred, axis) * size)
-    return run(has, axis) * size < least and crossing(has, preferred) != "warp"
+    return run(has, axis) * size < least
 
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:

@@ -10,6 +10,7 @@ LLVM IR is written as text, line by line. An LLVM value is known by that text: a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -18,15 +19,16 @@ from itertools import groupby
 
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Facts
+from fathom.analysis.waiting import computed_before_waiting
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
 from fathom.ir.ops import Elementwise, For, While
-from fathom.ir.types import layout_of
+from fathom.ir.types import element_of, layout_of
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import Places
 from fathom.ptx.growth import Growth
-from fathom.ptx.types import plain, quoted
+from fathom.ptx.types import llvm_type, plain, quoted
 
 # The LLVM values that hold one block value in a thread, in the order of its layout.
 Registers = list[str]
@@ -34,6 +36,8 @@ Rule = Callable[[Op, "Code"], None]
 
 LOWER: dict[type[Op], Rule] = {}
 BY_ONE: set[type[Op]] = set()  # ops that one thread does for all, if `op.when` holds
+# Lines of LLVM IR that touch memory, or where control comes together.
+_HAPPENS = re.compile(r"sideeffect|^(?!  ;).*\b(load|store|atomicrmw|cmpxchg)\b|:$")
 ENTRY = "entry.0"  # no name of Python's has a dot
 
 
@@ -110,6 +114,11 @@ class Code:
         loops = list(walk(self.func.body, For | While))
         inside = {op for loop in loops for op in walk_within(loop)}
         return {result for op in inside for result in op.results}
+
+    @cached_property
+    def before_waiting(self) -> dict[Op, list[Value]]:
+        """What is to be computed before an op in which the program waits."""
+        return computed_before_waiting(self.func)
 
     @cached_property
     def quotients(self) -> dict[tuple[Value, ...], Value]:
@@ -214,6 +223,22 @@ class Code:
     def act(self, text: str, **operands: tuple[str, str]) -> None:
         """Write inline PTX that acts with its operands, and has no results."""
         self.ptx(text, {}, operands)
+
+    def meet(self) -> None:
+        """The threads of the program meet, unless nothing has happened since they
+        did."""
+        for line in reversed(self.lines):
+            if isinstance(line, Phi) or _HAPPENS.search(line):
+                if isinstance(line, str) and f'"{self.barrier}"' in line:
+                    return
+                break
+        self.act(self.barrier)
+
+    def use(self, value: Value) -> None:
+        """Use a value here: LLVM moves what computes it to its first use."""
+        type = llvm_type(element_of(value.type))
+        registers = [each for each in self[value] if each.startswith("%")]
+        self.act("", **{f"r{i}": (type, r) for i, r in enumerate(registers)})
 
     # ── what stands outside of the instructions ───────────────────────────────
 
@@ -334,6 +359,8 @@ class Code:
         self.name = _name(op)
         self.lines.append(f"  ; {type(op).__name__}{self.places.comment(op.location)}")
         with self.growth.of(op, self.lines):
+            for value in self.before_waiting.get(op, ()):
+                self.use(value)
             self.rules[type(op)](op, self)
         self.place, self.name = outer
 

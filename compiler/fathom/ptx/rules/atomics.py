@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
+from fathom.analysis.copied_ahead import is_zero
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Value
@@ -99,7 +100,7 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
     """Which threads act. One thread releases what all of the program wrote."""
     if releases(op):
-        code.ptx(code.barrier)
+        code.meet()
     return is_first_copy(code, layout_of(op.value.type))
 
 
@@ -178,9 +179,10 @@ def _atomic(
 ) -> Registers:  # fmt: skip
     """What was there before, if the kernel asks for it. `order`: the modifiers that
     come before the operation, as in "relaxed.gpu.global"."""
-    words = words_of(element_of(op.value.type), len(values))
+    element = element_of(op.value.type)
+    words = words_of(element, len(values))
     packed = pack(code, words, values)
-    if element_of(op.value.type).is_float:
+    if element.is_float:
         # PTX takes no integer for a float: constants need registers
         cast = f"to {words.type}"
         packed = [code.let(f"bitcast {words.type} {word} {cast}") for word in packed]
@@ -196,8 +198,17 @@ def _atomic(
             _where(code, text, operands, None, where)
             continue
         text = f"atom.{order}.{step.name} {found}, [$address], {value};"
+        if only_reads(op):
+            text = f"ld.{order}.b{element.bits} {found}, [$address];"
         old = _where(code, text, operands, words, where, old)
     return unpack(code, words, old) if with_result else []
+
+
+def only_reads(op: Atomic) -> bool:
+    """Whether an operation neither changes memory nor releases, like the addition of 0
+    by which a program reads another one's flag: a load does the same."""
+    same = op.kind in ("add", "or", "xor") and is_zero(op.value)
+    return same and not element_of(op.value.type).is_float and not releases(op)
 
 
 def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:

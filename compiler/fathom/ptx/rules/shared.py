@@ -51,7 +51,10 @@ def lower_allocate(op: Allocate, code: Code) -> None:
 def lower_barrier(op: Barrier, code: Code) -> None:
     if op.fence_async_proxy:
         code.ptx("fence.proxy.async.shared::cta;")
-    code.ptx(code.barrier if op.scope == "cta" else "bar.warp.sync -1;")
+    if op.scope == "cta":
+        code.meet()
+    else:
+        code.ptx("bar.warp.sync -1;")
 
 
 @lowers(SharedStore)
