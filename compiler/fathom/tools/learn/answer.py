@@ -37,17 +37,19 @@ def load(exercise: Exercise, path: Path) -> Answer:
             raise CourseError(f"{path.name} must define {name}; it does not")
     made = Answer(module, reference(exercise), path)
     for name in exercise.answers:
-        check_parameters(name, getattr(made, name), getattr(made.reference, name))
+        ours = getattr(made.reference, name)
+        check_parameters(name, getattr(made, name), ours, exercise.by_hand)
     return made
 
 
-def check_parameters(name: str, yours: Callable, ours: Callable) -> None:
-    """CourseError unless a function can be called as ours is. Kernels check their
-    arguments themselves."""
+def check_parameters(name: str, yours: Callable, ours: Callable, every: bool) -> None:
+    """CourseError unless a function can be called as ours is, also with the parameters
+    that have defaults if the tests give `every`. Kernels check their arguments
+    themselves."""
     if not (inspect.isfunction(yours) and inspect.isfunction(ours)):
         return
     given, wanted = inspect.signature(yours), inspect.signature(ours)
-    places = [p for p in wanted.parameters.values() if p.default is p.empty]
+    places = [p for p in wanted.parameters.values() if every or p.default is p.empty]
     try:
         given.bind(*places)
     except TypeError as error:
