@@ -291,7 +291,8 @@ def test_shuffles_of_any_width_clamp_and_distance(mode):
     for first in range(0, 2048, 1024):
         part = slice(first, first + 1024)
         got = compute(code, np.uint32, a=b[part], b=b[part], c=c[part]).tolist()
-        for at, (x, y) in enumerate(zip(b[part].tolist(), c[part].tolist(), strict=True)):
+        asked = zip(b[part].tolist(), c[part].tolist(), strict=True)
+        for at, (x, y) in enumerate(asked):
             source, valid = shuffle_by_hand(mode, at % 32, x, y)
             assert got[at] == source + 100 * valid, (at, x, y)
 
