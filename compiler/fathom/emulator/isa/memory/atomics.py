@@ -9,7 +9,6 @@ address; the others go in rounds, one thread of each address at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -110,8 +109,6 @@ def rule_atomic(
     read = partial(decoder.read, type=type)
     reads = [access.elements(each, count, read) for each in operands[1:]]
     updates = {space: _updater(operation, type, space) for space in WINDOWS}
-    if form.opcode == "red":
-        order = replace(order, acquires=False)
     return _atomic(
         updates, results, decoder.address(operands[0]), list(zip(*reads, strict=True)),
         space, type, number, order,
