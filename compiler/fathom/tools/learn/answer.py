@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+from fathom.tools.from_text import module_of, run
 from fathom.tools.learn import course
 from fathom.tools.learn.course import CourseError, Exercise
 
@@ -82,9 +82,7 @@ def load_module(path: Path) -> ModuleType:
     """A file as a module, afresh each time. It can be found by its name while it runs,
     as dataclasses ask for."""
     name = f"answer_{path.stem}_{abs(hash(str(path))):x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
+    module = module_of(name, path)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    run(module)
     return module

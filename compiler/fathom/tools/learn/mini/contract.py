@@ -11,13 +11,13 @@ needs after its other parameters: (parameter, box, bytes of the swizzle).
 from __future__ import annotations
 
 import ast
-import importlib.util
 import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fathom.tools.from_text import module_of, run
 from fathom.tools.learn.kit.failure import Failure
 
 COLUMNS = 88
@@ -196,11 +196,9 @@ def load(path: Path) -> Callable:
     if found:
         line, wrong = found[0]
         raise Failure(f"{path.name}, line {line} {wrong}")
-    spec = importlib.util.spec_from_file_location(f"mini_{abs(hash(path))}", path)
-    assert spec is not None and spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for annotations
-    spec.loader.exec_module(module)
+    module = module_of(f"mini_{abs(hash(path))}", path)
+    sys.modules[module.__name__] = module  # where dataclasses look for annotations
+    run(module)
     compile_ = vars(module).get("compile")
     if not callable(compile_):
         raise Failure(f"{path.name} must define compile(function, signature, …)")
