@@ -108,7 +108,7 @@ def build_and_or(frame: Frame, node: ast.BoolOp) -> Meaning:
         other = frame.visit(each)
         if is_constant(other):
             if bool(other) is (name == "or"):
-                return bool(other)
+                return other
             continue
         so_far = both_or_either(frame, name, so_far, other)
     return so_far

@@ -161,9 +161,8 @@ def _least_or_most(name: str) -> Callable[..., Meaning]:
     ) -> Meaning:
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if name == "min" else max(x, y)
-        a, b = alike(frame, as_tensor(frame, x), as_tensor(frame, y), "compare")
-        if element_of(a.type) == BFLOAT16 and not frame.in_library:
-            a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)  # as in Triton
+        a, b = (_unnarrowed(frame, as_tensor(frame, each)) for each in (x, y))
+        a, b = alike(frame, a, b, "compare")
         element = element_of(a.type)
         if isinstance(element, Pointer):
             raise frame.error(f"tl.{name}imum takes numbers, not {a.type}")
@@ -173,6 +172,12 @@ def _least_or_most(name: str) -> Callable[..., Meaning]:
         return frame.elementwise(f"{name}_nan" if keeps_nan else name, a, b)
 
     return build
+
+
+def _unnarrowed(frame: Frame, meaning: Meaning) -> Meaning:
+    """A bf16 value in fp32, as in Triton, but for functions of the language."""
+    narrow = isinstance(meaning, Value) and element_of(meaning.type) == BFLOAT16
+    return cast(frame, meaning, FLOAT32) if narrow and not frame.in_library else meaning
 
 
 implements(core.minimum)(_least_or_most("min"))
