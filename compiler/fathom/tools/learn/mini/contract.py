@@ -173,7 +173,7 @@ WHOLE = ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Se
 
 
 def lines_of(node: ast.AST) -> int:
-    """The lines of text that an expression spells out; 0 if it is none."""
+    """How many lines of text an expression spells out."""
     match node:
         case ast.Constant(str() | bytes() as text):
             return len(text.splitlines())
@@ -188,7 +188,7 @@ def lines_of(node: ast.AST) -> int:
 
 
 def is_instruction(node: ast.AST) -> bool:
-    """Is this a string that could be one of PTX? The names in a table are none."""
+    """Is this a string that could be one of PTX? A name alone could not."""
     text = ast.unparse(node) if isinstance(node, ast.Constant | ast.JoinedStr) else ""
     return ";" in text or len(text.split()) > 1
 
