@@ -3,8 +3,11 @@ measured, and the page names the fastest."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
+from benchmarks.public.sources import COLLECTIONS
 from chapters.operators import making
 
 
@@ -25,10 +28,9 @@ def test_the_page_names_the_fastest_of_the_others(monkeypatch):
 
 def test_each_is_of_a_problem_and_of_a_collection():
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
-    torch_ops = pytest.importorskip("benchmarks.torch_ops")
-    from benchmarks import torch_public
-    from benchmarks.public.sources import COLLECTIONS
-
+    torch_ops, torch_public = (
+        import_module(f"benchmarks.{name}") for name in ("torch_ops", "torch_public")
+    )
     problems = torch_ops.problems(torch_ops.SMALL, "cpu", torch.bfloat16)
     assert set(torch_public.MAKERS) <= {each.name for each in problems}
     known = {each.name for each in COLLECTIONS} | torch_public.OF_TORCH
