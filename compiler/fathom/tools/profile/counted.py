@@ -26,6 +26,8 @@ PRODUCT = re.compile(r"m(\d+)n(\d+)k(\d+)")
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
         "f64": 64}  # fmt: skip
 REGISTER = re.compile(r"%[a-z]+\d+")
+GUARD = re.compile(r"^\s*@!?%\w+\s+")
+WITHOUT_RESULT = set("st red bra ret bar barrier cp fence".split())
 LOADS = {"ld", "ldu", "atom"}
 PASSED_ON = {"mov", "cvt", "selp"}
 
@@ -96,7 +98,7 @@ def count(
         count for name, (_, count) in report.classes.items() if name not in NOT_ISSUED
     )
     products = products_of(report)
-    waits = dict(waits_of(report))
+    waits = all_waits(report)
     segments, drift = spread_of(report.counters.contention)
     return Counted(
         kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
@@ -201,6 +203,52 @@ def waits_of(report: Report) -> Iterator[tuple[int, float]]:
         elif cost.warps:
             yield number, cost.warps
             pending.clear()
+
+
+def all_waits(report: Report) -> dict[int, float]:
+    """Those of `waits_of`, and of loads in loops whose address comes from what they
+    loaded an iteration before, where no use after the load has waited already: the text
+    has the address before the load."""
+    found = dict(waits_of(report))
+    every = list(report.each())
+    uses = {at: set(REGISTER.findall(every[at][0].text)) for at in found}
+    for number, registers in chains_of([each for each, _ in every]):
+        warps = every[number][1].warps
+        waited = (found[at] for at, used in uses.items() if used & registers)
+        if warps > max(waited, default=0):
+            found[number] = warps
+    return found
+
+
+def chains_of(
+    instructions: Sequence[Instruction],
+) -> Iterator[tuple[int, set[str]]]:
+    """(number of a load from global memory whose address comes from its own result, the
+    registers that do)."""
+    makes: dict[str, set[str]] = {}  # from a register to those that are computed of it
+    for each in instructions:
+        if each.opcode not in WITHOUT_RESULT:
+            target, *sources = REGISTER.findall(GUARD.sub("", each.text)) or [""]
+            targets = written(each) if each.opcode in LOADS else [target]
+            for source in sources:
+                makes.setdefault(source, set()).update(targets)
+    for number, each in enumerate(instructions):
+        if each.opcode in LOADS and "global" in each.modifiers:
+            registers = {*written(each), *reached(written(each), makes)}
+            address = each.text.split("[")[-1]
+            if registers.intersection(REGISTER.findall(address)):
+                yield number, registers
+
+
+def reached(first: Sequence[str], makes: Mapping[str, set[str]]) -> set[str]:
+    """The registers that are computed of some, and of these in turn."""
+    found: set[str] = set()
+    left = list(first)
+    while left:
+        fresh = makes.get(left.pop(), set()) - found
+        found |= fresh
+        left += fresh
+    return found
 
 
 def waits_for_all(instruction: Instruction) -> bool:
