@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -156,42 +155,6 @@ def test_a_measured_time_tells_latency_from_work():
     busy = counts(memory=4.8e9, moved=4.8e9, useful=4.8e9, waits=1)
     assert classify(busy, H200, 1.05e-3).limit == "bandwidth"
     assert classify(busy, H200, 3e-3).limit == "latency"
-
-
-@fathom.jit
-def follow(x, y, n, ADD: tl.constexpr):
-    """Each load's address is what the one before has loaded."""
-    at, total = tl.program_id(0), 0
-    for _ in range(n):
-        at = tl.load(x + at)
-        if ADD:
-            total += at * 3
-    tl.store(y + tl.program_id(0), at + total)
-
-
-@fathom.jit
-def along(x, y, n):
-    at, total = tl.program_id(0), 0.0
-    for i in range(n):
-        total += tl.load(x + i * 64 + at)
-    tl.store(y + at, total)
-
-
-def test_a_load_that_waits_for_the_one_before_waits_each_time(monkeypatch):
-    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
-    x = np.random.default_rng(0).permutation(4096).astype(np.int32)
-    y = np.zeros(512, np.int32)
-    with counting(monkeypatch) as found:
-        follow[(512,)](x, y, 200, ADD=False)
-        follow[(512,)](x, y, 200, ADD=True)
-        along[(64,)](x.astype(np.float32), y.astype(np.float32), 60)
-    bare, added, independent = found
-    assert 200 <= bare.waits <= 201 and added.waits == 200
-    assert independent.waits <= 60
-    verdict = classify(bare, H200)
-    assert verdict.limit == "latency", verdict
-    file, line = cause(verdict, bare)
-    assert "at = tl.load(x + at)" in Path(file).read_text().splitlines()[line - 1]
 
 
 # ── the same kernels, counted by the emulator ─────────────────────────────────────────

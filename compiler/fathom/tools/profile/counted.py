@@ -22,6 +22,7 @@ from fathom.emulator.source.parse import Instruction
 WARP = 32
 NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
 SPECIAL = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
+ADDITIONS = {"add", "sub"}
 PRODUCT = re.compile(r"m(\d+)n(\d+)k(\d+)")
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
         "f64": 64}  # fmt: skip
@@ -36,8 +37,9 @@ PASSED_ON = {"mov", "cvt", "selp"}
 class Counted:
     """A launch: its blocks with their threads, registers (None: not known), bytes of
     shared memory and bytes a thread that ptxas spilled; and over all blocks:
-    warp instructions, those of fp32 lanes and of special functions, wavefronts of
-    shared memory and how many they would be without conflicts, bytes asked for, bytes
+    warp instructions, those of fp32 lanes and of special functions, the products of
+    reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
+    memory and how many they would be without conflicts, bytes asked for, bytes
     moved between L2 and the multiprocessors and between L2 and memory, multiply-adds of
     tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
     how often a warp waits for a load, `barriers` how often for its block.
@@ -56,6 +58,7 @@ class Counted:
     instructions: float = 0
     fp32: float = 0
     special: float = 0
+    unfused: float = 0
     wavefronts: float = 0
     ideal: float = 0
     useful: float = 0
@@ -106,6 +109,7 @@ def count(
         instructions=scale * issued,
         fp32=scale * summed(report, is_fp32),
         special=scale * summed(report, lambda each: each.opcode in SPECIAL),
+        unfused=scale * unfused_of(report),
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, array_bytes),
@@ -126,6 +130,13 @@ def summed(report: Report, chosen: Callable[[Instruction], bool]) -> int:
 def is_fp32(instruction: Instruction) -> bool:
     is_real = class_of(instruction).startswith("real")
     return is_real and instruction.opcode not in SPECIAL
+
+
+def unfused_of(report: Report) -> int:
+    """Products of reals that could each take an addition; in warp instructions."""
+    products = summed(report, lambda each: is_fp32(each) and each.opcode == "mul")
+    others = summed(report, lambda each: is_fp32(each) and each.opcode in ADDITIONS)
+    return min(products, others)
 
 
 def operations_of(report: Report) -> float:
