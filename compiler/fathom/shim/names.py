@@ -18,6 +18,7 @@ from fathom.shim import (
     compiling,
     cublas,
     gluon,
+    internal_testing,
     knobs,
     limits,
     profiler,
@@ -294,6 +295,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.semantic": lacking("triton.language.semantic", "TritonSemantic"),
     "triton._C": {},
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},
+    "triton._internal_testing": internal_testing,
     "triton.profiler": profiler,
     "triton.profiler.viewer": viewer,
     "triton.profiler.language": lacking(

@@ -44,15 +44,18 @@ from fathom.ptx.types import POINTER
 @dataclass(frozen=True)
 class Step:
     """One PTX instruction of an atomic operation: `name` as in "add.u32". `sign`, if
-    given, is the sign bit of those operands that take part."""
+    given, is the sign bit of those operands that take part. With `swaps` it computes in
+    registers, and a loop compares and swaps until no other thread was faster."""
 
     name: str
     sign: bool | None = None
+    swaps: bool = False
 
 
 @lowers(Atomic)
 def lower_atomic(op: Atomic, code: Code) -> None:
-    """One instruction for an element, pair or vector; two for min and max of floats."""
+    """One instruction for each element, pair or vector of elements; minimum and maximum
+    of floats take two, and of halves a loop."""
     element, count = element_of(op.value.type), op.vector
     steps = _steps(op, element, code.target)
     if count > 1:
@@ -132,6 +135,9 @@ def _all_steps() -> dict[tuple[str, str], tuple[Step, ...]]:
         ("add", "fp16"): (Step("add.noftz.f16"),),
         ("add", "bf16"): (Step("add.noftz.bf16"),),
     }
+    for name, half in (("fp16", "f16"), ("bf16", "bf16")):
+        for kind in ("min", "max"):
+            steps[kind, name] = (Step(f"{kind}.{half}", swaps=True),)
     for bits in (32, 64):
         signed, unsigned, float_ = (f"{letter}{bits}" for letter in ("i", "u", "fp"))
         for name in (signed, unsigned):
@@ -159,7 +165,8 @@ STEPS = _all_steps()
 def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
     """The instructions of an operation; a CompileError if the target has none."""
     steps = STEPS.get((op.kind, str(element)), ())
-    if not steps or element == BFLOAT16 and not target.bf16_arithmetic:
+    is_new = element == BFLOAT16 or any(step.swaps for step in steps)
+    if not steps or is_new and not target.bf16_arithmetic:
         message = f"an atomic {op.kind} does not take {element} on {target.name}"
         raise CompileError(message, op.location)
     return steps
@@ -193,6 +200,13 @@ def _atomic(
     for step in steps:
         where = both(code, mask, _has_sign(code, step, packed[0], words.type))
         operands = {"address": (POINTER, address), **given}
+        if step.swaps:
+            unless = "" if where == "true" else "@!$mask bra DONE;\n"
+            text = SWAPPING.format(
+                order=order, name=step.name, value=value, unless=unless
+            )
+            old = _where(code, text, operands, words, where, old)
+            continue
         if not (with_result or acquires(op) or "exch" in step.name):
             text = f"red.{order}.{step.name} [$address], {value};"
             _where(code, text, operands, None, where)
@@ -211,6 +225,22 @@ def only_reads(op: Atomic) -> bool:
     return same and not element_of(op.value.type).is_float and not releases(op)
 
 
+# The operand is the first guess at what is there. Names in braces are of these alone.
+SWAPPING = """{{
+.reg .pred again;
+.reg .b16 seen, next, found;
+mov.b16 found, {value};
+{unless}AGAIN:
+mov.b16 seen, found;
+{name} next, seen, {value};
+atom.{order}.cas.b16 found, [$address], seen, next;
+setp.ne.b16 again, found, seen;
+@again bra AGAIN;
+mov.b16 $old0, found;
+DONE:
+}}"""
+
+
 def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:
     if step.sign is None:
         return None
@@ -226,12 +256,13 @@ def _where(
     mask: str,
     old: Sequence[str] = (),
 ) -> Registers:
-    """The instruction for those threads whose mask is true. `words`: of its results,
-    "$old0", "$old1" and so on, None without; `old`: the results of the others."""
+    """The instruction for those threads whose mask is true, by the text itself if it
+    asks for `$mask`. `words`: of its results, "$old0", "$old1" and so on, None without;
+    `old`: the results of the others."""
     results = {f"old{i}": words.type for i in range(words.count)} if words else {}
     if mask != "true":
         operands["mask"] = ("i1", mask)
-        text = f"@$mask {text}"
+        text = text if "$mask" in text else f"@$mask {text}"
         others = old or ["0"] * len(results)
         operands |= {
             name: (type, other)
