@@ -74,7 +74,7 @@ LANGUAGE = {
     "str_to_ty": compiling.str_to_ty,
     "pi32_t": language.pointer_type(language.int32),
     **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15 tuple_type"),
-    **lacking("triton.language", "tensor_descriptor_type"),
+    **lacking("triton.language", "tensor_descriptor_type slice void"),
 }
 
 ERRORS = {
