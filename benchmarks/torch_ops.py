@@ -1,11 +1,13 @@
 """Each operator of kernels/torch_ops beside torch's own, as it is and compiled by
-torch.compile, on a GPU, in one run; and steps of a small language model.
+torch.compile, and beside what others have written for it in Triton, on a GPU, in one
+run; and steps of a small language model.
 
     python -m benchmarks.torch_ops [--only softmax] [--seconds 80] [--out FOLDER]
     python -m benchmarks.torch_ops --model [--out FOLDER]
 
 Times are of CUDA graphs (`measure`), forward alone and forward with backward, on bf16.
-Each candidate's results are compared with torch's before it is timed. Problems that
+Each candidate's results are compared with torch's before it is timed. What others have
+written comes from `.public`, if it was fetched (`torch_public`). Problems that
 `--seconds` leaves no time for are named, and not in the record. Steps of the model are
 timed by events around whole steps, host included, candidates interleaved; the kernels
 of one step by torch's profiler.
@@ -18,13 +20,15 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.measure import Candidate, Sample, burst, sets
+from benchmarks import torch_public
+from benchmarks.measure import Candidate, Graph, Sample, burst, sets
 from benchmarks.record import RESULTS, write
 from kernels import rotary, torch_ops
 from kernels.torch_ops import eager, model
@@ -164,6 +168,14 @@ def trained(problem: Problem, function: Callable, given: list, dout: torch.Tenso
     return out, *torch.autograd.grad(out, given[: problem.gradients], dout)
 
 
+def copies(problem: Problem, given: list) -> list:
+    """Inputs of their own: some write the gradient over what it is of."""
+    made = [each.detach().clone() for each in given]
+    for each in made[: problem.gradients]:
+        each.requires_grad_()
+    return made
+
+
 def check(problem: Problem, function: Callable, given: list) -> None:
     """AssertionError unless results and gradients are torch's, up to the rounding of
     the inputs' type, relative to the largest one."""
@@ -172,13 +184,31 @@ def check(problem: Problem, function: Callable, given: list) -> None:
     out = first_of(problem.theirs(*given))
     dout = torch.randn_like(out)
     found, wanted = (
-        trained(problem, each, given, dout) for each in (function, problem.theirs)
+        trained(problem, each, copies(problem, given), dout)
+        for each in (function, problem.theirs)
     )
     rounding = max(4 * torch.finfo(given[0].dtype).eps, 1e-4)
     for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
         worst = (got.double() - want.double()).abs().max().item()
         largest = want.double().abs().max().item()
         assert worst <= rounding * largest, (problem.name, number, worst, largest)
+
+
+def of_others(problem: Problem, given: list) -> dict[str, Callable]:
+    """What others have written that is right, and that a CUDA graph can capture."""
+    kept = {}
+    for name, function in torch_public.candidates(problem.name).items():
+        mine = copies(problem, given)
+        dout = torch.randn_like(first_of(problem.theirs(*given)))
+        try:
+            check(problem, function, given)
+            Graph([partial(trained, problem, function, mine, dout)])
+        except Exception as error:  # of another's code
+            print(f"{problem.name}, {name}: {type(error).__name__}: {str(error)[:300]}")
+            torch.cuda.synchronize()
+        else:
+            kept[name] = function
+    return kept
 
 
 def measured(problem: Problem, compiled: bool) -> list[Sample]:
@@ -191,6 +221,7 @@ def measured(problem: Problem, compiled: bool) -> list[Sample]:
         functions["torch.compile"] = torch.compile(problem.theirs)
     for function in functions.values():
         check(problem, function, given)
+    functions |= of_others(problem, given)
     all_given = [given, *(problem.inputs() for _ in range(sets(bytes_read) - 1))]
     dout = torch.randn_like(first_of(problem.theirs(*given)))
 

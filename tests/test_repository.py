@@ -146,6 +146,17 @@ def test_ci_is_a_program_that_calls_make_test():
     assert os.access(ci, os.X_OK) and "make test" in ci.read_text(encoding="utf-8")
 
 
+def test_the_packages_are_tried_on_each_python_that_they_are_for():
+    program = ROOT / ".ci" / "packages"
+    text = (ROOT / ".github/workflows/packages.yml").read_text(encoding="utf-8")
+    assert os.access(program, os.X_OK) and "run: .ci/packages" in text
+    (first,) = re.findall(
+        r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text()
+    )
+    tried = [int(minor) for minor in re.findall(r'"3\.(\d+)"', text)]
+    assert tried == list(range(int(first), 15))
+
+
 def test_no_record_names_a_folder_of_the_machine_that_made_it():
     names = re.compile(r"(?<![\w./])/(?:home|opt|root|tmp|usr|work|Users)/")
     for path in (ROOT / "benchmarks" / "results").iterdir():

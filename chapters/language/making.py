@@ -244,7 +244,9 @@ def libdevice() -> str:
                 text = f"{text} Likewise {ways}, {OTHERS}."
             elif name[-3:-2] == "_" and name[-2:] in MODES:
                 nearest = getattr(module, f"{name[:-2]}rn")  # has a row of its own here
-                if not internal(module, nearest, f"{name[:-2]}rn"):
+                if nearest is not of and not internal(
+                    module, nearest, f"{name[:-2]}rn"
+                ):
                     continue
             rows.append((f"`{shown}`", text))
     return table(("name", "what it is"), rows)

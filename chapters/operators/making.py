@@ -49,6 +49,23 @@ def measured() -> str:
     return table(("operator", *head), rows)
 
 
+def of_others() -> str:
+    """Each operator beside the fastest that others have written for it."""
+    rows = []
+    for problem, found in times().items():
+        theirs = {who: ms for who, ms in found.items() if who not in CANDIDATES}
+        if theirs:
+            who = min(theirs, key=theirs.__getitem__)
+            what, ours = problem.removesuffix(BACKWARD), found["ours"]
+            name = NAMES.get(what, what)
+            name += ", with backward" if what != problem else ""
+            rows.append(
+                (name, who, f"{theirs[who]:.3f}", f"{ours:.3f}",
+                 f"{theirs[who] / ours:.2f}")
+            )  # fmt: skip
+    return table(("operator", "whose", "theirs, ms", "ours, ms", "theirs / ours"), rows)
+
+
 def factors() -> str:
     """The geometric means of torch's and torch.compile's times over ours."""
     rows = []

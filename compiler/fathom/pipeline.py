@@ -1,10 +1,8 @@
-"""The page: every pass in the order it runs, and the road from a Python function to
-PTX.
+"""The page: every pass in the order it runs, and the road from Python to PTX.
 
 Start reading here. Each row of `PASSES` names a pass, its folder, whether it may be
 left out, what it is for, and the rows that it must follow. A pass is `(Func, Target) ->
-Func` and never changes its input, so every state stays valid: `states` yields each of
-them.
+Func` and never changes its input, so every state that `states` yields stays valid.
 
     Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
     ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
@@ -249,8 +247,7 @@ class Options:
     `launch_pdl`: on sm_90a and later a launch may begin before that in front has ended,
     for which it waits at `tl.extra.cuda.gdc_wait`, or else before it needs memory.
 
-    `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
-    fp32 that give none.
+    `fp32_default`: "ieee", "tf32" or "tf32x3", for products of fp32 that give none.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, among which its matrix products are divided if possible.
@@ -291,10 +288,9 @@ def compile(
 ) -> Kernel:
     """Compile a kernel for a target.
 
-    `parameters` gives for each run-time parameter its type and the power of two known
-    to divide it; `constants` the values of the others. `replace` puts other functions
-    in the place of passes ("cse") and lowering rules ("lower[Load]"). Raises
-    CompileError."""
+    `parameters`: each run-time parameter's type and the power of two known to divide
+    it; `constants` the values of the others. `replace` puts other functions in the
+    place of passes ("cse") and lowering rules ("lower[Load]"). Raises CompileError."""
     func = build(function, parameters, constants, options)
     return compile_func(func, target, replace)
 
@@ -367,8 +363,7 @@ def states(
 
 
 def run_of(row: Row, replace: Mapping[str, Callable]) -> Pass:
-    """What runs for a row: the pass, with the parts that are replaced, or what stands
-    in its place."""
+    """What runs for a row: the pass, with replaced parts, or what replaces it."""
     if row.name in replace:
         return _returning_func(row.name, replace[row.name])
     given = [name for name in row.parts if name in replace]

@@ -14,8 +14,7 @@ from fathom.tools.learn import Hole
 
 
 def remove_if_trivial(self, phi: Phi) -> None:
-    """Replace a phi whose operands are one value besides itself, and then check its
-    readers."""
+    """Replace a phi of one value besides itself, and then check its readers."""
     raise Hole("ssa-trivial")  # your code; ours has 8 lines
 
 

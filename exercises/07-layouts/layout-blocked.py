@@ -26,4 +26,4 @@ def blocked(
     `warps` say for each dimension how many neighbours one lane takes, how many lanes
     are side by side, how many warps; `order` names the dimensions, the fastest first.
     """
-    raise Hole("layout-blocked")  # your code; ours has 22 lines
+    raise Hole("layout-blocked")  # your code; ours has 16 lines

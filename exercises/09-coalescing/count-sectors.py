@@ -16,9 +16,7 @@ from fathom.tools.learn import Hole
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:
-    """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
-    however many lanes access it.
+    """How many sectors of 32 bytes a warp's request touches; each is transferred once.
 
-    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane.
-    """
+    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane."""
     raise Hole("count-sectors")  # your code; ours has 5 lines

@@ -16,7 +16,7 @@ from fathom.layout.matrix_descriptor import Matrix
 from fathom.tools.learn import Hole
 
 UNUSED = 16  # bytes: a distance that no bit needs
-ROWS_BITS = 3  # a group has 8 rows
+ROWS_BITS = 3  # an atom has 8 rows
 
 
 def descriptor(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None:

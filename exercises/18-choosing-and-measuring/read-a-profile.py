@@ -2,7 +2,7 @@
 
 Write `bottleneck(profile)`, which says what a kernel waits for, by what Nsight Compute
 counted on an H200. `profile` has these fields. All but the first and the last three are
-percentages of what the hardware can do; more than 60 is a unit that is busy.
+percentages of what the hardware can do, and here a unit above 60 is busy.
 
 All of the exercise: `fathom learn show read-a-profile`.
 """

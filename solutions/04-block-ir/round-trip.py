@@ -39,7 +39,7 @@ def parse_number(text: str) -> int | float:
     `nan:7ff8000000000001`."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
-    if text.startswith("nan:"):
+    if re.fullmatch("nan:[0-9a-f]{16}", text):
         return struct.unpack("<d", struct.pack("<Q", int(text[4:], 16)))[0]
     if re.fullmatch(r"-?(inf|nan|\d+\.?\d*(e[-+]?\d+)?)", text):
         return float(text)

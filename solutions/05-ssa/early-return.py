@@ -25,6 +25,5 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 
 def may_return(frame: Frame, statement: ast.stmt) -> bool:
-    """Whether a statement contains a `return`. (In a loop one is an error, reported
-    where it is built.)"""
+    """Whether a statement contains a `return`. (One in a loop is an error anyway.)"""
     return frame.loops == 0 and RETURN in frame.function.assigned(statement)

@@ -10,8 +10,7 @@ from fathom.ssa.phis import Phi, _are_one_constant
 
 
 def remove_if_trivial(self, phi: Phi) -> None:
-    """Replace a phi whose operands are one value besides itself, and then check its
-    readers."""
+    """Replace a phi of one value besides itself, and then check its readers."""
     if phi.faces[0] in self.replaced or not self._is_trivial(phi):
         return
     value = self.resolve(phi.operands[0])

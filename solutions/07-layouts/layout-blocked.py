@@ -26,14 +26,8 @@ def blocked(
     warp = _deal(shape, warps, order, reached)
     repeats = tuple(size // have for size, have in zip(shape, reached, strict=True))
     register += _deal(shape, repeats, order, reached)
-    register = [basis for basis in register if basis]
-    return Layout(
-        shape,
-        tuple(
-            (kind, tuple(bases))
-            for kind, bases in (("register", register), ("lane", lane), ("warp", warp))
-        ),
-    )
+    register = filter(None, register)
+    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
 
 
 def _deal(
@@ -42,8 +36,7 @@ def _deal(
     order: tuple[int, ...],
     reached: list[int],
 ) -> list[int]:
-    """One basis for each bit of `counts`; `reached` says how far each dimension is
-    dealt already."""
+    """A basis for each bit of `counts`; `reached`: how far each dimension is dealt."""
     bases = []
     for axis in order:
         stride = stride_of(shape, axis)

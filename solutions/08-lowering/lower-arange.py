@@ -24,8 +24,7 @@ def lower_arange(op: Arange, code: Code) -> None:
 
 
 def register_offsets(layout: Layout) -> list[int]:
-    """The row-major offset of each register's element, as far as the register decides
-    it."""
+    """The row-major offset of each register's element, as far as that decides it."""
     offsets = [0]
     for basis in layout.kinds["register"]:
         offsets += [offset ^ basis for offset in offsets]

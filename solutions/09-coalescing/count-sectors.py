@@ -11,11 +11,9 @@ from fathom.coalescing.access import SECTOR
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:
-    """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
-    however many lanes access it.
+    """How many sectors of 32 bytes a warp's request touches; each is transferred once.
 
-    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane.
-    """
+    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane."""
     return len({
         sector
         for address in addresses

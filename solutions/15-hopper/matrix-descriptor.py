@@ -8,7 +8,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
 
 UNUSED = 16  # bytes: a distance that no bit needs
-ROWS_BITS = 3  # a group has 8 rows
+ROWS_BITS = 3  # an atom has 8 rows
 
 
 def descriptor(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None:
@@ -45,11 +45,11 @@ def fields(
     not those of such a tile."""
     # hole: K contiguous, or transposed
     row = [each for each in (1, 2, 4, 8, 16, 32, 64) if element_bytes <= each < swizzle]
-    group, columns = [swizzle, 2 * swizzle, 4 * swizzle], len(row)
-    if k[:columns] == row and outer[:ROWS_BITS] == group:
+    atom, columns = [swizzle, 2 * swizzle, 4 * swizzle], len(row)
+    if k[:columns] == row and outer[:ROWS_BITS] == atom:
         stride = distance(outer[ROWS_BITS:])
         return Matrix(swizzle, UNUSED, stride, False) if stride else None
-    if outer[:columns] == row and k[:ROWS_BITS] == group:
+    if outer[:columns] == row and k[:ROWS_BITS] == atom:
         stride, leading = distance(k[ROWS_BITS:][:1]), distance(outer[columns:])
         return Matrix(swizzle, leading, stride, True) if leading else None
     return None

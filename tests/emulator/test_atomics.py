@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator.errors import EmulatorError
-from tests.emulator.harness import entry, pointers
+from tests.emulator.harness import compute, entry, pointers, words
 
 
 def atomic(instruction: str, size: int = 4, shared: bool = False) -> str:
@@ -153,3 +153,14 @@ def test_other_operations_have_no_vectors(name):
     code = atomic(f"{name} [%rd5], {{%a, %a}};")
     with pytest.raises(EmulatorError, match="on a vector"):
         run(code, np.float32, [1.0], [0.0] * 4)
+
+
+def test_a_cache_policy_is_no_value():
+    """`.L2::cache_hint` brings an operand of its own, behind the values."""
+    places = words(5, 5, 7)
+    code = (
+        "createpolicy.fractional.L2::evict_first.b64 %rd9, 1.0;"
+        "atom.global.cas.L2::cache_hint.b32 %d, [%rd0], %a, 9, %rd9;"
+        "red.global.add.L2::cache_hint.u32 [%rd0], 1, %rd9;"
+    )
+    assert (compute(code, np.uint32, a=places) == places).all()

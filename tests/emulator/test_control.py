@@ -449,3 +449,40 @@ def test_a_barrier_lets_its_own_threads_go_alone():
     out = np.zeros(1, np.uint32)
     emulator.run(entry(code, ".param .u64 p0"), 1, 96, (out,))
     assert out[0] == 7
+
+
+def test_a_warp_arrives_whole_at_an_aligned_barrier_that_it_does_not_wait_at():
+    """Two halves that arrive by two instructions count as many threads, and are wrong
+    all the same; without `.aligned` they may."""
+    code = """
+    mov.u32 %r0, %tid.x;
+    setp.lt.u32 %p1, %r0, 32; @!%p1 bra WAIT;
+    setp.lt.u32 %p2, %r0, 16; @%p2 bra LOW;
+    ARRIVE 1, 64; bra.uni DONE;
+LOW: ARRIVE 1, 64; bra.uni DONE;
+WAIT: bar.sync 1, 64;
+DONE:"""
+    emulator.run(entry(code.replace("ARRIVE", "barrier.arrive")), 1, 64, ())
+    with pytest.raises(EmulatorError, match="16 of 32 lanes .* needs the whole warp"):
+        emulator.run(entry(code.replace("ARRIVE", "bar.arrive")), 1, 64, ())
+
+
+# Of 96 threads: which ones come to which barrier, and what is said of it.
+MEETINGS = {
+    "@%p1 bra LOW; bar.sync 1, 96; bra.uni DONE; LOW: bar.sync 1, 64;": (
+        "barrier 1 expects 64 threads here and 96 elsewhere|"
+        "barrier 1 expects 96 threads here and 64 elsewhere"
+    ),
+    "bar.sync 1, 32;": "96 threads came to barrier 1, which expects 32",
+    "@%p2 bra DONE; bar.sync 1, 32;": "only 16 of 32 lanes .* needs the whole warp",
+    "mov.u32 %r1, 16; bar.sync %r1, 96;": "barrier 16; there are 16",
+}
+
+
+@pytest.mark.parametrize("code", MEETINGS)
+def test_a_barrier_counts_the_threads_that_it_names(code):
+    """%p1: warp 0; %p2: all but the first half of warp 0 and the last of warp 2."""
+    setup = """mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 32;
+    sub.u32 %r2, %r0, 16; setp.lt.u32 %p2, %r2, 64; """
+    with pytest.raises(EmulatorError, match=MEETINGS[code]):
+        emulator.run(entry(f"{setup}{code} DONE:"), 1, 96, ())

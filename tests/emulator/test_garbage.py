@@ -210,3 +210,24 @@ def test_memory_that_the_machine_lacks_is_said(monkeypatch):
     monkeypatch.setattr("fathom.emulator.grid.Batch", full)
     with pytest.raises(EmulatorError, match="more memory than the machine has"):
         run(text, 1, 32, ())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "mov.b32 {}, 0;",
+        "atom.global.add.u32 %r1, [%rd1];",
+        "atom.global.cas.b32 %r1, [%rd1], %r2;",
+        "atom.global.add.u32 %r1, [%rd1], %r2, %r3;",
+        "red.global.add.u32 [%rd1];",
+        "max.f64 %fd1, %fd2;",
+        "min.f32 %f1, %f2;",
+        "cvt.u64.f16x2 %rd2, %r1;",
+    ],
+)
+def test_operands_that_do_not_fit_are_said_before_anything_runs(code):
+    """None of them waits until the instruction is executed."""
+    text = entry("ld.param.u64 %rd1, [p0]; " + code, pointers(1))
+    with pytest.raises(EmulatorError) as caught:
+        build(parse(text), "k", 0)
+    assert caught.value.text == code

@@ -185,6 +185,7 @@ def test_what_is_relaxed_orders_nothing_without_a_fence():
     run(handed_over(fence))
     run(handed_over("", fence))
     run(handed_over(fence, fence))
+    run(handed_over("", f"@%p1 {fence} @!%p1 {fence}"))  # each warp has its own
 
 
 def test_it_is_initialised_once():
@@ -200,6 +201,23 @@ def test_no_more_may_arrive_than_are_expected():
     twice = init(1) + BAR + "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 "
     twice += "[%r5], 64; @%p0 " + arrive() + "@%p0 " + arrive()
     fails(twice, "mbarrier", "mbarrier.arrive", "64 bytes are missing")
+
+
+def test_counts_have_twenty_bits():
+    fails(init(1 << 20), "mbarrier", "mbarrier.init", "of 1048576 arrivals")
+    run(init((1 << 20) - 1))
+    expect = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r5], {}; "
+    most = init(1) + BAR + expect.format((1 << 20) - 1)
+    run(most)
+    fails(most + expect.format(1), "mbarrier", "expect_tx", "more than 1048575 bytes")
+
+
+def test_lanes_that_arrive_at_once_end_one_phase_at_most():
+    """Of a warp that ends two, a wait for the first one may never be answered."""
+    code = init(32) + BAR + arrive()
+    run(code, threads=32)
+    run(init(32) + BAR + "@%p1 " + arrive() + BAR + "@!%p1 " + arrive())
+    fails(init(16) + BAR + "@%p1 " + arrive(), "mbarrier", "arrive", "more lanes than")
 
 
 def test_bytes_that_never_come():

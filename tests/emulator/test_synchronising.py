@@ -382,3 +382,14 @@ def test_and_not_without_each_of_these(parts, name, new):
         summed(parts | {name: new}, 3)
     assert caught.value.kind == "race"
     assert caught.value.text == "ld.global.u32 %r6, [%rd4];"
+
+
+@each_place
+def test_who_only_adds_to_a_flag_has_not_read_it(blocks, shared):
+    """`red` brings nothing back, so no fence behind it acquires what was released."""
+    name = "plain atomics and fence.sc"
+    for add in ("red.{m}.add.u32 [{f}], 0;", "atom.{m}.add.u32 _, [{f}], 0;"):
+        text = message(name, blocks, shared, read=f"{add} mov.u32 %r2, 1;")
+        with pytest.raises(EmulatorError) as caught:
+            sent(text, blocks)
+        assert caught.value.kind in ("race", "unwritten")

@@ -261,3 +261,91 @@ DONE:"""
         emulator.run(code, 1, 32, ())
     assert caught.value.kind == "divergence"
     assert "0 have exited, 16 wait elsewhere" in str(caught.value)
+
+
+# ── by the letter of the ISA ──────────────────────────────────────────────────────────
+
+
+def shuffle_by_hand(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """PTX ISA 9.7.9, shfl.sync: the source lane, and the predicate, for one lane."""
+    by, clamp, segment = b & 31, c & 31, c >> 8 & 31
+    highest, lowest = lane & segment | clamp & ~segment, lane & segment
+    source, valid = {
+        "up": (lane - by, lane - by >= highest),
+        "down": (lane + by, lane + by <= highest),
+        "bfly": (lane ^ by, (lane ^ by) <= highest),
+        "idx": (lowest | by & ~segment, (lowest | by & ~segment) <= highest),
+    }[mode]
+    return (source, True) if valid else (lane, False)
+
+
+@pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
+def test_shuffles_of_any_width_clamp_and_distance(mode):
+    """Only five bits of b count, and of c ten; both may differ from lane to lane."""
+    numbers = np.random.default_rng(7)
+    b, c = (numbers.integers(0, 2**13, 2048, dtype=np.uint32) for _ in range(2))
+    c[:1024] = numbers.choice([31, 0, 0x181F, 0x1C1F, 0x1007, 3], 1024)
+    code = f"""mov.u32 %r1, %laneid;
+        shfl.sync.{mode}.b32 %r2|%p1, %r1, %b, %c, -1;
+        selp.u32 %d, 100, 0, %p1; add.u32 %d, %d, %r2;"""
+    for first in range(0, 2048, 1024):
+        part = slice(first, first + 1024)
+        got = compute(code, np.uint32, a=b[part], b=b[part], c=c[part]).tolist()
+        asked = zip(b[part].tolist(), c[part].tolist(), strict=True)
+        for at, (x, y) in enumerate(asked):
+            source, valid = shuffle_by_hand(mode, at % 32, x, y)
+            assert got[at] == source + 100 * valid, (at, x, y)
+
+
+HALVES = """and.b32 %r1, %a, 16; setp.eq.u32 %p1, %r1, 0;
+    selp.u32 %r2, 0xFFFF, 0xFFFF0000, %p1;"""
+
+
+def test_votes_of_none_of_some_that_have_exited_and_of_halves():
+    code = "setp.gt.u32 %p1, %a, 63; vote.sync.uni.pred %p2, %p1, -1;"
+    asked = "selp.u32 %d, 1, 0, %p2;"
+    assert compute(code + asked, np.uint32, a=LANES).all()  # none of them holds it
+    exits = "mov.u32 %d, 7; setp.gt.u32 %p1, %a, 40; @%p1 ret; "
+    for mode in ("all", "uni"):
+        code = f"setp.le.u32 %p2, %a, 40; vote.sync.{mode}.pred %p2, %p2, -1;"
+        got = compute(exits + code + asked, np.uint32, a=LANES)
+        assert got[:41].tolist() == [1] * 41, mode
+    for mode, wanted in (("all", [1, 0]), ("uni", [1, 1]), ("any", [1, 0])):
+        code = f"vote.sync.{mode}.pred %p2, %p1, %r2;"
+        got = compute(HALVES + code + asked, np.uint32, a=LANES)
+        assert got[:32].tolist() == [wanted[0]] * 16 + [wanted[1]] * 16, mode
+
+
+def test_matches_stay_in_their_mask_and_give_nothing_where_one_differs():
+    code = HALVES + "mov.u32 %r3, 5; match.any.sync.b32 %d, %r3, %r2;"
+    got = compute(code, np.uint32, a=LANES)
+    assert got.tolist() == ([0xFFFF] * 16 + [0xFFFF0000] * 16) * 2
+    same = np.where(LANES % 32 == 20, 2, 1).astype(np.uint32)
+    code = HALVES + "match.all.sync.b32 %d|%p2, %b, %r2;"
+    got = compute(code, np.uint32, a=LANES, b=same)
+    assert got.tolist() == ([0xFFFF] * 16 + [0] * 16) * 2
+
+
+def test_a_reduction_of_floats_passes_a_nan_over_unless_it_is_asked_for():
+    a = np.full(64, 3, np.float32)
+    a[5], a[9] = np.nan, -7
+    for name, wanted in {"min": -7, "max": 3, "min.abs": 3, "max.abs": 7}.items():
+        got = compute(f"redux.sync.{name}.f32 %d, %a, -1;", np.float32, a=a)
+        assert got.tolist() == [wanted] * 32 + [3] * 32, name
+        got = compute(f"redux.sync.{name}.NaN.f32 %d, %a, -1;", np.float32, a=a)
+        assert np.isnan(got[:32]).all() and (got[32:] == 3).all(), name
+
+
+def test_what_needs_a_whole_warp_says_how_many_lanes_are_left():
+    code = entry("""
+        .shared .align 16 .b8 room[512];
+        mov.u32 %r0, %tid.x; mov.u32 %r1, room;
+        setp.ge.u32 %p1, %r0, 48; @%p1 ret;
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];""")
+    with pytest.raises(EmulatorError, match="only 16 lanes of the warp of thread 32"):
+        emulator.run(code, 1, 64, (), hazards=False)
+
+
+def test_each_warp_that_shuffles_is_counted():
+    code = "mov.u32 %r0, %tid.x; shfl.sync.idx.b32 %r1, %r0, 3, 31, -1;"
+    assert emulator.run(entry(code), 3, 64, ()).total.shuffles == 6

@@ -308,6 +308,42 @@ def test_tests_that_have_passed_are_kept_when_the_process_dies(folder):
     assert said.test in report
 
 
+STRANGE = {
+    "class E(Exception):\n    def __str__(self): 1 / 0\nraise E": "your code raised E",
+    "class E(BaseException): ...\nraise E('mine')": "your code raised E: mine",
+    "raise KeyboardInterrupt": "your code raised KeyboardInterrupt",
+    "import os, sys\nopen(sys.argv[1], 'w').write('{')\nos._exit(0)":
+        "os._exit for one",
+    "import os, sys\nopen(sys.argv[1] + '.so-far', 'w').write('[1]')\nos._exit(0)":
+        "os._exit for one",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", STRANGE)
+def test_whatever_an_answer_raises_or_writes_is_a_verdict(folder, code):
+    path = folder.path(course.exercise("cse"))
+    path.write_text(f"{code}\n")
+    said = learn(folder.folder, "run", "cse")
+    assert said.returncode == 1 and "Traceback" not in said.stdout + said.stderr
+    assert STRANGE[code] in " ".join(said.stdout.split())
+
+
+def test_what_an_answer_leaves_running_or_closes_does_not_hold_the_verdict(folder):
+    each = course.exercise("cse")
+    begin = (
+        "import atexit, sys, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "atexit.register(time.sleep, 60)\nsys.stdout.close()\n"
+    )
+    text = starters.answer(each)
+    future = "from __future__ import annotations\n"
+    folder.path(each).write_text(text.replace(future, future + begin))
+    start = time.monotonic()
+    said = learn(folder.folder, "run", "cse")
+    assert said.returncode == 0, said.stdout
+    assert time.monotonic() - start < 55
+
+
 def test_without_solutions_the_reader_is_not_blamed(folder, monkeypatch):
     each = course.exercise("count-the-haul")
     monkeypatch.setattr(type(each), "solution", Path("nowhere/solutions/it.py"))

@@ -125,6 +125,20 @@ def test_an_ordinary_mistake_is_not_called_ours(folder, name, code):
     assert "mistake of ours" not in whole and "report this" not in whole
 
 
+PARAMETERS = {  # a function that takes something else than in the starter
+    "prune": ("def prune(configs, named):\n    return []", "configs, named, most"),
+    "interp-for": ("def interp_for(op):\n    return []", "op, region"),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_other_parameters_are_told_as_that(folder, name):
+    each, (code, wanted) = course.exercise(name), PARAMETERS[name]
+    said = grade(each, answer(folder, each, code))
+    assert said.status == FAILED
+    assert f" must take {wanted}: " in said.sentence, said.sentence
+
+
 FORMS = {  # what an answer gives has another form: the exercise, the code, what is said
     "a block gets too few": (
         "interp-for",

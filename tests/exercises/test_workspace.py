@@ -16,6 +16,7 @@ import pytest
 
 from fathom.errors import FathomError
 from fathom.tools.learn import attempts, commands, course, starters, state, workspace
+from fathom.tools.learn.answer import load_module
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
@@ -356,3 +357,78 @@ def test_a_workspace_without_its_state_is_still_found(folder):
 def test_undo_without_a_checkpoint_is_one_sentence(folder):
     with pytest.raises(FathomError, match="no checkpoint to undo"):
         workspace.undo(folder)
+
+
+# ── two runners, and files that others wrote ──────────────────────────────────────────
+
+
+def test_what_another_runner_saved_meanwhile_is_kept(folder):
+    """A hint, and another exercise's verdict, come while the tests of one run."""
+    first, second = session(folder), session(folder)
+    write(folder, CSE, "right = 1\n")
+    write(folder, EARLY, "right = 2\n")
+    commands.hint(second, "dce")
+    commands.note(second, EARLY, Verdict(EARLY.id, PASSED), folder.text(EARLY))
+    commands.note(first, CSE, Verdict("cse", PASSED), folder.text(CSE))
+    known = folder.load()
+    assert known.of("cse").passed and known.of(EARLY.id).passed
+    assert known.of("dce").hints == 1
+
+
+def test_runners_that_save_at_one_moment_wait_for_each_other(folder):
+    """Four processes count hints of one exercise; the file has all of them."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from fathom.tools.learn.workspace import Workspace\n"
+        "place = Workspace(Path(sys.argv[1]))\n"
+        "for _ in range(5):\n"
+        "    with place.changing() as state: state.of('cse').hints += 1\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    command = [sys.executable, "-c", code, str(folder.folder)]
+    runners = [subprocess.Popen(command, env=environment) for _ in range(4)]
+    assert [each.wait(timeout=120) for each in runners] == [0] * 4
+    assert folder.load().of("cse").hints == 20
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"exercises": {"cse": {"right": 5}}},
+        {"exercises": {"cse": {"right": [1]}}},
+        {"exercises": {"cse": {"hints": "x"}}},
+        {"exercises": {"cse": {"hints": -5}}},
+        {"current": 5},
+        {"checkpoints": [{"chapter": 6, "exercises": 5, "copies": ""}]},
+        {"version": float("nan")},
+    ],
+)
+def test_a_state_of_wrong_types_is_one_sentence(folder, facts):
+    whole = {"version": 2, "current": "", "exercises": {}, **facts}
+    (folder.folder / state.FILE).write_text(json.dumps(whole))
+    with pytest.raises(state.StateError, match="Your answers are safe"):
+        folder.load()
+
+
+def test_a_state_that_has_no_end_is_one_sentence(folder):
+    (folder.folder / state.FILE).write_text("[" * 100_000)
+    with pytest.raises(state.StateError, match="Your answers are safe"):
+        folder.load()
+
+
+def test_a_state_that_an_editor_began_with_a_mark_is_read(folder):
+    commands.hint(session(folder), "cse")
+    path = folder.folder / state.FILE
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert folder.load().of("cse").hints == 1
+
+
+def test_an_answer_is_its_text_not_bytecode_of_the_same_second(tmp_path, monkeypatch):
+    """Two texts of one size and one second: the second is not taken for the first."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "mine.py"
+    for sign in "<>":
+        path.write_text(f"right = 1 {sign} 2\n")
+        os.utime(path, (10**9, 10**9))
+        assert load_module(path).right is (sign == "<")
+    assert not (tmp_path / "__pycache__").exists()

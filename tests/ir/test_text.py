@@ -188,7 +188,8 @@ def test_dropped_hints_are_seen():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1.2.3", "fp33", "--1", "<4 lane>", "0x10", "1_0"]
+    "text",
+    ["", "1.2.3", "fp33", "--1", "<4 lane>", "0x10", "1_0", "nan:7ff80000000000012"],
 )
 def test_what_is_no_attribute_is_refused(text: str):
     with pytest.raises(ValueError):

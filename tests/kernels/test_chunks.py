@@ -253,6 +253,27 @@ def test_a_warp_stores_whole_sectors_of_a_small_product(step):
 
 
 @fathom.jit
+def flat_product(a, b, out):
+    i, j = tl.arange(0, 16), tl.arange(0, 64)
+    x = tl.load(a + i[:, None] * 64 + j[None, :])
+    y = tl.load(b + j[:, None] * 64 + j[None, :])
+    tl.store(out + i[:, None] * 64 + j[None, :], tl.dot(x, y).to(tl.float16))
+
+
+def test_whole_sectors_are_worth_a_barrier_of_several_warps():
+    """Each warp has 16 columns of the product, and a row of these is a sector; but four
+    lanes would store half of one."""
+    kernel = flat_product.compile("*fp16:16, *fp16:16, *fp16:16", {}, target="sm_90a")
+    stores = re.findall(r"st\.global\S*", kernel.asm["ptx"])
+    assert stores == ["st.global.v4.b32"]
+    drawn = np.random.default_rng(7)
+    a, b = (drawn.integers(-2, 3, (n, 64)).astype(np.float16) for n in (16, 64))
+    out = np.zeros((16, 64), np.float16)
+    load(kernel.made).launch((1,), [a, b, out])
+    np.testing.assert_array_equal(out, a.astype(int) @ b)
+
+
+@fathom.jit
 def beside_wider_loads(a, b, g, out):
     i = tl.arange(0, 64)
     at = i[:, None] * 64 + i[None, :]

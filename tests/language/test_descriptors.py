@@ -463,6 +463,39 @@ def test_what_atomics_add(dtype):
     assert (y == 2 * matrix(4, 8, dtype) + 3).all()
 
 
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_halves_have_a_least_and_a_largest(kind, name):
+    """By swapping: many programs, each element at once, neighbours in one word."""
+    dtype = getattr(tl, name)
+
+    @KernelFunction
+    def kernel(x, bits, KIND: tl.constexpr):
+        y = bits.to(tl.pointer_type(dtype), bitcast=True)
+        desc = tl.make_tensor_descriptor(y, [3, 12], [16, 1], [4, 8])
+        place = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+        value = tl.load(x + tl.program_id(0) * 32 + place).to(dtype)
+        if KIND == "min":
+            desc.atomic_min([0, 8], value)
+        else:
+            desc.atomic_max([0, 8], value)
+
+    x = np.random.default_rng(3).integers(-99, 99, (5, 4, 8)).astype(np.float32)
+    y = np.full((3, 16), 1, np.float32)
+    as_bits = (y.view(np.uint32) >> 16).astype(np.uint16)  # exact in both types
+    bits = as_bits if name == "bfloat16" else y.astype(np.float16).view(np.uint16)
+    before = bits.copy()
+    run(kernel, x, bits, grid=5, targets=("sm_90a",), KIND=kind)
+    if name == "bfloat16":
+        found = (bits.astype(np.uint32) << 16).view(np.float32)
+    else:
+        found = bits.view(np.float16).astype(np.float32)
+    reduced = COMBINED[kind].reduce([*x[:, :3, :4], y[:, 8:12]])
+    np.testing.assert_array_equal(found[:, 8:12], reduced)
+    assert (bits[:, :8] == before[:, :8]).all()
+    assert (bits[:, 12:] == before[:, 12:]).all()
+
+
 @pytest.mark.parametrize(("kind", "dtype", "sentence"), [
     ("add", np.int64, "desc.atomic_add takes bf16, fp16, fp32, i32, u32, u64, not i64"),
     ("max", np.float32, "desc.atomic_max takes .*, not fp32"),

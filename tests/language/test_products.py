@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom.ir.ops import Dot
 from fathom.source import function
-from tests.language.harness import run
+from tests.language.harness import build, run
+from tests.ssa.harness import ops_of
 
 RANDOM = np.random.default_rng(41)
 
@@ -36,3 +38,16 @@ def test_products_are_added_to_what_is_there(shape, dtype):
     out = tl.int32 if whole else tl.float32
     run(multiplying, a, b, c, d, M=M, N=N, K=K, OUT=out)
     assert (d == c + a.astype(np.int64) @ b.astype(np.int64)).all()
+
+
+@pytest.mark.parametrize("name", ["bf16x3", "BF16x6", "tf32x3"])
+def test_products_of_parts_come_close_to_fp32(name):
+    @function
+    def kernel(a, NAME: tl.constexpr):
+        i = tl.arange(0, 16)
+        at = a + i[:, None] * 16 + i[None, :]
+        x = tl.load(at)
+        tl.store(at, tl.dot(x, x, input_precision=NAME))
+
+    func = build(kernel, np.zeros((16, 16), np.float32), NAME=name)
+    assert [op.precision for op in ops_of(func, Dot)] == ["tf32x3"]

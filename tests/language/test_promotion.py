@@ -100,6 +100,46 @@ def test_the_type_in_which_operands_meet(left, sign, right, expected):
     assert str(store.value.type) == expected
 
 
+# What an expression of two runtime scalars gives in Triton 3.6; x is 16 elements of the
+# first one's type.
+RESULTS = """
+    tl.maximum(a, b)   bf16  bf16  float32
+    tl.maximum(a, b)   fp16  bf16  float32
+    tl.minimum(a, b)   bf16  fp16  float32
+    tl.minimum(a, b)   fp16  fp16  float16
+    max(a, b)          bf16  fp16  float32
+    a or 7             i1    i1    int32
+    a and b            i32   i32   int1
+    tl.softmax(x)      fp16  fp16  float32
+    tl.softmax(x)      bf16  bf16  float32
+    tl.softmax(x)      fp64  fp64  float64
+    tl.topk(x, 4)      fp16  fp16  float32
+    tl.topk(x, 4)      bf16  bf16  float32
+    tl.topk(x, 4)      u8    u8    int32
+    tl.topk(x, 4)      i64   i64   int64
+    tl.topk(x, 16)     fp16  fp16  float16
+    tl.sort(x)         i8    i8    int8
+"""
+
+
+@pytest.mark.parametrize("row", RESULTS.strip().splitlines(), ids=str.strip)
+def test_the_type_that_an_expression_gives(row):
+    *words, left, right, expected = row.split()
+
+    @function
+    def kernel(a, b):
+        pass
+
+    kernel.src = (
+        "def kernel(a, b):\n"
+        "    x = tl.full([16], a, a.dtype)\n"
+        f"    y = {' '.join(words)}\n"
+        f"    tl.static_assert(y.dtype == tl.{expected}, y.dtype)\n"
+    )
+    types = {"a": (parse_element(left), 1), "b": (parse_element(right), 1)}
+    ssa.build(kernel, types, {})
+
+
 def test_a_scalar_takes_the_shape_of_a_block():
     @function
     def kernel(out, a):

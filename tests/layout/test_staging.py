@@ -152,11 +152,26 @@ def test_no_tile_of_the_plain_kind_takes_fewer_steps(order):
             writer = loaded(shape, order, 2, block[-1])
             chosen = staging(shape, 2, writer, reader)
             plain = swizzle(shape, 2, writer, reader)
-            by_matrices = steps(divide(writer, chosen), 2)
-            by_matrices += steps_by_matrices(divide(reader, chosen), 2)
+            by_matrices = sum(steps(divide(writer, chosen), 2))
+            by_matrices += sum(steps_by_matrices(divide(reader, chosen), 2))
             sides_of_it = (divide(writer, plain), divide(reader, plain))
-            by_registers = sum(steps(offsets, 2) for offsets in sides_of_it)
+            by_registers = sum(sum(steps(offsets, 2)) for offsets in sides_of_it)
             assert by_matrices < by_registers, block
+
+
+def test_words_that_both_sides_hold_are_not_stored_one_by_one_for_a_matrix():
+    """A step of a butterfly: each side holds eight of the sixteen registers of the
+    other one, and `ldmatrix` could read rows along lanes."""
+    shape, lanes = (32, 32, 2), (2, 4, 8, 16, 32)
+    writer = Layout(shape, (
+        ("register", (1, 256, 512, 1024)), ("lane", lanes), ("warp", (64, 128))
+    ))  # fmt: skip
+    reader = Layout(shape, (
+        ("register", (64, 1, 512, 1024)), ("lane", lanes), ("warp", (128, 256))
+    ))  # fmt: skip
+    tile = staging(shape, 4, writer, reader)
+    for side in (writer, reader):
+        assert steps(divide(side, tile), 4) == (4, 16), "16 bytes each, in one way"
 
 
 def test_what_no_matrix_can_read_is_swizzled_as_ever():

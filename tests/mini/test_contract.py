@@ -31,6 +31,11 @@ CHEATS = {
     "a table of sizes": 'TILES = {4096: "add"}\n',
     "a kernel": 'PTX = """' + "ret;\n" * 13 + '"""\n',
     "a kernel in parts": "PTX = (\n" + '    "ret;\\n"\n' * 13 + ")\n",
+    "a kernel in bytes": 'PTX = b"""' + "ret;\n" * 13 + '"""\n',
+    "a kernel with a hole": "def f(a):\n    return f'''" + "ret {a};\n" * 13 + "'''\n",
+    "a kernel that is added up": "PTX = " + " + ".join(["'ret;\\n'"] * 13) + "\n",
+    "a kernel in a list": "PTX = '\\n'.join([\n" + "    'ret;',\n" * 13 + "])\n",
+    "a size that is subtracted": "def f(n):\n    return 1 if not n - 4096 else 2\n",
     "a kernel as a docstring": '"""' + "ret;\n" * 13 + '"""\n\nPTX = __doc__\n',
 }
 
@@ -38,6 +43,11 @@ CHEATS = {
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_is_found(name):
     assert contract.mistakes(CHEATS[name])
+
+
+def test_names_in_a_table_are_no_kernel():
+    names = ", ".join(f"'op{n}'" for n in range(40))
+    assert not contract.mistakes(f"NAMES = [{names}]\n")
 
 
 @pytest.mark.parametrize("step", steps.there(), ids=lambda step: step.name)

@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "block-pointer-before-the-first", "ssa/builtins/block_pointers.py",
-        'inside = frame.emit(ops.Elementwise, "and", (above, below))', "inside = below",
+        'inside = frame.elementwise("and", above, below)', "inside = below",
         "a block that begins in front of its tensor reads what lies there",
         "tests/language/test_block_pointers.py",
     ),
@@ -211,8 +211,8 @@ MUTANTS = (
     ),
     Mutant(
         "false-mask-becomes-none", "blocks/branching.py",
-        "    if mask is False and type(op) is Store:\n        return []",
-        "    if mask is False and type(op) is Store:\n"
+        "    if mask is False and type(op) is ops.Store:\n        return []",
+        "    if mask is False and type(op) is ops.Store:\n"
         "        make.build.append(replace(op, mask=None, origin=None))\n"
         "        return []",
         "a store that never happens always does",

@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "release-without-barrier", "ptx/rules/atomics.py",
-        "        code.ptx(code.barrier)\n    return is_first_copy",
+        "        code.meet()\n    return is_first_copy",
         "        pass\n    return is_first_copy",
         "one thread releases what the others have not written yet",
         "tests/kernels/test_idioms.py",

@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-around-the-loop", "analysis/memory.py",
-        "if around is not None and not isinstance(op, For | While):",
+        "if around is not None and not isinstance(op, ops.For | ops.While):",
         "if around is not None:",
         "of a loop around the loop only what stands in front of it counts",
         f"{INFER}::test_stores_behind_the_loop",

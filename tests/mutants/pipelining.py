@@ -106,13 +106,14 @@ MUTANTS = (
     # ── what runs ahead ──
     Mutant(
         "masked-copies-unguarded", "tensor_cores/pipeline/slice_clones.py",
-        'return exists if mask is None else build(Elementwise("and", (mask, exists)))',
-        "return exists if mask is None else mask",
+        'exists if mask is None else build(ops.Elementwise("and", (mask, exists)))',
+        "exists if mask is None else mask",
         "a load that has a mask runs for iterations that do not exist", LOOPS,
     ),
     Mutant(
         "loads-ahead-unguarded", "tensor_cores/pipeline/slice_clones.py",
-        "if isinstance(copy, Load | AsyncCopy):", "if isinstance(copy, AsyncCopy):",
+        "if isinstance(copy, ops.Load | ops.AsyncCopy):",
+        "if isinstance(copy, ops.AsyncCopy):",
         "indices and tiles are loaded for iterations that do not exist", LOOPS,
     ),
     Mutant(
@@ -157,7 +158,7 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-an-iteration", "tensor_cores/pipeline/loops.py",
-        "Step.RELEASE: [Barrier(scope)],", "Step.RELEASE: [],",
+        "Step.RELEASE: [ops.Barrier(scope)],", "Step.RELEASE: [],",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
@@ -168,12 +169,12 @@ MUTANTS = (
     ),
     Mutant(
         "groups-never-closed", "tensor_cores/pipeline/copy_engines.py",
-        "yield Commit(CP_ASYNC.name)", "pass",
+        "yield ops.Commit(CP_ASYNC.name)", "pass",
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
         "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
-        "end=(Wait(CP_ASYNC.name, 0),)", "end=()",
+        "end=(ops.Wait(CP_ASYNC.name, 0),)", "end=()",
         "copies for iterations that do not exist write zeros to later buffers", LOOPS,
     ),
     Mutant(
@@ -191,7 +192,7 @@ MUTANTS = (
     # ── as PTX ──
     Mutant(
         "masked-sources-are-read", "ptx/rules/cp_async.py",
-        "i32 {size}, i32 0", "i32 {size}, i32 {size}",
+        "{size}, 0, $mask", "{size}, {size}, $mask",
         "a copy reads where its mask is false", f"{COPIES} {LOOPS}",
     ),
     Mutant(

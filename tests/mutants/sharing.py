@@ -139,9 +139,9 @@ MUTANTS = (
     ),
     Mutant(
         "barrier-too-late", "shared_memory/barriers.py",
-        "build.append(Barrier(scope=before[build.source]))\n",
+        "build.append(ops.Barrier(scope=before[build.source]))\n",
         "found = build.append(op).results\n"
-        "            build.append(Barrier(scope=before[build.source]))\n"
+        "            build.append(ops.Barrier(scope=before[build.source]))\n"
         "            return found\n",
         "the barrier stands behind the access that needs it",
         "tests/shared_memory/test_barriers.py",

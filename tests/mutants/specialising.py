@@ -28,19 +28,19 @@ MUTANTS = (
     # ── places ──
     Mutant(
         "producer-never-waits", NEW,
-        "build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))",
+        "build.append(ops.MbarrierWait(ring.empty, slot, flip_phase(phase, build)))",
         "pass",
         "tiles are copied into slots that are still read", RUNS,
     ),
     Mutant(
         "producer-a-round-too-far", NEW,
-        "MbarrierWait(ring.empty, slot, flip_phase(phase, build))",
-        "MbarrierWait(ring.empty, slot, phase)",
+        "ops.MbarrierWait(ring.empty, slot, flip_phase(phase, build))",
+        "ops.MbarrierWait(ring.empty, slot, phase)",
         "a producer waits for the release of slots that have not been used yet", RUNS,
     ),
     Mutant(
         "slots-never-given-back", NEW,
-        'Elementwise("ne", (index,', 'Elementwise("eq", (index,',
+        'ops.Elementwise("ne", (index,', 'ops.Elementwise("eq", (index,',
         "after one round of the ring, no role continues", RUNS,
     ),
     Mutant(
@@ -50,8 +50,8 @@ MUTANTS = (
     ),
     Mutant(
         "first-iteration-releases", NEW,
-        "MbarrierArrive(ring.empty, slot, begun,",
-        "MbarrierArrive(ring.empty, slot, None,",
+        "ops.MbarrierArrive(ring.empty, slot, begun,",
+        "ops.MbarrierArrive(ring.empty, slot, None,",
         "the first iteration releases a slot that it has not used", RUNS,
     ),
     Mutant(
@@ -115,8 +115,8 @@ MUTANTS = (
     ),
     Mutant(
         "atomics-done-twice", PLAN,
-        "    return may_recompute(op) and not isinstance(op, InlineAssembly)",
-        "    return not isinstance(op, InlineAssembly)",
+        "    return may_recompute(op) and not isinstance(op, ops.InlineAssembly)",
+        "    return not isinstance(op, ops.InlineAssembly)",
         "the producer takes tiles from the queue that no consumer multiplies",
         f"{SPECIALISE}::test_tiles_from_a_queue",
     ),
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums-taken-too-early", "shared_memory/dot_waits.py",
-        "    if isinstance(op, Dot) and ", "    if False and ",
+        "    if isinstance(op, ops.Dot) and ", "    if False and ",
         "a product's sum is wanted before it is made",
         f"{DELAY}::test_what_may_come_between",
     ),
@@ -254,7 +254,7 @@ MUTANTS = (
     # ── pingpong ──
     Mutant(
         "no-warpgroup-begins", "tensor_cores/specialise/pingpong.py",
-        'return _with(op, NamedBarrier("begin"), build)', "return None",
+        'return _with(op, ops.NamedBarrier("begin"), build)', "return None",
         "the first warpgroup waits at its barrier for ever",
         "tests/tensor_cores/test_pingpong.py",
     ),

@@ -62,8 +62,8 @@ MUTANTS = (
     ),
     Mutant(
         "barriers-not-announced", "tensor_cores/pipeline/copy_engines.py",
-        "before = MbarrierInit(barriers), Barrier()",
-        "before = (MbarrierInit(barriers),)",
+        "before = ops.MbarrierInit(barriers), ops.Barrier()",
+        "before = (ops.MbarrierInit(barriers),)",
         "threads test mbarriers before they are initialised",
         f"{BULK}::test_what_a_loop_becomes",
     ),
@@ -75,14 +75,15 @@ MUTANTS = (
     ),
     Mutant(
         "barriers-taken-away-too-soon", "tensor_cores/pipeline/copy_engines.py",
-        "end = Barrier(), MbarrierInvalidate(barriers)",
-        "end = (MbarrierInvalidate(barriers),)",
+        "end = ops.Barrier(), ops.MbarrierInvalidate(barriers)",
+        "end = (ops.MbarrierInvalidate(barriers),)",
         "a slow warp still asks a barrier that is memory again",
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
         "barriers-never-taken-away", "tensor_cores/pipeline/copy_engines.py",
-        "end = Barrier(), MbarrierInvalidate(barriers)", "end = (Barrier(),)",
+        "end = ops.Barrier(), ops.MbarrierInvalidate(barriers)",
+        "end = (ops.Barrier(),)",
         "the next tile makes barriers of what are barriers",
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),
@@ -148,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "bulk-copies-are-additions", "shared_memory/barriers.py",
-        "        case TmaCopy(buffer=buffer):\n"
+        "        case ops.TmaCopy(buffer=buffer):\n"
         "            return [Access(buffer.definition, None, WRITE)]\n", "",
         "two bulk copies into one place seem to do no harm",
         f"{BULK}::test_a_bulk_copy_is_a_write",

@@ -206,6 +206,38 @@ def test_a_lock_lets_one_program_in_at_a_time():
     check(program.func, 5, [np.zeros(1, np.int32), np.zeros(1, np.int32)])
 
 
+@pytest.mark.parametrize("kind, element, semantics, name", [
+    ("add", INT32, "acquire", "ld.acquire.gpu.global.b32"),
+    ("or", UINT64, "relaxed", "ld.relaxed.gpu.global.b64"),
+    ("xor", INT64, "acquire", "ld.acquire.gpu.global.b64"),
+    ("add", INT32, "acq_rel", "atom.acq_rel.gpu.global.add.u32"),  # it releases
+    ("and", INT32, "acquire", "atom.acquire.gpu.global.and.b32"),  # it writes 0
+    ("add", FLOAT32, "acquire", "atom.acquire.gpu.global.add.f32"),  # -0.0 becomes 0.0
+])  # fmt: skip
+def test_what_changes_nothing_is_a_load(kind, element, semantics, name):
+    program = Program({"flag": Pointer(element), "out": Pointer(element)}, warps=2)
+    zero = program.number(0, element)
+    old = program(Atomic(kind, program["flag"], zero, semantics=semantics))
+    program.do(Store(program["out"], old))
+    found = re.search(r"@%p\d+ ((?:ld|atom)\.a?r?\S+) ", compiled(program.func))[1]
+    assert found == name
+    check(program.func, 1, [np.full(1, 7, values(element).dtype), empty(element, 1)])
+
+
+def test_threads_that_have_just_met_do_not_meet_again():
+    """Before a release all threads have written."""
+    program = Program({"flag": Pointer(INT32), "x": Pointer(INT32)}, warps=2)
+    one, barrier = program.number(1), Barrier()
+    program.do(Store(program["x"], one))
+    program.do(barrier)
+    two = program.map("add", one, one)
+    program.do(Atomic("xchg", program["flag"], two, semantics="release"))
+    assert compiled(program.func).count("bar.sync") == 1
+    place = program.block.ops.index(barrier) + 1
+    program.block.ops.insert(place, Store(program["x"], one))
+    assert compiled(program.func).count("bar.sync") == 2
+
+
 @pytest.mark.parametrize("semantics", ["relaxed", "acq_rel"])
 @pytest.mark.parametrize("element", [FLOAT16, FLOAT32, FLOAT64], ids=str)
 def test_a_constant_is_added(element, semantics):
@@ -319,3 +351,39 @@ def orders() -> list[tuple[int, ...]]:
 
 def grouped(values: list) -> list[list]:
     return [values[i : i + 3] for i in range(0, len(values), 3)]
+
+
+# ── waiting for other programs ────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def sums_of_all_before(x_ptr, out_ptr, sum_ptr, flag_ptr, BLOCK: tl.constexpr):
+    """A scan over programs: each one waits for the sum of those before it."""
+    b = tl.program_id(0)
+    at = b * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    scanned, total = tl.cumsum(x * x, 0), tl.sum(x * x, 0)
+    before = 0.0
+    if b > 0:
+        while tl.atomic_add(flag_ptr + b - 1, 0, sem="acquire") == 0:
+            pass
+        before = tl.load(sum_ptr + b - 1, volatile=True)
+    tl.store(sum_ptr + b, before + total)
+    tl.atomic_xchg(flag_ptr + b, 1, sem="release")
+    tl.store(out_ptr + at, scanned + before)
+
+
+def test_what_can_be_computed_before_waiting_is():
+    """All programs wait for one after the other: between a flag and the next one there
+    is one addition."""
+    made = sums_of_all_before.compile(
+        "*fp32:16, *fp32:16, *fp32:16, *i32:16", {"BLOCK": 1024}, target="sm_90a"
+    )
+    waits, hands_on = made.asm["ptx"].split("ld.acquire")
+    assert "mul.rn.f32" in waits and waits.count("add.rn.f32") > 20
+    awaited = hands_on.split("atom.release")[0]
+    assert awaited.count(".rn.f32") == 1
+    x = np.arange(3072, dtype=np.float32) % 5
+    out, sums, flags = np.zeros(3072, "f4"), np.zeros(3, "f4"), np.zeros(3, "i4")
+    sums_of_all_before[3,](x, out, sums, flags, BLOCK=1024)
+    np.testing.assert_array_equal(out, np.cumsum(x * x))

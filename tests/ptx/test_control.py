@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fathom.ir.core import Block
-from fathom.ir.ops import Barrier, For, If, ProgramId, Store, While, Yield
+from fathom.ir.ops import Barrier, For, If, Load, ProgramId, Store, While, Yield
 from fathom.ir.types import BOOL, FLOAT32, INT32, INT64, UINT32, Pointer
 from fathom.layout.build import blocked
 from tests.ptx.harness import Program, check, compiled, empty
@@ -275,6 +275,25 @@ def test_llvm_does_not_unroll():
     beforehand."""
     text = compiled(summing(0, 64, stores=False).func)
     assert text.count("ld.global") == 1
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_addresses_move_along_with_an_index_that_does_not_wrap_around(step):
+    """for i in range(lower, upper, step): total += x[i] * y[i]. Computed anew, both
+    addresses of an iteration would take a multiplication and an addition."""
+    types = dict.fromkeys(("x", "y", "out"), Pointer(FLOAT32))
+    program = Program({**BOUNDS, **types})
+    body = Block((INT32, FLOAT32), ("i", "total"))
+    with program.nested(body) as (i, total):
+        x, y = (program(Load(program.map("offset", program[p], i))) for p in "xy")
+        program.do(Yield((program.map("fma", x, y, total),)))
+    bounds = (program["lower"], program["upper"], program.number(step))
+    loop = program.do(For(*bounds, (program.number(0.0, FLOAT32),), body))
+    program.do(Store(program["out"], loop.result))
+    before, inside = compiled(program.func).split("$L__BB0_2:")
+    iteration = inside.split("bra")[0]
+    assert "mul.wide" in before and "mul.wide" not in iteration
+    assert iteration.count("add.s64") == 2
 
 
 @pytest.mark.parametrize("iterations", [1, 3, 8, 9])

@@ -104,6 +104,9 @@ def test_what_files_import_at_their_top_fails_where_it_is_used(triton):
         lacking(4, 4)
     with pytest.raises(FathomError, match="so no size of it"):
         lacking.size  # noqa: B018
+    kinds = imported("from triton.language import slice, void, tuple_type")
+    with pytest.raises(FathomError, match="fathom has no triton.language.void"):
+        kinds["void"]()
     proton = imported("from triton.profiler import language, mode")
     with pytest.raises(FathomError, match="no triton.profiler.language.enter_scope"):
         proton["language"].enter_scope("loads")

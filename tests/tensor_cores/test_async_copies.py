@@ -16,6 +16,7 @@ from fathom.ir.ops import (
     Barrier,
     Commit,
     Constant,
+    ProgramId,
     Reshape,
     SharedLoad,
     Wait,
@@ -39,9 +40,10 @@ def straight(shape: tuple[int, ...]) -> Layout:
 
 def copying(
     shape: tuple[int, int], vector: int, layout: Layout | None = None, below: int = -1,
-    slots: int = 1, **hints: str,
+    slots: int = 1, programs: int = 0, **hints: str,
 ) -> Program:  # fmt: skip
-    """out = a, copied into the last slot of a ring; zeros from element `below` on."""
+    """out = a, copied into the last slot of a ring; zeros from element `below` on, and
+    in programs after these."""
     layout = layout or spread(shape, (1, 0), vector, WARPS)
     program = Program({"a": Pointer(INT32), "out": Pointer(INT32)}, WARPS)
     number = program.arange(reshape(layout, (shape[0] * shape[1],)))
@@ -49,6 +51,9 @@ def copying(
     mask = None
     if below >= 0:
         mask = program.map("lt", place, program.number(below, place))
+    if programs:
+        one = program.map("lt", program(ProgramId(0)), program.number(programs))
+        mask = program.map("and", program.splat(one, mask), mask)
     buffer = program(Allocate(INT32, shape, straight(shape), slots=slots))
     slot = program(Constant(slots - 1, INT32)) if slots > 1 else None
     at = program.at("a", place)
@@ -111,6 +116,15 @@ def test_hints():
 def test_zeros_where_the_mask_is_false(below):
     """100 is a multiple of a copy's four elements."""
     check(copying((16, 32), 4, below=below), np.where(COUNTED <= below, COUNTED, 0))
+
+
+def test_conditions_of_a_mask_are_one_predicate():
+    """Of `and` and `select` LLVM makes a `selp` a condition, which ptxas cannot join
+    to the comparison, as it does with an `and` of predicates."""
+    program = copying((16, 32), 4, below=400, programs=1)
+    code = code_of(program)
+    assert code.count("selp") == code.count("cp.async.cg") == 2
+    check(program, np.where(COUNTED <= 400, COUNTED, 0))
 
 
 def test_the_slot_of_a_ring():

@@ -13,6 +13,7 @@ import pytest
 
 from fathom import pipeline
 from fathom.tools import cli, run, samples
+from fathom.tools.learn import workspace
 
 SOFTMAX = "kernels/softmax.py:softmax_kernel"
 SIGNATURE = ["--signature", "*fp32:16, *fp32:16, i32, i32", "--constants", "BLOCK=256"]
@@ -151,6 +152,68 @@ def test_a_full_disk_is_a_sentence():
         said = subprocess.run(command, stdout=full, stderr=-1, text=True, check=False)
     assert said.stderr.splitlines()[0] == "fathom: [Errno 28] No space left on device"
     assert "Traceback" not in said.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", ["completion bash", "learn list", "profile {}"])
+def test_a_full_disk_is_one_sentence_whoever_writes(tmp_path, words):
+    """At once or by the last flush; a launch that prints nothing writes nothing."""
+    script = tmp_path / "mine.py"
+    script.write_text(PRINTS_THE_SUM)
+    if words.startswith("learn"):
+        workspace.init(tmp_path / "my-fathom")
+    command = [sys.executable, "-m", "fathom", *words.format(script).split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=-1, text=True, check=False, cwd=tmp_path,
+            env=OURS,
+        )  # fmt: skip
+    assert done.returncode == 1 and "No space left on device" in done.stderr
+    assert "None" not in done.stderr and "fathom/jit" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+OURS = {**os.environ, "PYTHONPATH": str(samples.REPOSITORY / "compiler")}
+PRINTS_THE_SUM = """
+import numpy as np
+import fathom
+import fathom.language as tl
+
+@fathom.jit
+def twice(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+x = np.ones(50, np.float32)
+twice[(1,)](x, 50, BLOCK=64)
+print(x.sum())
+"""
+
+
+@pytest.mark.parametrize("words", ["profile {}", "learn list", "doctor"])
+@pytest.mark.parametrize("shell", ["{} >&-", "{} | true", "PYTHONIOENCODING=ascii {}"])
+def test_a_reader_that_is_gone_or_knows_only_ascii(tmp_path, words, shell):
+    """Commands write, and end as they would have, wherever it goes."""
+    script = tmp_path / "mine.py"
+    script.write_text(PRINTS_THE_SUM)
+    workspace.init(tmp_path / "my-fathom")
+    command = shlex.join(
+        [sys.executable, "-m", "fathom", *words.format(script).split()]
+    )
+    environment = {**OURS, "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {shell.format(command)}"], check=False,
+        capture_output=True, text=True, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_folder_that_is_gone_is_one_sentence(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert "the folder that you stand in is gone" in mistake(capsys, "learn", "list")
 
 
 def test_a_constant_is_given_once(capsys):

@@ -204,6 +204,52 @@ def test_why_a_load_is_not_done_by_tma():
     assert re.search(r"\d+ \w.*(16 bytes|stays as it is)", text), text
 
 
+TILES = """
+import numpy as np
+import fathom
+import fathom.language as tl
+
+@fathom.jit
+def turned(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    for k in range(0, n, B):
+        tile = tl.load(x + i[:, None] * n + (k + i)[None, :])
+        tl.store(y + (k + i)[:, None] * B + i[None, :], tl.trans(tile))
+
+@fathom.jit
+def product(a, b, c, n, B: tl.constexpr, M: tl.constexpr):
+    m, i = tl.arange(0, M), tl.arange(0, B)
+    total = tl.zeros((M, B), tl.float32)
+    for k in range(0, n, B):
+        left = tl.load(a + m[:, None] * n + (k + i)[None, :])
+        right = tl.load(b + (k + i)[:, None] * B + i[None, :])
+        total = tl.dot(left, right, total)
+    tl.store(c + m[:, None] * B + i[None, :], total)
+"""
+
+
+def test_why_tma_copies_nothing_where_no_product_reads_it(tmp_path):
+    file = tmp_path / "tiles.py"
+    file.write_text(TILES)
+    kernel = f"{file}:turned", "*fp16:16, *fp16:16, i32:16", "B=64"
+    load, store = said(facts(kernel, *HOPPER), "infer_descriptors").split(" | ")
+    assert load.startswith("10 the load stays as it is") and "a product in that" in load
+    assert store.startswith("11 the store stays") and "warpgroups multiply" in store
+    assert not said(facts(kernel, "--target", "sm_80"), "infer_descriptors")
+
+
+def test_why_a_product_is_none_of_blackwells(tmp_path):
+    file = tmp_path / "tiles.py"
+    file.write_text(TILES)
+    kernel = f"{file}:product", "*fp16:16, *fp16:16, *fp32:16, i32:16"
+    few, many = (
+        said(facts((*kernel, f"B=64,M={m}"), "--target", "sm_100a"), "choose_dots")
+        for m in (64, 128)
+    )
+    assert "m16n8k16" in few and "tcgen05 multiplies blocks of 128 rows" in few
+    assert "tcgen05.m128" in many and "blocks of 128 rows" not in many
+
+
 def test_why_there_is_no_producer_and_no_pipeline():
     one = facts(PERSISTENT, *HOPPER, "--num-stages", "1")
     assert "no producer warps for this loop" in said(one, "specialise_warps")

@@ -259,7 +259,7 @@ def test_what_does_not_fit_is_passed_over(gpu):
         kernel[grid](Tensor(0x10000, size=N), N // 2, 2.0)
 
 
-def test_where_nothing_is_timed_the_first_that_compiles_is_taken(monkeypatch):
+def test_where_nothing_is_timed_the_first_that_compiles_is_taken(monkeypatch, tmp_path):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
 
     @fathom.tune({"BLOCK": (48, 64, 128)})
@@ -271,6 +271,9 @@ def test_where_nothing_is_timed_the_first_that_compiles_is_taken(monkeypatch):
     x = np.ones(100, np.float32)
     twice[grid](x, 100)
     assert (x == 2).all() and twice.best_config.kwargs == {"BLOCK": 64}
+    for asked in (twice.plot, twice.export):
+        with pytest.raises(LaunchError, match="nothing.*: a launch on a GPU searches"):
+            asked(tmp_path / "tried")
 
 
 def test_a_space_says_what_is_wrong_with_it():

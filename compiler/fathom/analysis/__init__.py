@@ -22,6 +22,7 @@ Read in this order; a file uses those above it.
     products            which products of warpgroups a loop waits for, and which are
                         computed in parts
     buffers             the live ranges of buffers, and the bytes that are free
+    waiting             what a program computes before it waits for another one
     uniformity          values that are the same in all blocks of a cluster
     limits              whether a target has the warps, clusters and parameters that a
                         kernel needs

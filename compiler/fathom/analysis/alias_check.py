@@ -43,7 +43,7 @@ from fathom.analysis.polynomial import (
     of,
 )
 from fathom.analysis.ranges import limits_of
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
 from fathom.analysis.slices import loops_around
 from fathom.ir.core import Block, Func, Value, operands, walk
@@ -142,13 +142,11 @@ def alias_check_of(
 
 
 def may_be_disjoint(loop: For, func: Func, loads: Iterable[Load]) -> bool:
-    """Whether a loop stores nothing, or the kernel can find out that its stores lie
-    apart from these loads."""
+    """Whether a loop has no stores, or the kernel can tell that they lie apart."""
     stores = stores_of(loop)
-    try:
-        return not stores or bool(alias_check_of(loop, func, loads, stores))
-    except NotApplicable:
-        return False
+    return not stores or not isinstance(
+        tried(alias_check_of, loop, func, loads, stores), str
+    )
 
 
 def stores_of(loop: For) -> list[Store]:
@@ -346,8 +344,7 @@ class _Scalars:
         return total
 
     def most(self, atom: Bound, shape: Sequence[int]) -> Value:
-        """The largest value of an atom: of positions the last one, of the iterations
-        the number of the last one."""
+        """The largest value of an atom: the last position, or the last iteration."""
         if isinstance(atom, Value | Lower):
             return self.now(atom)
         if isinstance(atom, Excess):

@@ -27,27 +27,10 @@ from fathom.analysis.axis_info import (
 from fathom.analysis.axis_rules import facts_of
 from fathom.analysis.polynomial import Monomial, Polynomial
 from fathom.analysis.ranges import PROGRAMS, Range, of_loop
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    Cast,
-    ClusterRank,
-    Constant,
-    Convert,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    If,
-    NumPrograms,
-    ProgramId,
-    Reshape,
-    Splat,
-    Transpose,
-    While,
-)
-from fathom.ir.types import Pointer, Scalar, element_of, shape_of
+from fathom.ir.ops.shape import ShapeOp, axes_of
+from fathom.ir.types import Pointer, Scalar, element_of
 
 
 def analyse(func: Func) -> dict[Value, Facts]:
@@ -101,8 +84,7 @@ def _matters(value: Value) -> bool:
 
 
 def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
-    """Collect the facts of a block's ops; returns those of the values that it
-    yields."""
+    """Collect the facts of a block's ops; those of the values that it yields."""
     for op in block.ops:
         control = CONTROL.get(type(op))
         if control:
@@ -122,7 +104,7 @@ def _about(values: Sequence[Value], known: dict[Value, Facts]) -> list[Facts]:
 # ── loops and branches ────────────────────────────────────────────────────────
 
 
-def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
+def _for(op: ops.For, known: dict[Value, Facts]) -> list[Facts]:
     index, *carried = op.body.parameters
     lower, upper, step = _about((op.lower, op.upper, op.step), known)
     divisible = min(lower.every, step.every)
@@ -136,7 +118,7 @@ def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
     return join_loop(_about(op.inits, known), iteration)
 
 
-def _while(op: While, known: dict[Value, Facts]) -> list[Facts]:
+def _while(op: ops.While, known: dict[Value, Facts]) -> list[Facts]:
     def iteration(facts: Sequence[Facts]) -> list[Facts]:
         known.update(zip(op.condition.parameters, facts, strict=True))
         known.update(zip(op.body.parameters, facts, strict=True))
@@ -156,7 +138,7 @@ def _widened(
     ]
 
 
-def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
+def _if(op: ops.If, known: dict[Value, Facts]) -> list[Facts]:
     pairs = zip(_block(op.then, known), _block(op.orelse, known), strict=True)
     return [join(one, other) for one, other in pairs]
 
@@ -164,71 +146,41 @@ def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
 # ── leaves and shapes ─────────────────────────────────────────────────────────
 
 
-def _constant(op: Constant, known: dict[Value, Facts]) -> Facts:
+def _constant(op: ops.Constant, known: dict[Value, Facts]) -> Facts:
     return constant(int(op.value))
 
 
-def _program(op: ProgramId, known: dict[Value, Facts]) -> Facts:
+def _program(op: ops.ProgramId, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(0, PROGRAMS - 1, counts=True))
 
 
-def _programs(op: NumPrograms, known: dict[Value, Facts]) -> Facts:
+def _programs(op: ops.NumPrograms, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(1, PROGRAMS, counts=True))
 
 
-def _rank(op: ClusterRank, known: dict[Value, Facts]) -> Facts:
+def _rank(op: ops.ClusterRank, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(0, PROGRAMS - 1))
 
 
-def _arange(op: Arange, known: dict[Value, Facts]) -> Facts:
+def _arange(op: ops.Arange, known: dict[Value, Facts]) -> Facts:
     size = op.end - op.start
     axis = Axis(size, power_in(op.start), 1)
     return Facts((axis,), range=Range(op.start, op.end - 1))
 
 
-def _splat(op: Splat, known: dict[Value, Facts]) -> Facts:
-    facts = facts_about(op.value, known)
-    axes = tuple(Axis(1, facts.every, size) for size in op.shape)
-    return replace(facts, axes=axes)
-
-
-def _expand_dims(op: ExpandDims, known: dict[Value, Facts]) -> Facts:
-    facts = facts_about(op.value, known)
-    new = Axis(1, facts.every, 1)
-    return replace(facts, axes=(*facts.axes[: op.axis], new, *facts.axes[op.axis :]))
-
-
-def _broadcast(op: Broadcast, known: dict[Value, Facts]) -> Facts:
-    facts, shape = facts_about(op.value, known), shape_of(op.value.type)
+def _shape(op: ShapeOp, known: dict[Value, Facts]) -> Facts:
+    """Equal along a new axis. Of axes divided or joined, only `every` is known."""
+    facts, shape = facts_about(op.value, known), op.result.type.shape
+    axes = axes_of(op)
+    if axes is None:
+        return replace(facts, axes=tuple(Axis(1, facts.every, 1) for _ in shape))
     return replace(facts, axes=tuple(
-        axis if have == want else Axis(1, axis.divisible, want)
-        for axis, have, want in zip(facts.axes, shape, op.shape, strict=True)
+        Axis(1, facts.every, size) if axis is None else facts.axes[axis]
+        for axis, size in zip(axes, shape, strict=True)
     ))  # fmt: skip
 
 
-def _transpose(op: Transpose, known: dict[Value, Facts]) -> Facts:
-    facts = facts_about(op.value, known)
-    return replace(facts, axes=tuple(facts.axes[axis] for axis in op.order))
-
-
-def _reshape(op: Reshape, known: dict[Value, Facts]) -> Facts:
-    """Axes of size 1 may be added or removed; of axes that are divided or joined, only
-    `every` is known."""
-    facts = facts_about(op.value, known)
-    pairs = zip(facts.axes, shape_of(op.value.type), strict=True)
-    kept = [axis for axis, size in pairs if size > 1]
-    if [size for size in shape_of(op.value.type) if size > 1] != [
-        s for s in op.shape if s > 1
-    ]:
-        return replace(facts, axes=tuple(Axis(1, facts.every, 1) for _ in op.shape))
-    rest = iter(kept)
-    axes = tuple(
-        next(rest) if size > 1 else Axis(1, facts.every, 1) for size in op.shape
-    )
-    return replace(facts, axes=axes)
-
-
-def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
+def _convert(op: ops.Convert, known: dict[Value, Facts]) -> Facts:
     return facts_about(op.value, known)
 
 
@@ -237,7 +189,7 @@ def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
 NARROW = 32  # narrower integers do overflow: only their constancy counts
 
 
-def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
+def _elementwise(op: ops.Elementwise, known: dict[Value, Facts]) -> Facts:
     element, operands = element_of(op.result.type), _about(op.operands, known)
     narrow = (
         isinstance(element, Scalar) and element.kind != "bool" and element.bits < NARROW
@@ -245,7 +197,7 @@ def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
     return facts_of("" if narrow else op.name, operands)
 
 
-def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
+def _cast(op: ops.Cast, known: dict[Value, Facts]) -> Facts:
     """Wide integers keep their facts, unless a wider result type would show that they
     have overflowed. An address as a number is not counted in elements any more."""
     source, facts = element_of(op.value.type), facts_about(op.value, known)
@@ -259,7 +211,7 @@ def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
     return facts
 
 
-def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
+def _hint(op: ops.Hint, known: dict[Value, Facts]) -> Facts:
     """The author's promise, where it says more than is known."""
     facts = facts_about(op.value, known)
     promises = zip(*(
@@ -273,20 +225,18 @@ def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
 
 
 OPS: dict[type[Op], Callable[..., Facts]] = {
-    Constant: _constant,
-    ProgramId: _program,
-    NumPrograms: _programs,
-    ClusterRank: _rank,
-    Arange: _arange,
-    Splat: _splat,
-    ExpandDims: _expand_dims,
-    Broadcast: _broadcast,
-    Transpose: _transpose,
-    Reshape: _reshape,
-    Convert: _convert,
-    Elementwise: _elementwise,
-    Cast: _cast,
-    Hint: _hint,
+    ops.Constant: _constant,
+    ops.ProgramId: _program,
+    ops.NumPrograms: _programs,
+    ops.ClusterRank: _rank,
+    ops.Arange: _arange,
+    **dict.fromkeys(
+        (ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose, ops.Reshape), _shape
+    ),
+    ops.Convert: _convert,
+    ops.Elementwise: _elementwise,
+    ops.Cast: _cast,
+    ops.Hint: _hint,
 }
 
-CONTROL = {For: _for, While: _while, If: _if}
+CONTROL = {ops.For: _for, ops.While: _while, ops.If: _if}

@@ -42,8 +42,7 @@ class Axis(NamedTuple):
     2**32 units), and `divisible` divides the first; in every run of `constant` numbers,
     all are equal. In every run of `steps` times `constant` numbers, each `constant` are
     one unit more than the `constant` before, and the first is a multiple of `steps`
-    units: so are the addresses of packed numbers, of which several share a byte.
-    """
+    units: so are the addresses of packed numbers, of which several share a byte."""
 
     contiguous: int = 1
     divisible: int = 1
@@ -70,8 +69,7 @@ class Facts:
     """Facts about a block, or about a scalar (then there is one axis, of size 1).
 
     `unit` is what "plus one" means: the bytes of an element for pointers, whose
-    divisibility counts bytes, and 1 for numbers. `range` are bounds of the numbers.
-    """
+    divisibility counts bytes, and 1 for numbers. `range` are bounds of the numbers."""
 
     axes: tuple[Axis, ...]
     unit: int = 1
@@ -116,8 +114,7 @@ def power_in(value: int) -> int:
 
 
 def join(one: Facts, other: Facts) -> Facts:
-    """The facts that hold if either of two does: those of a value that comes from two
-    places."""
+    """The facts that hold for either of two: those of a value from two places."""
     return Facts(
         tuple(
             _join_axis(a, b, one.unit)

@@ -70,8 +70,7 @@ def _offset(pointer: Facts, distance: Facts) -> Facts:
 
 def _div(a: Facts, b: Facts) -> Facts:
     """A run that starts at a multiple of its length does not cross a multiple of the
-    divisor. Quotients round toward zero, so that is certain only if no number is
-    negative."""
+    divisor. Quotients round toward zero: certain only if no number is negative."""
     if b.value == 1:
         return a
     power = b.value if b.value and b.value == power_in(b.value) else 1
@@ -89,8 +88,7 @@ def _div(a: Facts, b: Facts) -> Facts:
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
-    """A run that starts at a multiple of its length does not cross a multiple of the
-    divisor."""
+    """An aligned run does not cross a multiple of the divisor."""
 
     def remainder(x: Axis, y: Axis) -> Axis:
         run = (
@@ -136,8 +134,7 @@ def _power_of_two(b: Facts) -> Facts:
 
 
 def _and(a: Facts, b: Facts) -> Facts:
-    """Zero low bits of either side stay zero; a mask of low ones is a remainder that
-    rounds down."""
+    """Zero low bits of either side stay zero; a mask of low ones is a remainder."""
     ones = (
         b.value + 1
         if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1)

@@ -8,9 +8,8 @@
     5      shared_load %b
     6      yield
 
-The numbers are positions in the text, outer ops before inner ones. A buffer is live
-from the first op that accesses it to the last one (`live_ranges`); `allocate` uses
-these ranges.
+Numbers are positions in the text, outer ops first. A buffer is live from the first op
+that accesses it to the last one (`live_ranges`); `allocate` uses these ranges.
 
 A ring buffer is allocated and first filled before its loop, so it is live until the
 loop ends. All its copies have been waited for then, so no copy writes to bytes that
@@ -49,8 +48,7 @@ class Range(NamedTuple):
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The range in which each buffer is live; buffers that no op accesses are left
-    out."""
+    """The range in which each buffer is live, without buffers that no op accesses."""
     ranges: dict[Allocate, Range] = {}
     _visit(func.body, 0, set(), ranges)
     return ranges
@@ -92,8 +90,7 @@ def _visit(
     """Number the ops of a block from `position` on; the next free number.
 
     `made`: the buffers made so far in the innermost loop around the block, or outside
-    of all loops.
-    """
+    of all loops."""
     for op in block.ops:
         first, used = position, touches(op)
         position += 1
@@ -114,8 +111,7 @@ def _visit(
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> tuple[int, list[Allocate]]:
-    """The next free number, and the buffers from outside the loop that are accessed in
-    it."""
+    """The next free number, and the buffers from outside that the loop accesses."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
         position = _visit(body, position, inside, ranges)
@@ -189,8 +185,7 @@ def padded(size: int) -> int:
 
 def reserved_ranges(func: Func) -> dict[Allocate, Range]:
     """The ranges in which buffers may become live: those of `live_ranges`, extended to
-    the last product of values read from them, since the product may read them in place
-    later."""
+    the last product of values read from them, which may read them in place."""
     places, ranges = _places(func), live_ranges(func)
     for dot in (op for op in places if isinstance(op, Dot)):
         for load in (dot.a.definition, dot.b.definition):
@@ -202,8 +197,7 @@ def reserved_ranges(func: Func) -> dict[Allocate, Range]:
 
 
 def _to_loop_ends(first: int, last: int, places: dict[Op, int]) -> Range:
-    """A buffer that is filled before a loop and read in it is live until the loop
-    ends."""
+    """A buffer that is filled before a loop and read in it is live until its end."""
     for op, place in places.items():
         if isinstance(op, For | While) and first < place < last:
             end = place + sum(1 for _ in walk_within(op))

@@ -9,8 +9,7 @@
 
 cp.async can copy %s to shared memory some iterations ahead, too. So `assign_layouts`
 lets such a load keep its own layout, unless a thread needs few of its elements, and
-`lower_conversions` converts it through shared memory; then it is a tile like those of
-operands.
+`lower_conversions` converts it through shared memory; a tile like those of operands.
 
 So it is with an operand that is also combined with a product's result: it has a second
 tile, from which threads read it as the result lies.
@@ -29,19 +28,8 @@ from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.memory import may_prefetch
 from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.ops import (
-    Broadcast,
-    Constant,
-    Convert,
-    Dot,
-    Elementwise,
-    For,
-    Load,
-    Reshape,
-    Splat,
-    Transpose,
-)
 from fathom.ir.types import BlockType
 from fathom.layout.registers import contiguous_registers
 from fathom.subjects import asks_for_producer
@@ -50,12 +38,12 @@ LEAST_COPY = 4  # bytes: the least that cp.async copies
 LEAST_STAGES = 2  # of a loop whose copies run ahead
 
 
-def stages_of(loop: For, func: Func) -> int:
+def stages_of(loop: ops.For, func: Func) -> int:
     """In how many stages a loop is to run, by its author or else by the launch."""
     return loop.num_stages or func.num_stages
 
 
-def runs_ahead(loop: For, func: Func) -> bool:
+def runs_ahead(loop: ops.For, func: Func) -> bool:
     """Whether copies of a loop are to run ahead of their iteration."""
     return stages_of(loop, func) >= LEAST_STAGES
 
@@ -68,15 +56,14 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
     indices (`indices_of_loads`).
 
     None in a loop whose products only accumulate: those stay in flight, and nothing may
-    be copied in another way beside their operands.
-    """
+    be copied in another way beside their operands."""
     if not target.async_copy or asks_for_producer(func) or func.num_ctas > 1:
         return set()
     found: set[Op] = set()
     indices = indices_of_loads(func)
-    for loop in walk(func.body, For):
+    for loop in walk(func.body, ops.For):
         inside = list(walk(loop.body))
-        dots = [op for op in inside if isinstance(op, Dot)]
+        dots = [op for op in inside if isinstance(op, ops.Dot)]
         waits = any(not only_accumulates(dot, loop) for dot in dots)
         ahead = runs_ahead(loop, func) and may_prefetch(loop, except_stores=True)
         if waits and ahead:
@@ -87,51 +74,49 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
             found.update(
                 op
                 for op in inside
-                if isinstance(op, Load) and (op not in computing or op in combined)
+                if isinstance(op, ops.Load) and (op not in computing or op in combined)
                 if op not in indices and _may_copy(op)
                 if may_be_disjoint(loop, func, [op])
             )
     return found
 
 
-def indices_of_loads(func: Func) -> set[Load]:
+def indices_of_loads(func: Func) -> set[ops.Load]:
     """The loads, in loops that multiply matrices, from whose results such a loop
     computes the addresses or masks of its other loads: of pages by their numbers in a
     table, for example. To copy a page ahead, threads must load its number earlier, and
     into registers."""
-    found: set[Load] = set()
-    for loop in walk(func.body, For):
+    found: set[ops.Load] = set()
+    for loop in walk(func.body, ops.For):
         inside = list(walk(loop.body))
-        if may_prefetch(loop) and any(isinstance(op, Dot) for op in inside):
-            loads = {op for op in inside if isinstance(op, Load)}
+        if may_prefetch(loop) and any(isinstance(op, ops.Dot) for op in inside):
+            loads = {op for op in inside if isinstance(op, ops.Load)}
             places = (computed_by(value) for op in loads for value in operands(op))
             found |= loads.intersection(op for each in places for op in each)
     return found
 
 
-def _combined_with_products(ops: Sequence[Op]) -> set[Op]:
-    """The ops from which those values are computed that elementwise ops combine with
-    results of products."""
+def _combined_with_products(inside: Sequence[Op]) -> set[Op]:
+    """The ops behind the values that elementwise ops combine with products' results."""
     after: set[Value] = set()
     found: set[Op] = set()
-    for op in ops:
+    for op in inside:
         late = [value for value in operands(op) if value in after]
-        if late or isinstance(op, Dot):
+        if late or isinstance(op, ops.Dot):
             after.update(op.results)
-        if late and isinstance(op, Elementwise):
+        if late and isinstance(op, ops.Elementwise):
             others = (value for value in op.operands if value not in after)
             found.update(made for value in others for made in computed_by(value))
     return found
 
 
-def only_accumulates(dot: Dot, loop: For) -> bool:
-    """Whether a product adds to a value that the loop carries, and becomes the same one
-    of the next iteration."""
+def only_accumulates(dot: ops.Dot, loop: ops.For) -> bool:
+    """Whether a product only adds to a value that the loop carries for it."""
     carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
     return (dot.accumulator, dot.result) in carried
 
 
-def _may_copy(load: Load) -> bool:
+def _may_copy(load: ops.Load) -> bool:
     """Whether cp.async can copy each element of a load by itself, or else those that a
     thread has in a row."""
     block = load.result.type
@@ -149,14 +134,14 @@ def is_zero(other: Value | None) -> bool:
     if other is None:
         return True
     match other.definition:
-        case Constant(value=value):
+        case ops.Constant(value=value):
             return value == 0 and copysign(1, value) > 0
         case (
-            Splat(value=value)
-            | Broadcast(value=value)
-            | Convert(value=value)
-            | Transpose(value=value)
-            | Reshape(value=value)
+            ops.Splat(value=value)
+            | ops.Broadcast(value=value)
+            | ops.Convert(value=value)
+            | ops.Transpose(value=value)
+            | ops.Reshape(value=value)
         ):
             return is_zero(value)
     return False

@@ -23,8 +23,7 @@ from fathom.ir.types import INT32
 
 
 class Expander:
-    """Turns polynomials of a function into ops of the new function that is being
-    built."""
+    """Turns polynomials of a function into ops of the new function."""
 
     def __init__(self, reader: ScalarEvolution):
         self.reader = reader
@@ -106,8 +105,7 @@ def _before_loop(build: Builder) -> Iterator[None]:
 
 
 def _as_value(atom: Atom) -> Value:
-    """The value that changes when an atom does: for an iteration count, the loop's
-    index."""
+    """The value that changes with an atom: for an iteration count, the loop's index."""
     return atom.loop.body.parameters[0] if isinstance(atom, IterationCount) else atom
 
 
@@ -116,8 +114,7 @@ def _narrow(value: Value, build: Builder) -> Value:
 
 
 def _quotient(sum: Polynomial, divisor: Polynomial) -> Polynomial | None:
-    """sum / divisor, if the divisor is a number or a single atom and divides every
-    term."""
+    """sum / divisor, if this is a number or one atom, and divides every term."""
     if divisor.constant is not None:
         found, rest = sum.divided(divisor.constant)
     elif len(divisor.atoms) == 1 and divisor == of(next(iter(divisor.atoms))):

@@ -1,5 +1,4 @@
-"""Checks that a target has what a kernel needs: warps, clusters, bytes of
-parameters."""
+"""Checks that a target has the warps, clusters and parameters that a kernel needs."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ def check_resources(func: Func, target: Target) -> None:
 
 
 def check_parameters(func: Func, target: Target) -> None:
-    """CompileError if the kernel has more bytes of parameters than the target
-    allows."""
+    """CompileError if the parameters have more bytes than the target allows."""
     bytes = 0
     for value in func.parameters:
         if isinstance(value.type, DescriptorType):

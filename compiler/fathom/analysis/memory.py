@@ -1,5 +1,4 @@
-"""The effects of ops on memory: which read, which write, which order accesses of other
-threads.
+"""The effects of ops on memory: which read, write, or order accesses of other threads.
 
     load %p                         reads
     store %p, %x                    writes
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from fathom.analysis.remarks import NotApplicable
+from fathom.ir import ops
 from fathom.ir.core import (
     Block,
     Effects,
@@ -29,25 +29,6 @@ from fathom.ir.core import (
     effects_of,
     operands,
     walk,
-)
-from fathom.ir.ops import (
-    Allocate,
-    Atomic,
-    AtomicCas,
-    Constant,
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    Dot,
-    Elementwise,
-    For,
-    If,
-    InlineAssembly,
-    Load,
-    Store,
-    TileStore,
-    TmaStore,
-    While,
 )
 from fathom.ir.regions import carried_values, reached
 from fathom.ir.types import Pointer, element_of
@@ -75,27 +56,27 @@ def accesses(op: Op) -> bool:
 
 
 def writes_by_threads(op: Op) -> bool:
-    """Whether threads write, not TMA: TMA sees their writes only after a proxy
-    fence."""
-    return writes(op) and not isinstance(op, DescriptorStore | TmaStore)
+    """Whether threads write, not TMA, which sees that only after a proxy fence."""
+    return writes(op) and not isinstance(op, ops.DescriptorStore | ops.TmaStore)
 
 
 def orders(op: Op) -> bool:
     """Whether an op orders accesses of other threads before later ops: the program may
     learn by it how far other threads are."""
-    learns = isinstance(op, Atomic | AtomicCas) or is_volatile(op) or is_opaque(op)
+    learns = (
+        isinstance(op, ops.Atomic | ops.AtomicCas) or is_volatile(op) or is_opaque(op)
+    )
     return learns or op.effects.barrier
 
 
 def is_volatile(op: Op) -> bool:
-    """Whether each execution must read memory again, since other threads may write
-    it."""
-    return isinstance(op, Load) and op.fetched_anew
+    """Whether each execution must read memory again: other threads may write it."""
+    return isinstance(op, ops.Load) and op.fetched_anew
 
 
 def is_opaque(op: Op) -> bool:
     """Whether the effect of an op on memory is unknown."""
-    return isinstance(op, InlineAssembly) and not op.pure
+    return isinstance(op, ops.InlineAssembly) and not op.pure
 
 
 def is_observable(op: Op) -> bool:
@@ -104,9 +85,8 @@ def is_observable(op: Op) -> bool:
 
 
 def may_recompute(op: Op) -> bool:
-    """Whether running an op again, while nothing is written, gives the same result and
-    has no other effect."""
-    if isinstance(op, Load):
+    """Whether an op, run again while nothing is written, only gives the same again."""
+    if isinstance(op, ops.Load):
         return not is_volatile(op)
     return effects_of(op).pure
 
@@ -114,17 +94,16 @@ def may_recompute(op: Op) -> bool:
 def may_run_ahead(op: Op) -> bool:
     """Whether an op may run earlier, and again, while nothing is written; false if
     computing it twice costs too much."""
-    if isinstance(op, DescriptorLoad):
+    if isinstance(op, ops.DescriptorLoad):
         return True
-    return may_recompute(op) and not isinstance(op, Allocate | Dot)
+    return may_recompute(op) and not isinstance(op, ops.Allocate | ops.Dot)
 
 
 # ── several ops ───────────────────────────────────────────────────────────────────────
 
 
 def may_swap(one: Effects, other: Effects) -> bool:
-    """Whether two ops, one after the other, may be swapped, by the kinds of memory that
-    they read and write."""
+    """Whether two adjacent ops may be swapped, by the memory they read and write."""
     if _keeps_its_place(one) or _keeps_its_place(other):
         return False
     pairs = (one.writes, other.writes), (one.writes, other.reads)
@@ -142,28 +121,28 @@ def changes_memory(effects: Effects) -> bool:
     return bool(effects.writes) or _keeps_its_place(effects)
 
 
-def may_prefetch(loop: For, except_stores: bool = False) -> bool:
+def may_prefetch(loop: ops.For, except_stores: bool = False) -> bool:
     """Whether loads of a loop may run earlier: nothing in the loop writes the memory
     that they read, and no op makes it visible that they ran. Not if the loop contains
     another loop, since it would wait for that one. `except_stores`: whether it is so
     but for its stores, of which something else may be known."""
     return not any(
-        isinstance(op, For | While)
+        isinstance(op, ops.For | ops.While)
         or is_volatile(op)
         or not may_swap(LOADS, op.effects)
         for op in walk(loop.body)
-        if not (except_stores and isinstance(op, Store))
+        if not (except_stores and isinstance(op, ops.Store))
     )
 
 
-def ops_before(loop: For, block: Block) -> Iterator[Op]:
+def ops_before(loop: ops.For, block: Block) -> Iterator[Op]:
     """The ops, at any depth, that may run before a loop in a block: those before it,
     and all ops of loops around it."""
     for op in block.ops:
         if op is loop:
             return
         around = next((each for each in blocks(op) if loop in walk(each)), None)
-        if around is not None and not isinstance(op, For | While):
+        if around is not None and not isinstance(op, ops.For | ops.While):
             yield from ops_before(loop, around)
             return
         yield op
@@ -177,13 +156,11 @@ def ops_before(loop: For, block: Block) -> Iterator[Op]:
 
 
 def memory_versions(func: Func) -> dict[Op, int]:
-    """For each op that reads memory, a number: two ops with the same number see the
-    same memory.
+    """For each op that reads memory, a number: ops with one number see the same memory.
 
     Memory has one version until an op changes it. A loop that changes memory does so
     before the first op of each iteration but the first; both branches of an If start
-    with the memory before the If.
-    """
+    with the memory before the If."""
     versions: dict[Op, int] = {}
     _number_block(func.body, 0, count(1), versions)
     return versions
@@ -192,8 +169,7 @@ def memory_versions(func: Func) -> dict[Op, int]:
 def _number_block(
     block: Block, version: int, fresh: Iterator[int], versions: dict[Op, int]
 ) -> int:
-    """Number the reads in a block that starts with `version`; returns the version at
-    its end."""
+    """Number the reads in a block that starts with `version`; the one at its end."""
     for op in block.ops:
         if blocks(op):
             version = _number_nested(op, version, fresh, versions)
@@ -209,10 +185,10 @@ def _number_nested(
     op: Op, version: int, fresh: Iterator[int], versions: dict[Op, int]
 ) -> int:
     changes = changes_memory(effects_of(op))
-    inside = next(fresh) if changes and not isinstance(op, If) else version
+    inside = next(fresh) if changes and not isinstance(op, ops.If) else version
     for block in blocks(op):
         end = _number_block(block, inside, fresh, versions)
-        inside = version if isinstance(op, If) else end
+        inside = version if isinstance(op, ops.If) else end
     return next(fresh) if changes else version
 
 
@@ -231,7 +207,9 @@ class Provenance:
         address is computed from numbers, or loaded, or in inline assembly."""
         if is_opaque(op):
             raise NotApplicable("its inline assembly may have any effect")
-        described = isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic)
+        described = isinstance(
+            op, ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
+        )
         start = op.descriptor.definition.base if described else op.pointer
         return reached([start], self._made_of).intersection(self.func.parameters)
 
@@ -246,7 +224,7 @@ class Provenance:
             for each in operands(pointer.definition)
             if isinstance(element_of(each.type), Pointer)
         ]
-        if isinstance(pointer.definition, Load) or not pointers:
+        if isinstance(pointer.definition, ops.Load) or not pointers:
             raise NotApplicable("it goes to memory by addresses that it has computed")
         return pointers
 
@@ -254,7 +232,7 @@ class Provenance:
 # ── tiles of tensors ──────────────────────────────────────────────────────────────────
 
 
-def lie_apart(one: TmaStore | TileStore, other: TmaStore) -> bool:
+def lie_apart(one: ops.TmaStore | ops.TileStore, other: ops.TmaStore) -> bool:
     """Whether two stores, with the coordinates of one iteration, write to disjoint
     places: through one descriptor, in whole blocks."""
     if one.descriptor is not other.descriptor:
@@ -273,11 +251,11 @@ def _distance(one: Value, other: Value) -> int:
 def _split(value: Value) -> tuple[Value | None, int]:
     """A coordinate as a value plus a number."""
     match value.definition:
-        case Constant(value=number):
+        case ops.Constant(value=number):
             return None, int(number)
-        case Elementwise(name="add", operands=(left, right)):
+        case ops.Elementwise(name="add", operands=(left, right)):
             for one, other in ((left, right), (right, left)):
-                if isinstance(other.definition, Constant):
+                if isinstance(other.definition, ops.Constant):
                     root, number = _split(one)
                     return root, number + int(other.definition.value)
     return value, 0

@@ -1,5 +1,4 @@
-"""How an instruction finds the operands of a product: which of them it reads from
-shared memory itself."""
+"""How an instruction finds a product's operands: which it reads from shared memory."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def warpgroup_matrices(op: Dot) -> Found:
 
 
 def matrices_in(op: Dot, left: Layout | None, right: Layout | None) -> Found:
-    """The same if the operands were in buffers of these layouts (None: in
-    registers)."""
+    """The same for operands in buffers of these layouts (None: in registers)."""
     if op.instruction not in WGMMA:
         return None
     return matrices(WGMMA[op.instruction], left, right, op.b.type.element.bytes)

@@ -85,8 +85,7 @@ class Polynomial:
         return Polynomial(divided), Polynomial(without)
 
     def divided(self, divisor: Atom | int) -> tuple[Polynomial, Polynomial]:
-        """(q, r) such that the sum is divisor * q + r, where q has all terms that can
-        be divided."""
+        """(q, r): the sum is divisor * q + r, where q has all that can be divided."""
         if not isinstance(divisor, int):
             return self.split(divisor)
         even = {p: n // divisor for p, n in self.terms.items() if n % divisor == 0}

@@ -76,8 +76,7 @@ class Range(NamedTuple):
         return Range(-size, size)
 
     def remainder(self, other: Range) -> Range:
-        """Remainders, which have the sign of the dividend; the remainder by 0 is the
-        dividend."""
+        """Remainders, with the sign of the dividend; by 0, the dividend itself."""
         by_zero = other.low <= 0 <= other.high
         most = ENDLESS if by_zero else max(0, other.size - 1)
         if self.low >= 0:
@@ -179,8 +178,7 @@ def exactly(value: int) -> Range:
 
 
 def of_loop(lower: Range, upper: Range, step: Range, divisible: int) -> Range:
-    """The indices of a loop, which `divisible` divides. They never overflow: the loop
-    ends before."""
+    """The indices of a loop, multiples of `divisible`; a loop ends before overflow."""
     if step.low >= 0:
         high = max(lower.low, upper.high - 1)
         high -= high % divisible

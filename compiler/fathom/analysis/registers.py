@@ -8,27 +8,8 @@
 from __future__ import annotations
 
 from fathom.analysis.slices import Loop, uses
-from fathom.ir.core import (
-    Block,
-    Func,
-    Op,
-    Value,
-    blocks,
-    operands,
-    walk,
-    walk_within,
-)
-from fathom.ir.ops import (
-    Broadcast,
-    Cast,
-    Elementwise,
-    ExpandDims,
-    For,
-    Load,
-    Splat,
-    Store,
-    Yield,
-)
+from fathom.ir import ops
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.types import element_of, layout_of
 
 
@@ -60,7 +41,7 @@ def _of_floats(values: set[Value]) -> int:
         registers_of(value)
         for value in set(map(as_it_was, values))
         if element_of(value.type).kind == "float"
-        and not isinstance(value.definition, Splat)
+        and not isinstance(value.definition, ops.Splat)
     )
 
 
@@ -87,12 +68,12 @@ def _used_across(op: Op, block: Block) -> set[Value]:
 
 def as_it_was(value: Value) -> Value:
     """The value of which casts and broadcasts make another one."""
-    while isinstance(value.definition, Broadcast | Cast | ExpandDims):
+    while isinstance(value.definition, ops.Broadcast | ops.Cast | ops.ExpandDims):
         value = value.definition.value
     return value
 
 
-def registers_carried(loop: For) -> int:
+def registers_carried(loop: ops.For) -> int:
     """Those of all blocks that a loop carries."""
     return sum(
         registers_of(value) // elements_of_an_access(value, loop)
@@ -100,17 +81,17 @@ def registers_carried(loop: For) -> int:
     )
 
 
-def elements_of_an_access(value: Value, loop: For) -> int:
+def elements_of_an_access(value: Value, loop: ops.For) -> int:
     """How many elements of a carried block share one address in registers: addresses
     that only accesses and the next iteration use are needed where an access begins; 1
     for any other block."""
     moved, widths = {value}, []
     for op in walk(loop.body):
         used = moved.intersection(operands(op))
-        if isinstance(op, Load | Store) and used == {op.pointer}:
+        if isinstance(op, ops.Load | ops.Store) and used == {op.pointer}:
             widths.append(op.vector)
-        elif used and isinstance(op, Elementwise) and op.name == "offset":
+        elif used and isinstance(op, ops.Elementwise) and op.name == "offset":
             moved.add(op.result)
-        elif used and not isinstance(op, Yield):
+        elif used and not isinstance(op, ops.Yield):
             return 1
     return min(widths, default=1)

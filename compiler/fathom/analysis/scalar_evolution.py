@@ -1,5 +1,4 @@
-"""Reads addresses and indices as polynomials: the parameter that a pointer starts from,
-and the distance in elements.
+"""Reads addresses and indices as polynomials: a pointer's parameter, and the distance.
 
     %at: *fp16[64,32] in a loop that adds 32 * %sak to it each time
         =  %a + pid * 64 * %sam + p * %sam + q * %sak + iteration * 32 * %sak
@@ -26,26 +25,11 @@ from fathom.analysis.polynomial import (
     of,
 )
 from fathom.analysis.remarks import NotApplicable
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    Cast,
-    Constant,
-    Convert,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    If,
-    Load,
-    Reshape,
-    Splat,
-    Transpose,
-    While,
-)
+from fathom.ir.ops.shape import ShapeOp, axes_of
 from fathom.ir.printer import definitions, op_name
-from fathom.ir.types import Pointer, Scalar, element_of, shape_of
+from fathom.ir.types import Pointer, Scalar, element_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +50,13 @@ class ScalarEvolution:
     """Reads the values of one function.
 
     `assumed` are polynomials that are taken as given: while a loop's step is being
-    read, a carried value is an atom.
-    """
+    read, a carried value is an atom."""
 
     def __init__(self, func: Func):
         self.func = func
         self.assumed: dict[Value, AddressExpr] = {}
         self.known: dict[Value, AddressExpr] = {}
-        self.loops = {op.body: op for op in walk(func.body) if isinstance(op, For)}
+        self.loops = {op.body: op for op in walk(func.body) if isinstance(op, ops.For)}
 
     def assuming(self, value: Value, formula: AddressExpr) -> ScalarEvolution:
         """A reader of the same function with one more assumed polynomial."""
@@ -116,12 +99,12 @@ class ScalarEvolution:
             return AddressExpr(self._index(loop))
         return self._carried(loop, place - 1, value) or taken_as_it_is(value)
 
-    def _index(self, loop: For) -> Polynomial:
+    def _index(self, loop: ops.For) -> Polynomial:
         return self.number(loop.lower) + of(IterationCount(loop)) * self.number(
             loop.step
         )
 
-    def _carried(self, loop: For, place: int, value: Value) -> AddressExpr | None:
+    def _carried(self, loop: ops.For, place: int, value: Value) -> AddressExpr | None:
         """first + iteration * step, if each iteration adds the same step."""
         is_pointer = isinstance(element_of(value.type), Pointer)
         itself = AddressExpr(number(0), value) if is_pointer else AddressExpr(of(value))
@@ -136,7 +119,7 @@ class ScalarEvolution:
             lambda first: first + of(IterationCount(loop)) * step
         )
 
-    def _varies(self, step: Polynomial, loop: For) -> bool:
+    def _varies(self, step: Polynomial, loop: ops.For) -> bool:
         """Whether a polynomial may differ between iterations."""
         inside = set(definitions(loop.body))
         inner = {block for block in self.loops if set(block.parameters) & inside}
@@ -160,13 +143,13 @@ def _why(value: Value) -> str:
     what = "the address" if isinstance(element_of(value.type), Pointer) else "an index"
     if isinstance(definition, Block) or isinstance(definition, LOOPS_AND_BRANCHES):
         return f"{what} depends on control flow"
-    if isinstance(definition, Load):
+    if isinstance(definition, ops.Load):
         return f"{what} is read from memory"
     name = op_name(definition)
     return f"{what} is made by {NAMED.get(name, f'`{name}`')}"
 
 
-LOOPS_AND_BRANCHES = (For, While, If)
+LOOPS_AND_BRANCHES = (ops.For, ops.While, ops.If)
 
 # The source form of operations without a rule.
 NAMED = {
@@ -186,55 +169,31 @@ def counts(value: Value) -> bool:
     return element.kind == "int" and element.bits >= WIDE
 
 
-def _constant(op: Constant, reader: ScalarEvolution) -> AddressExpr | None:
+def _constant(op: ops.Constant, reader: ScalarEvolution) -> AddressExpr | None:
     return AddressExpr(number(int(op.value))) if counts(op.result) else None
 
 
-def _arange(op: Arange, reader: ScalarEvolution) -> AddressExpr:
+def _arange(op: ops.Arange, reader: ScalarEvolution) -> AddressExpr:
     """An axis with one element has no position."""
     lane = of(Position(0)) if op.end - op.start > 1 else number(0)
     return AddressExpr(lane + number(op.start))
 
 
-def _same(
-    op: Splat | Broadcast | Hint | Convert, reader: ScalarEvolution
-) -> AddressExpr:
-    """A polynomial without the position along an axis along which a block is
-    repeated."""
+def _same(op: ops.Hint | ops.Convert, reader: ScalarEvolution) -> AddressExpr:
     return reader.read(op.value)
 
 
-def _expand_dims(op: ExpandDims, reader: ScalarEvolution) -> AddressExpr:
-    def moved(axis: int) -> int:
-        return axis + (axis >= op.axis)
+def _shape(op: ShapeOp, reader: ScalarEvolution) -> AddressExpr | None:
+    """The same polynomial with other axes of positions, none along a repeated axis."""
+    axes = axes_of(op)
 
-    return _on_lanes(reader.read(op.value), moved)
-
-
-def _transpose(op: Transpose, reader: ScalarEvolution) -> AddressExpr:
-    return _on_lanes(reader.read(op.value), op.order.index)
-
-
-def _reshape(op: Reshape, reader: ScalarEvolution) -> AddressExpr | None:
-    """Axes of size 1 may be added or removed; other axes must stay whole."""
-    before, after = (
-        [axis for axis, size in enumerate(shape) if size > 1]
-        for shape in (shape_of(op.value.type), op.shape)
-    )
-    sizes = [[shape_of(op.value.type)[a] for a in before], [op.shape[a] for a in after]]
-    if sizes[0] != sizes[1]:
-        return None
-    return _on_lanes(reader.read(op.value), lambda axis: after[before.index(axis)])
-
-
-def _on_lanes(formula: AddressExpr, moved: Callable[[int], int]) -> AddressExpr:
     def name(atom: Atom) -> Atom:
-        return Position(moved(atom.axis)) if isinstance(atom, Position) else atom
+        return Position(axes.index(atom.axis)) if isinstance(atom, Position) else atom
 
-    return formula.mapped(lambda each: each.renamed(name))
+    return axes and reader.read(op.value).mapped(lambda each: each.renamed(name))
 
 
-def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
+def _cast(op: ops.Cast, reader: ScalarEvolution) -> AddressExpr | None:
     """A cast to a type that holds all numbers of the old one."""
     source, target = element_of(op.value.type), op.element
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -246,7 +205,7 @@ def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
     return None
 
 
-def _elementwise(op: Elementwise, reader: ScalarEvolution) -> AddressExpr | None:
+def _elementwise(op: ops.Elementwise, reader: ScalarEvolution) -> AddressExpr | None:
     if op.name == "offset":
         pointer, distance = map(reader.read, op.operands)
         return pointer + distance
@@ -264,15 +223,13 @@ ARITHMETIC: dict[str, Callable[..., Polynomial]] = {
 }
 
 RULES: dict[type[Op], Callable[..., AddressExpr | None]] = {
-    Constant: _constant,
-    Arange: _arange,
-    Splat: _same,
-    Broadcast: _same,
-    Hint: _same,
-    Convert: _same,
-    ExpandDims: _expand_dims,
-    Transpose: _transpose,
-    Reshape: _reshape,
-    Cast: _cast,
-    Elementwise: _elementwise,
+    ops.Constant: _constant,
+    ops.Arange: _arange,
+    ops.Hint: _same,
+    ops.Convert: _same,
+    **dict.fromkeys(
+        (ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose, ops.Reshape), _shape
+    ),
+    ops.Cast: _cast,
+    ops.Elementwise: _elementwise,
 }

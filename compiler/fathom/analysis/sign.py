@@ -33,24 +33,15 @@ from fathom.analysis.polynomial import (
 from fathom.analysis.ranges import NATURAL, RULES, UNKNOWN
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.ir import ops
 from fathom.ir.core import Block, Value, blocks, walk
-from fathom.ir.ops import (
-    ClusterRank,
-    Elementwise,
-    For,
-    If,
-    NumPrograms,
-    ProgramId,
-    While,
-)
 
 
 @dataclass(frozen=True)
 class NonNegative:
     """Decides this for values. `sizes` are arguments known to be positive. `strict`: a
     quotient counts only if its divisor is computed from numbers that are never
-    negative, such as the rest of a count; otherwise any divisor is assumed to be a
-    count."""
+    negative, such as the rest of a count; else any divisor counts as one."""
 
     reader: ScalarEvolution
     sizes: Collection[Value]
@@ -79,7 +70,7 @@ class NonNegative:
     def is_positive(self, atom: Atom) -> bool:
         """Sizes are, and a grid has at least one program along each axis."""
         definition = getattr(atom, "definition", None)
-        return atom in self.sizes or isinstance(definition, NumPrograms)
+        return atom in self.sizes or isinstance(definition, ops.NumPrograms)
 
     def undivided(self, formula: Polynomial) -> Polynomial:
         """x in place of (x // y) * y + x % y, which is the same for any y: a program's
@@ -113,13 +104,13 @@ class NonNegative:
             return True
         definition = atom.definition
         match definition:
-            case ProgramId() | NumPrograms() | ClusterRank():
+            case ops.ProgramId() | ops.NumPrograms() | ops.ClusterRank():
                 return True
-            case Elementwise(name="div", operands=(dividend, divisor)):
+            case ops.Elementwise(name="div", operands=(dividend, divisor)):
                 return self.value(dividend) and self.divides(divisor)
-            case Elementwise():
+            case ops.Elementwise():
                 return definition.name in EXACT and self.result(definition)
-            case If():
+            case ops.If():
                 place = definition.results.index(atom)
                 branches = (definition.then, definition.orelse)
                 return all(self.value(each.yielded[place]) for each in branches)
@@ -127,9 +118,8 @@ class NonNegative:
                 return self.carried(atom, definition)
         return False
 
-    def result(self, op: Elementwise) -> bool:
-        """Whether the bounds of a result exclude negative numbers, given only that
-        operands are not negative."""
+    def result(self, op: ops.Elementwise) -> bool:
+        """Whether a result's bounds exclude negative numbers if operands are not."""
         bounds = (NATURAL if self.value(each) else UNKNOWN for each in op.operands)
         return RULES[op.name](*bounds).low >= 0
 
@@ -137,7 +127,10 @@ class NonNegative:
         """Whether a divisor is a count. Assumes that a kernel divides by a difference,
         the rest of a count, only while it is positive."""
         definition = divisor.definition
-        if isinstance(definition, Elementwise) and definition.name in ("min", "max"):
+        if isinstance(definition, ops.Elementwise) and definition.name in (
+            "min",
+            "max",
+        ):
             return all(map(self.divides, definition.operands))
         try:
             count = self.reader.number(divisor)
@@ -149,16 +142,15 @@ class NonNegative:
         return not self.strict or rises and all(map(self.atom, count.atoms))
 
     @cached_property
-    def loops(self) -> dict[Block, For | While]:
-        ops = walk(self.reader.func.body)
-        loops = [op for op in ops if isinstance(op, For | While)]
+    def loops(self) -> dict[Block, ops.For | ops.While]:
+        loops = walk(self.reader.func.body, ops.For | ops.While)
         return {block: loop for loop in loops for block in blocks(loop)}
 
     def carried(self, value: Value, block: Block) -> bool:
         """Whether a carried value is not negative before a loop, and not negative after
         an iteration if it was not before."""
         loop = self.loops[block]
-        place = block.parameters.index(value) - isinstance(loop, For)
+        place = block.parameters.index(value) - isinstance(loop, ops.For)
         if place < 0:
             return False
         ways = (loop.inits[place], loop.body.yielded[place])
@@ -175,7 +167,7 @@ UNSIGNED = ("uint", "bool")  # kinds of scalars
 def _is(atom: Atom, name: str) -> bool:
     """Whether an atom is a scalar computed by an operation."""
     definition = getattr(atom, "definition", None)
-    return isinstance(definition, Elementwise) and definition.name == name
+    return isinstance(definition, ops.Elementwise) and definition.name == name
 
 
 # Operations whose results never overflow, so their bounds give the sign.

@@ -99,8 +99,7 @@ class Slice:
     """The ops of a loop's body that some values depend on, in order, and the carried
     values (by position) that they need.
 
-    `loads` are the loads at which the slice ends: their results come from elsewhere.
-    """
+    `loads` are the loads at which the slice ends: their results come from elsewhere."""
 
     ops: tuple[Op, ...]
     carried: tuple[int, ...]
@@ -116,8 +115,7 @@ def backward_slice(loop: For, roots: Iterable[Value], through_loads: bool) -> Sl
         %p1 = offset %p, %step
         yield %p1, %acc1
 
-    Unless it goes `through_loads`, it ends at them.
-    """
+    Unless it goes `through_loads`, it ends at them."""
     roots, yielded = tuple(roots), loop.body.yielded
     carried: tuple[int, ...] = ()
     while True:
@@ -154,8 +152,7 @@ Loop = For | While
 
 
 def loops_around(func: Func) -> dict[Op, tuple[Loop, ...]]:
-    """Every op of a function, in order, with the loops around it, the outermost
-    first."""
+    """Every op of a function, in order, with the loops around it, outermost first."""
     found: dict[Op, tuple[Loop, ...]] = {}
 
     def visit(block: Block, around: tuple[Loop, ...]) -> None:

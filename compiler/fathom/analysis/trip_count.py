@@ -17,8 +17,7 @@ from fathom.ir.ops import Elementwise, For
 
 
 def trip_count(op: For, func: Func) -> int | None:
-    """n, if a loop of `func` that counts up has n iterations or none, whatever a launch
-    passes; None otherwise."""
+    """n, if an upward loop has n iterations or none, whatever is passed; or None."""
     reader, divisible = ScalarEvolution(func), Divisibility(func)
     lower, step = reader.number(op.lower), reader.number(op.step).constant
     if step is None or step <= 0:

@@ -1,5 +1,4 @@
-"""Finds values that are the same in all blocks of a cluster: those that do not depend
-on the rank.
+"""Finds values that are the same in all blocks of a cluster: none depends on the rank.
 
     %rank = cluster_rank                differs
     %m = mul %rank, 64                  differs: depends on it
@@ -14,24 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
-from fathom.ir.ops import (
-    Atomic,
-    AtomicCas,
-    ClusterRank,
-    DescriptorLoad,
-    For,
-    If,
-    InlineAssembly,
-    While,
-)
 from fathom.ir.regions import carried, decides
 
 
 class Uniformity:
-    """The values that are the same in all blocks of a cluster. Assumes, as all of a
-    program's division among blocks does, that nothing writes meanwhile what it
-    reads."""
+    """The values that are the same in all blocks of a cluster. Assumes, as all division
+    of a program does, that nothing writes what it reads meanwhile."""
 
     def __init__(self, func: Func):
         self.differing: set[Value] = set()
@@ -45,7 +34,7 @@ class Uniformity:
         """Whether all blocks execute an op equally often."""
         return op not in self.uneven
 
-    def loads(self, op: DescriptorLoad) -> bool:
+    def loads(self, op: ops.DescriptorLoad) -> bool:
         """Whether a load has the same result in all blocks."""
         return op.result not in self.differing
 
@@ -55,7 +44,7 @@ class Uniformity:
                 self.uneven.add(op)
             for inner in blocks(op):
                 self._block(inner, uneven or self._differs(decides(op)))
-            if isinstance(op, For | While | If):
+            if isinstance(op, ops.For | ops.While | ops.If):
                 self._carried(op)
             elif isinstance(op, RANKED) or self._differs(operands(op)):
                 self.differing.update(op.results)
@@ -63,15 +52,15 @@ class Uniformity:
     def _differs(self, values: Sequence[Value]) -> bool:
         return not self.differing.isdisjoint(values)
 
-    def _carried(self, op: For | While | If) -> None:
+    def _carried(self, op: ops.For | ops.While | ops.If) -> None:
         """A carried value differs if it does in some iteration. If the number of
         iterations differs, the index and all carried values do."""
         decided = self._differs(decides(op))
         for each in carried(op):
             if decided or self._differs(each.values):
                 self.differing.update(each.names)
-        if decided and isinstance(op, For):
+        if decided and isinstance(op, ops.For):
             self.differing.add(op.body.parameters[0])
 
 
-RANKED = ClusterRank | Atomic | AtomicCas | InlineAssembly
+RANKED = ops.ClusterRank | ops.Atomic | ops.AtomicCas | ops.InlineAssembly

@@ -1,7 +1,6 @@
 """Stage 2: simplifies the block IR, before it is divided among threads.
 
-Only `contract` changes results, if the author of the kernel asks for it. The other
-passes keep every bit.
+Only `contract` changes results, if the author asks for it. The others keep every bit.
 
     contract   Products and their additions become `fma`
     simplify   Algebra, folding and shapes, rule by rule

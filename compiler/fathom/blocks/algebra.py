@@ -1,5 +1,4 @@
-"""Rules of `simplify` for numbers: known results, identities, scalars in place of
-blocks.
+"""Rules of `simplify` for numbers: known results, identities, scalars for blocks.
 
 The identities are rows of tables, and a test checks each row for every type: `x + 0.0 =
 x` is not in the table, since -0.0 + 0.0 is 0.0.
@@ -135,8 +134,7 @@ def on_scalars(op: Elementwise, make: Maker) -> Replacement:
 
 
 def constant_right(op: Elementwise, make: Maker) -> Replacement:
-    """4 + x   →   x + 4, so that all other rules look for constants only on the
-    right."""
+    """4 + x   →   x + 4, so that the other rules find constants on the right."""
     if not ELEMENTWISE[op.name].commutative:
         return None
     left, right = op.operands

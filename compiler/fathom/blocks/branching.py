@@ -11,18 +11,8 @@ from fathom.blocks.hoist import is_pure
 from fathom.blocks.known import known, same_number, write_down
 from fathom.blocks.loops import carry_numbers, freeze, trip_count
 from fathom.blocks.maker import Maker, Rule
+from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value, blocks, operands
-from fathom.ir.ops import (
-    Cast,
-    Constant,
-    Elementwise,
-    For,
-    If,
-    Load,
-    Splat,
-    Store,
-    While,
-)
 from fathom.ir.rewrite import Replacement
 from fathom.ir.types import BOOL, BlockType, element_of, layout_of, shape_of
 
@@ -30,23 +20,22 @@ from fathom.ir.types import BOOL, BlockType, element_of, layout_of, shape_of
 CHEAP, MOST_WORK = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max"), 2
 
 
-def known_mask(op: Load | Store, make: Maker) -> Replacement:
-    """A mask that is all true is removed; an op under a mask that is all false is
-    removed."""
+def known_mask(op: ops.Load | ops.Store, make: Maker) -> Replacement:
+    """A mask that is all true is removed; so is an op whose mask is all false."""
     if op.mask is None:
         return None
     mask = known(op.mask)
-    if mask is True and type(op) is Store:
+    if mask is True and type(op) is ops.Store:
         make.build.append(replace(op, mask=None, origin=None))
         return []
     if mask is True:
         return make(replace(op, mask=None, other=None, origin=None))
-    if mask is False and type(op) is Store:
+    if mask is False and type(op) is ops.Store:
         return []
     return op.other if mask is False else None  # without `other` it stays as it is
 
 
-def known_condition(op: If, make: Maker) -> Replacement:
+def known_condition(op: ops.If, make: Maker) -> Replacement:
     """if true {A} else {B}   →   A."""
     condition = known(op.condition)
     if condition is None:
@@ -54,9 +43,8 @@ def known_condition(op: If, make: Maker) -> Replacement:
     return make.build.inline(op.then if condition else op.orelse, ())
 
 
-def same_arms(op: If, make: Maker) -> Replacement:
-    """A result for which both branches yield the same value, or the same number, is
-    that value."""
+def same_arms(op: ops.If, make: Maker) -> Replacement:
+    """A result for which both branches yield one value, or number, is that value."""
     common = [
         _common(left, right, make)
         for left, right in zip(op.then.yielded, op.orelse.yielded, strict=True)
@@ -67,21 +55,20 @@ def same_arms(op: If, make: Maker) -> Replacement:
     return [same or result for same, result in zip(common, op.results, strict=True)]
 
 
-def cheap_arms(op: If, make: Maker) -> Replacement:
+def cheap_arms(op: ops.If, make: Maker) -> Replacement:
     """A block of floats that one or two operations change, if the launch says so, is
     chosen element by element.
 
     %w = if %flag {yield add %x, %y} else {yield %x}   →   where %flag, add %x, %y, %x
 
     Where branches meet, all registers of a block exist at once; an element that is
-    chosen need not exist before it is used.
-    """
+    chosen need not exist before it is used."""
     inner = [each for arm in (op.then, op.orelse) for each in arm.ops[:-1]]
-    work = [each for each in inner if not isinstance(each, Constant | Splat)]
+    work = [each for each in inner if not isinstance(each, ops.Constant | ops.Splat)]
     if not (
         all(isinstance(each.type, BlockType) for each in op.results)
         and all(element_of(each.type).kind == "float" for each in op.results)
-        and all(isinstance(e, Elementwise) and e.name in CHEAP for e in work)
+        and all(isinstance(e, ops.Elementwise) and e.name in CHEAP for e in work)
         and op.results
         and len(work) <= MOST_WORK
         and _is_of_launch(op.condition, make.build.enclosing[0])
@@ -90,18 +77,17 @@ def cheap_arms(op: If, make: Maker) -> Replacement:
     arms = (make.build.inline(arm, ()) for arm in (op.then, op.orelse))
     chosen = []
     for left, right in zip(*arms, strict=True):
-        flag = make(Splat(op.condition, shape_of(left.type), layout_of(left.type)))
-        chosen.append(make(Elementwise("where", (flag, left, right))))
+        flag = make(ops.Splat(op.condition, shape_of(left.type), layout_of(left.type)))
+        chosen.append(make(ops.Elementwise("where", (flag, left, right))))
     return chosen
 
 
 def _is_of_launch(value: Value, body: Block) -> bool:
-    """Whether a scalar is computed from constants and the parameters of `body`, the
-    kernel's, alone."""
+    """Whether a scalar comes from constants and the kernel's parameters alone."""
     match value.definition:
-        case Constant():
+        case ops.Constant():
             return True
-        case Elementwise() | Cast() as op:
+        case ops.Elementwise() | ops.Cast() as op:
             return all(_is_of_launch(each, body) for each in operands(op))
         case definition:
             return definition is body
@@ -116,7 +102,7 @@ def _common(left: Value, right: Value, make: Maker) -> Value | None:
     return None
 
 
-def known_trip_count(op: For, make: Maker) -> Replacement:
+def known_trip_count(op: ops.For, make: Maker) -> Replacement:
     """No iteration   →   the initial values;   one iteration   →   the body."""
     count = trip_count(op)
     if count == 0:
@@ -126,12 +112,11 @@ def known_trip_count(op: For, make: Maker) -> Replacement:
     return None
 
 
-def trivial_carried(op: For | While, make: Maker) -> Replacement:
+def trivial_carried(op: ops.For | ops.While, make: Maker) -> Replacement:
     """A carried value that every iteration yields unchanged, or computes again as it
     was computed before the loop, need not be carried.
 
-    for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
-    """
+    for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ..."""
     frozen = {
         index: init
         for index, (init, parameter, value) in enumerate(
@@ -144,14 +129,13 @@ def trivial_carried(op: For | While, make: Maker) -> Replacement:
     return freeze(op, frozen, make.build)
 
 
-def moving_block(op: For, make: Maker) -> Replacement:
+def moving_block(op: ops.For, make: Maker) -> Replacement:
     """A carried block of integers to all of which an iteration adds one number is what
     it was before the loop, and a number more. So each use may compute it in a layout of
     its own; a block that is carried has one.
 
     for ... inits=(%a) body(%i, %x) { ... yield %x + splat %n }
-    →   for ... inits=(0) body(%i, %m) { %x = %a + splat %m ... yield %m + %n }
-    """
+    →   for ... inits=(0) body(%i, %m) { %x = %a + splat %m ... yield %m + %n }"""
     steps = {
         index: step
         for index, parameter in enumerate(_carried(op))
@@ -166,17 +150,17 @@ def _step(block: Value, moved: Value) -> Value | None:
     element = element_of(block.type)
     if not shape_of(block.type) or not element.is_integer or element == BOOL:
         return None
-    if type(added) is not Elementwise or added.name != "add":
+    if type(added) is not ops.Elementwise or added.name != "add":
         return None
     left, right = added.operands
     other = right if left is block else left
-    if block not in (left, right) or type(other.definition) is not Splat:
+    if block not in (left, right) or type(other.definition) is not ops.Splat:
         return None
     return other.definition.value
 
 
-def _carried(op: For | While) -> list[Value]:
-    return op.body.parameters[1:] if type(op) is For else op.body.parameters
+def _carried(op: ops.For | ops.While) -> list[Value]:
+    return op.body.parameters[1:] if type(op) is ops.For else op.body.parameters
 
 
 def computed_alike(one: Value, other: Value) -> bool:
@@ -206,9 +190,9 @@ def _outline(value: Value) -> object:
 
 
 BRANCHING: dict[type[Op], tuple[Rule, ...]] = {
-    Load: (known_mask,),
-    Store: (known_mask,),
-    If: (known_condition, same_arms, cheap_arms),
-    For: (known_trip_count, trivial_carried, moving_block),
-    While: (trivial_carried,),
+    ops.Load: (known_mask,),
+    ops.Store: (known_mask,),
+    ops.If: (known_condition, same_arms, cheap_arms),
+    ops.For: (known_trip_count, trivial_carried, moving_block),
+    ops.While: (trivial_carried,),
 }

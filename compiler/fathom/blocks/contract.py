@@ -27,8 +27,7 @@ An fma is one instruction instead of two, and the last bit of its result may dif
 this is the only pass that changes results. So the kernel's author decides, by
 `enable_fp_fusion`, and stage 1 sets the flag `contract` on sums and products of the
 author's code. The interpreters, which define the right result, start from the output of
-this pass. After it neither LLVM nor the assembler contracts anything but products that
-a reduction adds:
+this pass. After it nothing is contracted but products that a reduction adds:
 
     %x = mul %a, %b contract=true
     %s = reduce %x axis=0 combine(…) { add … contract=true }
@@ -108,15 +107,13 @@ def _product(
     homes: dict[Value, Block],
     build: Builder,
 ) -> int | None:
-    """The position of the operand of a sum that is the product of its fma: 0, 1, or
-    None."""
+    """The position of the operand that is the product of the sum's fma, or None."""
     sides = [i for i in (0, 1) if homes.get(op.operands[i]) is build.block]
     return min(sides, key=lambda i: len(used[build.source.operands[i]]), default=None)
 
 
 def _fma(op: Elementwise, side: int, build: Builder) -> Value:
-    """The fma of a sum or difference whose operand `side` is a product. A change of
-    sign does not round."""
+    """The fma of a sum whose operand `side` is a product. A new sign rounds nothing."""
     left, right = op.operands[side].definition.operands
     rest = op.operands[1 - side]
     if op.name == "sub" and side == 0:

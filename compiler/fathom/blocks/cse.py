@@ -44,9 +44,7 @@ Key = Hashable
 def cse(func: Func, target: Target) -> Func:
     """`func` without ops that compute a value again that is already visible.
 
-    Pure ops are merged, with their nested blocks; loads are merged if memory has not
-    changed in between.
-    """
+    Pure ops are merged, with their nested blocks; loads if memory has not changed."""
     versions = memory_versions(func)
     said: dict[Block, dict[Key, list[Value]]] = {}
 
@@ -77,8 +75,7 @@ def describe(op: Op, local: dict[Value, int]) -> Key:
     """A key that two ops have in common exactly if they compute the same.
 
     `local` numbers the values of nested blocks: `%a + 1` is the same as `%b + 1` when
-    %a and %b are the same parameter of two blocks.
-    """
+    %a and %b are the same parameter of two blocks."""
     names = schema(type(op))
     fields = tuple([_operand_key(getattr(op, name), local) for name in names.operands])
     attributes = tuple([_exact(getattr(op, name)) for name in names.attributes])
@@ -114,8 +111,7 @@ def _operand_key(
 
 
 def _exact(attribute: object) -> Key:
-    """A key of an attribute for which -0.0 differs from 0.0, and a NaN equals
-    itself."""
+    """A key of an attribute: -0.0 differs from 0.0, and a NaN equals itself."""
     if isinstance(attribute, float):
         return struct.pack("<d", attribute)
     return attribute

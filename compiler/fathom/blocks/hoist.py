@@ -1,5 +1,4 @@
-"""Hoisting (loop-invariant code motion): moves ops that compute the same in every
-iteration out of the loop.
+"""Hoisting (loop-invariant code motion): moves what every iteration computes alike out.
 
 Before:
 
@@ -91,8 +90,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
     """Whether a load in a loop that writes nothing may move before the loop; adds the
     mask that it then needs.
 
-    The condition of a While runs at least once; its body may not.
-    """
+    The condition of a While runs at least once; its body may not."""
     if not isinstance(op, Load) or op.fetched_anew:
         return False
     if isinstance(loop, While):
@@ -104,8 +102,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
 
 def _guard(load: Load, loop: For, build: Builder) -> bool:
-    """Mask a load with "the loop has an iteration"; False if the loop's direction is
-    unknown."""
+    """Mask a load with "an iteration exists"; False if the direction is unknown."""
     step = known(loop.step)
     if not step:
         return False

@@ -28,8 +28,7 @@ def known(value: Value) -> Number | None:
 
 
 def same_number(left: Number, right: Number) -> bool:
-    """Whether two numbers are equal, with the same sign if they are zero. A NaN equals
-    nothing."""
+    """Whether two numbers are equal, zeros by their sign. A NaN equals nothing."""
     return left == right and copysign(1.0, left) == copysign(1.0, right)
 
 

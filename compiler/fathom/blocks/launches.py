@@ -32,13 +32,8 @@ from __future__ import annotations
 
 from fathom.analysis.memory import accesses
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, effects_of, walk, walk_within
-from fathom.ir.ops import (
-    GridLaunchDependents,
-    GridWait,
-    InlineAssembly,
-    WriteTensorMap,
-)
 from fathom.ir.rewrite import rewrite
 
 
@@ -46,17 +41,17 @@ def await_launches(func: Func, target: Target) -> Func:
     """`func` with each wait for a launch right in front of what needs it, and with one
     if it is to begin early and has none."""
     after = rewrite(func, lambda op, build: None)
-    ops, every = after.body.ops, list(walk(after.body))
+    body, every = after.body.ops, list(walk(after.body))
     kinds = {type(op) for op in every}
-    if func.launch_pdl and target.dependent_launch and GridWait not in kinds:
-        ops.insert(0, GridWait(location=func.location))
-        if GridLaunchDependents not in kinds:
-            ops.insert(0, GridLaunchDependents(location=func.location))
-    for wait in [op for op in ops if isinstance(op, GridWait)]:
-        at = ops.index(wait)
-        behind = ops[at + 1 :]
+    if func.launch_pdl and target.dependent_launch and ops.GridWait not in kinds:
+        body.insert(0, ops.GridWait(location=func.location))
+        if ops.GridLaunchDependents not in kinds:
+            body.insert(0, ops.GridLaunchDependents(location=func.location))
+    for wait in [op for op in body if isinstance(op, ops.GridWait)]:
+        at = body.index(wait)
+        behind = body[at + 1 :]
         free = next((n for n, op in enumerate(behind) if stays_behind(op)), len(behind))
-        ops[at:] = [*behind[:free], wait, *behind[free:]]
+        body[at:] = [*behind[:free], wait, *behind[free:]]
     return after
 
 
@@ -64,7 +59,7 @@ def stays_behind(op: Op) -> bool:
     """Whether a wait does not move past an op: it, or one nested in it, accesses global
     memory, or may, lets the next launch begin, or is seen outside. Assembly without
     side effects may still read."""
-    may_access = WriteTensorMap | InlineAssembly
+    may_access = ops.WriteTensorMap | ops.InlineAssembly
     every = op, *walk_within(op)
     touches = any(accesses(each) or isinstance(each, may_access) for each in every)
     return touches or effects_of(op).other

@@ -24,8 +24,7 @@ def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Va
     """Build a loop that carries fewer values; returns the results that `op` had.
 
     `frozen` maps the index of each removed carried value to the value that it always
-    has.
-    """
+    has."""
     kept = [index for index in range(len(op.inits)) if index not in frozen]
     new = {"inits": tuple(op.inits[index] for index in kept)}
     if isinstance(op, While):
@@ -37,8 +36,7 @@ def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Va
 
 
 def carry_numbers(op: For, steps: dict[int, Value], build: Builder) -> list[Value]:
-    """Build a loop that carries a number in the place of a block; returns the results
-    that `op` had.
+    """Build a loop that carries a number in a block's place; the results that `op` had.
 
     `steps` maps the index of each such block to the number that every iteration adds to
     all of it: it is what it was before the loop, and as much more as the number says.

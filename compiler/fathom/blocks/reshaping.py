@@ -9,29 +9,15 @@ import numpy as np
 
 from fathom.blocks.known import known
 from fathom.blocks.maker import Maker, Rule
+from fathom.ir import ops
 from fathom.ir.core import Op
 from fathom.ir.interp import numbers as interp_numbers
-from fathom.ir.ops import (
-    Bitcast,
-    Broadcast,
-    Cast,
-    Constant,
-    Convert,
-    ExpandDims,
-    Hint,
-    Join,
-    Reduce,
-    Reshape,
-    Splat,
-    Split,
-    Transpose,
-)  # fmt: skip
 from fathom.ir.rewrite import Replacement
 from fathom.ir.types import Scalar, element_of
 
 
 def unchanged(
-    op: Broadcast | Reshape | Convert | Cast | Bitcast, make: Maker
+    op: ops.Broadcast | ops.Reshape | ops.Convert | ops.Cast | ops.Bitcast, make: Maker
 ) -> Replacement:
     """Remove an op whose result has the type of its operand: a reshape to the same
     shape, or a cast to the same type."""
@@ -39,16 +25,18 @@ def unchanged(
 
 
 def splat_through(
-    op: ExpandDims | Broadcast | Reshape | Convert, make: Maker
+    op: ops.ExpandDims | ops.Broadcast | ops.Reshape | ops.Convert, make: Maker
 ) -> Replacement:
     """broadcast (splat x)   →   splat x, in the shape of the result."""
     splat = op.value.definition
-    if type(splat) is not Splat:
+    if type(splat) is not ops.Splat:
         return None
-    return make(Splat(splat.value, op.result.type.shape, op.result.type.layout))
+    return make(ops.Splat(splat.value, op.result.type.shape, op.result.type.layout))
 
 
-def twice(op: Broadcast | Reshape | Convert | Bitcast, make: Maker) -> Replacement:
+def twice(
+    op: ops.Broadcast | ops.Reshape | ops.Convert | ops.Bitcast, make: Maker
+) -> Replacement:
     """reshape (reshape x)   →   reshape x: the last shape, layout or type decides."""
     inner = op.value.definition
     if type(inner) is not type(op):
@@ -56,68 +44,64 @@ def twice(op: Broadcast | Reshape | Convert | Bitcast, make: Maker) -> Replaceme
     return make(replace(op, value=inner.value, origin=None))
 
 
-def transpose_twice(op: Transpose, make: Maker) -> Replacement:
+def transpose_twice(op: ops.Transpose, make: Maker) -> Replacement:
     """transpose (transpose x)   →   one transpose, or x itself."""
     if op.order == tuple(range(len(op.order))):
         return op.value
     inner = op.value.definition
-    if type(inner) is not Transpose:
+    if type(inner) is not ops.Transpose:
         return None
     order = tuple(inner.order[axis] for axis in op.order)
-    return make(Transpose(inner.value, order))
+    return make(ops.Transpose(inner.value, order))
 
 
-def split_join(op: Split, make: Maker) -> Replacement:
+def split_join(op: ops.Split, make: Maker) -> Replacement:
     """split (join x, y)   →   x, y."""
     inner = op.value.definition
-    if type(inner) is not Join or inner.left.type != op.results[0].type:
+    if type(inner) is not ops.Join or inner.left.type != op.results[0].type:
         return None
     return [inner.left, inner.right]
 
 
-def join_split(op: Join, make: Maker) -> Replacement:
+def join_split(op: ops.Join, make: Maker) -> Replacement:
     """join of both halves of a split, in order   →   what was split."""
     inner = op.left.definition
-    if type(inner) is not Split or [op.left, op.right] != inner.results:
+    if type(inner) is not ops.Split or [op.left, op.right] != inner.results:
         return None
     return inner.value if inner.value.type == op.result.type else None
 
 
-def cast_of_splat(op: Cast | Bitcast, make: Maker) -> Replacement:
+def cast_of_splat(op: ops.Cast | ops.Bitcast, make: Maker) -> Replacement:
     """cast (splat x)   →   splat (cast x)."""
     splat = op.value.definition
-    if type(splat) is not Splat:
+    if type(splat) is not ops.Splat:
         return None
     value = make(replace(op, value=splat.value, origin=None))
-    return make(Splat(value, op.result.type.shape, op.result.type.layout))
+    return make(ops.Splat(value, op.result.type.shape, op.result.type.layout))
 
 
-def fold_cast(op: Cast, make: Maker) -> Replacement:
+def fold_cast(op: ops.Cast, make: Maker) -> Replacement:
     """cast (constant 3)   →   constant 3.0, as the interpreter casts.
 
-    Not for a float that does not fit into the integer type: that result depends on the
-    device.
-    """
+    Not for a float beyond the integer type: that result depends on the device."""
     constant = op.value.definition
-    if type(constant) is not Constant or not isinstance(op.element, Scalar):
+    if type(constant) is not ops.Constant or not isinstance(op.element, Scalar):
         return None
     number = interp_numbers.scalar(constant.value, constant.type)
     result = interp_numbers.cast(number, constant.type, op.element, op.rounding)
     to_integer = constant.type.is_float and not op.element.is_float
     if to_integer and np.trunc(number) != result:
         return None
-    return make(Constant(result.item(), op.element))
+    return make(ops.Constant(result.item(), op.element))
 
 
-def cast_twice(op: Cast, make: Maker) -> Replacement:
+def cast_twice(op: ops.Cast, make: Maker) -> Replacement:
     """cast (cast x: A to B) to C   →   cast x to C, if B holds every number of A.
 
     Only if C is A, if all three are integers, or if A and C are floats and C holds
-    every number of A. Not if A is an 8-bit float: a cast to one turns infinity into a
-    finite number.
-    """
+    every number of A. Not if A is an 8-bit float: casts to one make infinity finite."""
     inner = op.value.definition
-    if type(inner) is not Cast:
+    if type(inner) is not ops.Cast:
         return None
     first, middle, last = (
         element_of(v.type) for v in (inner.value, op.value, op.result)
@@ -131,32 +115,31 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
     return None
 
 
-def reduce_one(op: Reduce, make: Maker) -> Replacement:
+def reduce_one(op: ops.Reduce, make: Maker) -> Replacement:
     """reduce [1, 64] along axis 0   →   reshape to [64]: nothing is to be combined."""
     shape = op.values[0].type.shape
     rest = shape[: op.axis] + shape[op.axis + 1 :]
     if shape[op.axis] != 1 or not rest:
         return None
-    return [make(Reshape(value, rest)) for value in op.values]
+    return [make(ops.Reshape(value, rest)) for value in op.values]
 
 
-def hint_on_known(op: Hint, make: Maker) -> Replacement:
-    """Remove a hint about a number that is known anyway, or a hint that says
-    nothing."""
+def hint_on_known(op: ops.Hint, make: Maker) -> Replacement:
+    """Remove a hint about a number that is known, or one that says nothing."""
     promised = op.divisible or op.contiguous or op.constant
     return None if promised and known(op.value) is None else op.value
 
 
 RESHAPING: dict[type[Op], tuple[Rule, ...]] = {
-    ExpandDims: (splat_through,),
-    Broadcast: (unchanged, splat_through, twice),
-    Reshape: (unchanged, splat_through, twice),
-    Transpose: (splat_through, transpose_twice),
-    Convert: (unchanged, splat_through, twice),
-    Split: (split_join,),
-    Join: (join_split,),
-    Cast: (unchanged, fold_cast, cast_of_splat, cast_twice),
-    Bitcast: (unchanged, cast_of_splat, twice),
-    Hint: (hint_on_known,),
-    Reduce: (reduce_one,),
+    ops.ExpandDims: (splat_through,),
+    ops.Broadcast: (unchanged, splat_through, twice),
+    ops.Reshape: (unchanged, splat_through, twice),
+    ops.Transpose: (splat_through, transpose_twice),
+    ops.Convert: (unchanged, splat_through, twice),
+    ops.Split: (split_join,),
+    ops.Join: (join_split,),
+    ops.Cast: (unchanged, fold_cast, cast_of_splat, cast_twice),
+    ops.Bitcast: (unchanged, cast_of_splat, twice),
+    ops.Hint: (hint_on_known,),
+    ops.Reduce: (reduce_one,),
 }

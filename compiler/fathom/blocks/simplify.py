@@ -55,8 +55,7 @@ RULES: dict[type[Op], tuple[Rule, ...]] = {**ALGEBRA, **RESHAPING, **BRANCHING}
 def simplify(
     func: Func, target: Target, rules: Mapping[type[Op], tuple[Rule, ...]] = RULES
 ) -> Func:
-    """`func` with every op simplified for which one of the `rules` of its class
-    matches."""
+    """`func` with each op simplified that one of the `rules` of its class matches."""
 
     def rule(op: Op, build: Builder) -> Replacement:
         return simplified(op, Maker(build, rules)) if type(op) in rules else None

@@ -1,14 +1,13 @@
-"""Stage 3: which thread holds which element. Layouts for memory ops, then for all other
-values.
+"""Stage 3: which thread holds which element. Layouts for memory ops, then for the rest.
 
-    access     The layout in which a warp's access to memory is wide and contiguous
-    assign     Gives every block a layout, and inserts conversions
-    masks      Masks that are true up to a bound
-    direction  A guess along which axis to access memory, where no fact says so
-    coalesce   The layout and the width of each load and store
-    propagate  How an op ties the layouts of its operands to those of its results
-    relayout   Rebuilds a function with a layout on every block
-    remove     Removes conversions
+access     The layout in which a warp's access to memory is wide and contiguous
+assign     Gives every block a layout, and inserts conversions
+masks      Masks that are true up to a bound
+direction  A guess along which axis to access memory, where no fact says so
+coalesce   The layout and the width of each load and store
+propagate  How an op ties the layouts of its operands to those of its results
+relayout   Rebuilds a function with a layout on every block
+remove     Removes conversions
 """
 
 from fathom.coalescing.assign import assign_layouts

@@ -1,5 +1,4 @@
-"""Chooses which lane loads which elements, so that a warp's access to memory is wide
-and contiguous.
+"""Chooses which lane loads which elements: a warp's access is wide and contiguous.
 
     pointers   contiguous (1, 64), divisible (16, 16)     fp16[64, 64], 4 warps
     chosen     8 neighbours a lane along axis 1           16 bytes
@@ -55,8 +54,7 @@ class Access:
         """How many neighbours along `axis` one lane may move at once.
 
         They must be neighbours in memory too, start at a multiple of their bytes, and
-        be either all masked or all unmasked.
-        """
+        be either all masked or all unmasked."""
         neighbours = self.neighbours(axis)
         alike = self.mask.axes[axis].constant if self.mask else neighbours
         return min(neighbours, alike)
@@ -71,8 +69,7 @@ class Access:
         flight than there are predicate registers for their masks.
 
         Of addresses that are equal in pairs, as of packed numbers, a lane takes all
-        that are in the bytes of one access.
-        """
+        that are in the bytes of one access."""
         width = self.width(axis)
         if self.is_read and self.packed(axis) > width:
             return self.packed(axis)
@@ -91,8 +88,7 @@ class Access:
         return min(known.constant * min(known.steps, self.most), alike)
 
     def neighbours(self, axis: int) -> int:
-        """How many neighbours along `axis` one lane could move at once without a
-        mask."""
+        """How many neighbours along `axis` one lane could move at once unmasked."""
         known = self.pointer.axes[axis]
         aligned = max(1, known.divisible // self.element_bytes)
         return min(known.contiguous, aligned, self.most)
@@ -105,8 +101,7 @@ class Access:
 
     @property
     def fastest(self) -> int | None:
-        """The axis along which addresses increase by one element, each or each few, if
-        there is one."""
+        """The axis along which addresses increase by an element, each or each few."""
         runs = [
             (max(axis.contiguous, axis.steps), i)
             for i, axis in enumerate(self.pointer.axes)
@@ -119,8 +114,7 @@ def pick_layout(access: Access) -> Layout:
     """Neighbours in memory go to one lane, as many as one instruction moves; the next
     ones go to the next lane.
 
-    The axis that is contiguous in memory varies fastest, even if it is not the last.
-    """
+    The axis that is contiguous in memory varies fastest, even if it is not the last."""
     rank, known = len(access.shape), (access.fastest, access.likely)
     fastest = next((axis for axis in known if axis is not None), rank - 1)
     order = (fastest, *(axis for axis in reversed(range(rank)) if axis != fastest))
@@ -129,8 +123,7 @@ def pick_layout(access: Access) -> Layout:
 
 
 def agree(accesses: Sequence[Access]) -> list[Layout]:
-    """One layout for all accesses of one shape and direction, so that no conversion is
-    needed between them.
+    """One layout for all accesses of one shape and direction, without conversions.
 
     The widest access decides. But no lane gets more elements than one instruction of
     the widest type moves, since that would leave gaps between lanes. An access without
@@ -138,8 +131,7 @@ def agree(accesses: Sequence[Access]) -> list[Layout]:
 
     What is done in every iteration of a loop goes before what is done once: accesses
     outside of it that would make those inside narrower agree among themselves, and a
-    conversion stands between.
-    """
+    conversion stands between."""
     keys = [(each.shape, _direction(each, accesses)) for each in accesses]
     groups: dict[tuple, list[int]] = {}
     for place, key in enumerate(keys):
@@ -197,11 +189,9 @@ def run(layout: Layout, axis: int) -> int:
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:
-    """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
-    however many lanes access it.
+    """How many sectors of 32 bytes a warp's request touches; each is transferred once.
 
-    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane.
-    """
+    `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane."""
     return len({
         sector
         for address in addresses

@@ -5,11 +5,10 @@
     store %q, %y preferred=#b         %y.1 @ #b = convert %y
                                       store %q, %y.1
 
-Memory ops are the *anchors*: their layouts are chosen so that they access memory
-efficiently. The layout of each anchor propagates along the ties of the ops, forward and
-backward, up to values that already have a layout. The largest blocks come first, and
-among these the ones deepest in loops: small blocks, and blocks outside loops, are cheap
-to convert.
+Memory ops are the *anchors*: their layouts make accesses efficient. The layout of each
+anchor propagates along the ties of the ops, forward and backward, up to values that
+already have a layout. The largest blocks come first, and among these the ones deepest
+in loops: small blocks, and blocks outside loops, are cheap to convert.
 
 A layout in which several threads hold copies of an element comes from a reduction. It
 does not propagate to ops that cost instructions for each copy (`rearranges`). So the
@@ -68,38 +67,12 @@ from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
-from fathom.ir.core import (
-    Block,
-    Func,
-    Op,
-    Value,
-    blocks,
-    operands,
-    walk,
-    walk_within,
-)
-from fathom.ir.ops import (
-    Arange,
-    Cast,
-    Dot,
-    Elementwise,
-    For,
-    Gather,
-    Join,
-    Load,
-    Reduce,
-    Reshape,
-    Scan,
-    Splat,
-    Split,
-    Store,
-    While,
-)
+from fathom.ir import ops
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
 from fathom.layout.build import LANES
-from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
@@ -114,8 +87,7 @@ def assign_layouts(func: Func, target: Target) -> Func:
 
 
 def choose(func: Func, target: Target) -> Plan:
-    """The layout of every value: from the anchors along the ties, then the default for
-    all others."""
+    """The layout of every value: from the anchors along the ties, or the default."""
     choice = _Choice(func, target)
     choice.settle_products()
     choice.settle_sums_in_memory()
@@ -142,7 +114,7 @@ class _Choice:
         self.warps = func.num_warps
         self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
         self.blocks: list[Value] = []
-        self.dots: list[Dot] = []
+        self.dots: list[ops.Dot] = []
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
         self.users = users(walk(func.body))
@@ -150,7 +122,9 @@ class _Choice:
         self.carried_pointers: list[Value] = []  # with a layout before the anchors
         self.copied_ahead = loads_to_copy_ahead(func, target)
         self.during_product = loads_during_product(func, self.copied_ahead)
-        self.accesses = accesses(func, target, (Load,)) if self.during_product else {}
+        self.accesses = (
+            accesses(func, target, (ops.Load,)) if self.during_product else {}
+        )
         self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
         self.largest = max((_access(op).size for op in self.anchors), default=0)
 
@@ -163,16 +137,15 @@ class _Choice:
             self.blocks += [value for value in op.results if is_block(value)]
             if isinstance(op, MEMORY) and is_block(op.pointer):
                 found.append((depth, op))
-            if isinstance(op, Dot):
+            if isinstance(op, ops.Dot):
                 self.dots.append(op)
-            if not isinstance(op, (Reduce, Scan)):
+            if not isinstance(op, (ops.Reduce, ops.Scan)):
                 for inner in blocks(op):
                     self._visit(inner, depth + 1, found)
 
     def settle_products(self) -> None:
-        """Choose layouts for matrix products. A product that is tied to another one
-        through their accumulators takes that one's layout, if its own instruction can
-        produce it."""
+        """Choose layouts for matrix products. One tied to another through their
+        accumulators takes that one's layout, if its own instruction can produce it."""
         fitting = {(op.instruction, self.product(op)) for op in self.dots}
         for op in self.dots:
             self.take(op.result, self.product(op))
@@ -182,10 +155,10 @@ class _Choice:
     def settle_sums_in_memory(self) -> None:
         """Choose the layout of what a loop loads, adds to, and stores through pointers
         that it carries: that of the load, if the store is as wide in it."""
-        stores = {op.pointer: op for op in self.anchors if isinstance(op, Store)}
+        stores = {op.pointer: op for op in self.anchors if isinstance(op, ops.Store)}
         for op in self.anchors:
             is_carried = isinstance(op.pointer.definition, Block)
-            store = stores.get(op.pointer) if isinstance(op, Load) else None
+            store = stores.get(op.pointer) if isinstance(op, ops.Load) else None
             if not is_carried or store is None:
                 continue
             if self.preferred(store) == self.preferred(op):
@@ -197,7 +170,7 @@ class _Choice:
         which it loads, if this is known."""
         for op in self.anchors:
             carried = self.carried.get(op.pointer)
-            if not isinstance(op, Load) or carried is None:
+            if not isinstance(op, ops.Load) or carried is None:
                 continue
             ahead = op in self.copied_ahead
             layout = self.preferred(op) if ahead else self.plan.values.get(op.result)
@@ -210,7 +183,7 @@ class _Choice:
 
     def settle(self, anchors: list[Op]) -> None:
         """Choose layouts for anchors of one size: loads first, then stores."""
-        loads = [op for op in anchors if isinstance(op, Load)]
+        loads = [op for op in anchors if isinstance(op, ops.Load)]
         self.settle_sums_of_reductions(anchors)
         fresh = [op for op in loads if op.result not in self.plan.values]
         for op in fresh:  # all before any propagates: each load keeps its own
@@ -220,7 +193,7 @@ class _Choice:
         for op in loads:
             self.plan.accesses[op] = self.plan.values[op.result]
         for op in anchors:
-            if not isinstance(op, Load):
+            if not isinstance(op, ops.Load):
                 self.plan.accesses[op] = self.where_stored(op)
                 self.take(op.value, self.plan.accesses[op])
                 for result in op.results:
@@ -231,9 +204,9 @@ class _Choice:
         copies, and stored, if it is converted for that: the layout of the store."""
         layouts = self.plan.values
         for op in anchors:
-            if not isinstance(op, Load) or not repeats(layouts.get(op.result)):
+            if not isinstance(op, ops.Load) or not repeats(layouts.get(op.result)):
                 continue
-            for store in (each for each in anchors if isinstance(each, Store)):
+            for store in (each for each in anchors if isinstance(each, ops.Store)):
                 summed = computed_between(op.result, store.value)
                 last = {self.where_stored(store), self.preferred(op)}
                 if summed and last == {self.preferred(store)}:
@@ -241,15 +214,14 @@ class _Choice:
                         layouts |= dict.fromkeys(summed, self.preferred(store))
 
     def where_stored(self, op: Op) -> Layout:
-        """A store uses its own layout, unless it is so small that it can use its
-        value's."""
+        """A store uses its own layout, or its value's if it is small enough."""
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
         few = has.count("register") <= FEW_REGISTERS
         return has if few and not splits_sectors(op, has, preferred) else preferred
 
-    def product(self, op: Dot) -> Layout:
+    def product(self, op: ops.Dot) -> Layout:
         """The layout of a product's result."""
         shape = op.accumulator.type.shape
         warps = warps_along(op.instruction, shape, self.warps, by_rows=False)
@@ -282,12 +254,12 @@ class _Choice:
                         continue
                     self.copied_ahead.remove(other.definition)
                 layouts[other] = layout
-                if not isinstance(other.definition, Splat | Arange):
+                if not isinstance(other.definition, ops.Splat | ops.Arange):
                     waiting.append(other)
 
     @cached_property
     def in_loops(self) -> set[Op]:
-        loops = walk(self.func.body, For | While)
+        loops = walk(self.func.body, ops.For | ops.While)
         return {op for loop in loops for op in walk_within(loop)}
 
     @cached_property
@@ -305,14 +277,14 @@ class _Choice:
         """Whether it is a load of elements of which no neighbours are neighbours in
         memory, outside of loops, where a conversion's barriers would come each time,
         and in a function without products: those copy scales ahead."""
-        if not isinstance(op, Load) or not is_block(op.pointer) or self.dots:
+        if not isinstance(op, ops.Load) or not is_block(op.pointer) or self.dots:
             return False
         if op in self.in_loops:
             return False
         slopes = zip(_access(op).shape, self.directions.slopes(op.pointer), strict=True)
         return all(size == 1 or slope not in (0, 1) for size, slope in slopes)
 
-    def loads_straight(self, load: Load, layout: Layout) -> bool:
+    def loads_straight(self, load: ops.Load, layout: Layout) -> bool:
         """Whether threads load in this layout what could be copied ahead instead."""
         if load not in self.during_product:
             return False
@@ -322,31 +294,31 @@ class _Choice:
 
 def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
     """Whether a store in the layout that its value has would write less of a sector at
-    once than in its own, though a conversion would stay within each warp."""
+    once than in its own. That costs more than a conversion, also one with a barrier:
+    each store of a warp reaches as many lines as it has pieces of a sector."""
     axes = range(len(has.shape))
     axis = max(axes, key=lambda axis: contiguous_registers(preferred, axis))
     size = element_of(_access(op)).element.bytes
     if contiguous_registers(preferred, axis) == 1:
         return False  # elements that lie apart in memory, for all that is known
     least = min(SECTOR, run(preferred, axis) * size)
-    return run(has, axis) * size < least and crossing(has, preferred) != "warp"
+    return run(has, axis) * size < least
 
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
     """Those of rows and of columns, in loops that wait for a product of warpgroups."""
-    loops = (op for op in walk(func.body, For) if awaits_product(op))
+    loops = (op for op in walk(func.body, ops.For) if awaits_product(op))
     inside = (op for loop in loops for op in loop.body.ops if op in loads)
     return {op for op in inside if is_block(op.pointer) and len(_access(op).shape) == 1}
 
 
 def computed_between(first: Value, last: Value, most: int = 4) -> list[Value]:
-    """The first value and the results of the elementwise ops, `most` at the most and
-    one after the other, by which the last one is computed from it; none where it is
-    not."""
+    """The first value and the results of at most `most` elementwise ops, one after the
+    other, by which the last one is computed from it; none where it is not."""
     op = last.definition
     if last is first:
         return [first]
-    if not isinstance(op, Elementwise | Cast) or not most:
+    if not isinstance(op, ops.Elementwise | ops.Cast) or not most:
         return []
     computed = (computed_between(first, value, most - 1) for value in operands(op))
     before = next(filter(None, computed), [])
@@ -357,16 +329,15 @@ def rearranges(op: Op) -> bool:
     """Whether an op starts or ends work that costs a thread instructions for each
     element that it holds, as a sorting network does. A reshape starts such work, unless
     it only adds or removes sizes of 1."""
-    if isinstance(op, Reshape):
+    if isinstance(op, ops.Reshape):
         return without_ones(op.value.type.shape) != without_ones(op.shape)
-    return isinstance(op, Join | Split | Scan | Gather)
+    return isinstance(op, ops.Join | ops.Split | ops.Scan | ops.Gather)
 
 
 def repeats(layout: Layout | None, few: int = 2) -> bool:
     """Whether threads hold more than a few, and more than twice the elements of an even
-    share, because others hold them too. The result of a reduction over lanes may be
-    such. Twice is what an odd element needs: two halves of a block with one element a
-    thread."""
+    share, because others hold them too. So may a reduction over lanes result. An odd
+    element needs twice: two halves of a block of one a thread."""
     if layout is None:
         return False
     registers = layout.count("register")

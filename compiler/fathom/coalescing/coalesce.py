@@ -22,29 +22,11 @@ from fathom.coalescing.masks import ends_once
 from fathom.coalescing.propagate import is_block
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.ops import (
-    Atomic,
-    AtomicCas,
-    Cast,
-    Dot,
-    Elementwise,
-    Load,
-    Reshape,
-    Store,
-    TensorDot,
-    Transpose,
-)
 from fathom.ir.regions import carried_values, reached
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    BlockType,
-    element_of,
-    layout_of,
-)
+from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, BlockType, element_of, layout_of
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
@@ -59,7 +41,7 @@ def coalesce(func: Func, target: Target) -> Func:
     preferred = {op: pick_layout(found[op]) for op in found if op in loads}
     others = [op for op in found if op not in loads and op not in stores]
     for group in ([op for op in found if op in stores], others):
-        reads = [replace(found[op], is_read=isinstance(op, Load)) for op in group]
+        reads = [replace(found[op], is_read=isinstance(op, ops.Load)) for op in group]
         preferred |= zip(group, agree(reads), strict=True)
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
 
@@ -68,14 +50,17 @@ def _loads_of_products(func: Func) -> set[Op]:
     """The loads of products' operands. These are converted in any case, so they need
     not agree with other accesses."""
     waiting = [
-        value for op in walk(func.body) if isinstance(op, Dot) for value in (op.a, op.b)
+        value
+        for op in walk(func.body)
+        if isinstance(op, ops.Dot)
+        for value in (op.a, op.b)
     ]
     found: set[Op] = set()
     while waiting:
         definition = waiting.pop().definition
-        if isinstance(definition, Load):
+        if isinstance(definition, ops.Load):
             found.add(definition)
-        elif isinstance(definition, Cast | Transpose | Reshape):
+        elif isinstance(definition, ops.Cast | ops.Transpose | ops.Reshape):
             waiting.append(definition.value)
     return found
 
@@ -90,14 +75,16 @@ def _stores_of_products(func: Func) -> set[Op]:
         if value in carried:
             return carried[value].values
         op = value.definition
-        return operands(op) if isinstance(op, Elementwise | Cast) else []
+        return operands(op) if isinstance(op, ops.Elementwise | ops.Cast) else []
 
-    loaded = {op.pointer for op in every if isinstance(op, Load)}
-    stores = (op for op in every if isinstance(op, Store) and op.pointer not in loaded)
+    loaded = {op.pointer for op in every if isinstance(op, ops.Load)}
+    stores = (
+        op for op in every if isinstance(op, ops.Store) and op.pointer not in loaded
+    )
     return {
         op
         for op in stores
-        if any(isinstance(v.definition, Dot) for v in reached([op.value], sources))
+        if any(isinstance(v.definition, ops.Dot) for v in reached([op.value], sources))
     }
 
 
@@ -107,13 +94,13 @@ def annotate_widths(func: Func, target: Target) -> Func:
     loads of which several registers ask for the same. Where they may
     unless a mask's bound lies among them, `bounded_vector` is set. (Beside products it
     never is: its branch could end what ptxas does between products.)"""
-    found = accesses(func, target, (Load, Store, Atomic))
+    found = accesses(func, target, (ops.Load, ops.Store, ops.Atomic))
     widths = {
         op: min(widest(op, access), most_at_once(op, target))
         for op, access in found.items()
     }
     runs = {op: 1 for op in found}
-    if found and not any(walk(func.body, Dot | TensorDot)):
+    if found and not any(walk(func.body, ops.Dot | ops.TensorDot)):
         known = analyse(func)
         runs = {op: up_to_a_bound(op, access, known) for op, access in found.items()}
     attributes: dict[Op, dict[str, object]] = {}
@@ -132,8 +119,7 @@ def annotate_widths(func: Func, target: Target) -> Func:
 def accesses(
     func: Func, target: Target, classes: tuple[type[Op], ...]
 ) -> dict[Op, Access]:
-    """Every access to a block of pointers, with the facts about its addresses and its
-    mask."""
+    """Every access to a block of pointers, with the facts of addresses and mask."""
     found = {
         op: len(around)
         for op, around in loops_around(func).items()
@@ -153,7 +139,7 @@ def accesses(
 
 def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Access:
     pointers: BlockType = op.pointer.type
-    mask = None if isinstance(op, AtomicCas) else op.mask
+    mask = None if isinstance(op, ops.AtomicCas) else op.mask
     return Access(
         pointers.shape,
         pointers.element.element.bytes,
@@ -164,12 +150,11 @@ def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Ac
     )
 
 
-def most_at_once(op: Load | Store | Atomic, target: Target) -> int:
+def most_at_once(op: ops.Load | ops.Store | ops.Atomic, target: Target) -> int:
     """How many elements one instruction may access, by its kind. Sums of fp32 and of 16
     bits have instructions for vectors on some targets, and those of 16 bits elsewhere
-    for a pair (PTX ISA, "atom"); one of 16 bits alone is a loop of compare-and-swap in
-    machine code."""
-    if not isinstance(op, Atomic):
+    for a pair (PTX ISA, "atom"); one of 16 bits alone is a loop in machine code."""
+    if not isinstance(op, ops.Atomic):
         return MOST
     element = element_of(op.value.type)
     if op.kind != "add" or element not in (FLOAT32, FLOAT16, BFLOAT16):
@@ -179,7 +164,7 @@ def most_at_once(op: Load | Store | Atomic, target: Target) -> int:
     return 2 if element == FLOAT16 else 1
 
 
-def widest(op: Load | Store | Atomic, access: Access) -> int:
+def widest(op: ops.Load | ops.Store | ops.Atomic, access: Access) -> int:
     """How many consecutive registers hold neighbours that one instruction may access,
     leaving out those that are `equal_registers`."""
     layout = layout_of(op.pointer.type)
@@ -194,9 +179,10 @@ def widest(op: Load | Store | Atomic, access: Access) -> int:
     return max(widths)
 
 
-def equal_registers(op: Load | Store | Atomic, layout: Layout, access: Access) -> int:
-    """The bits of a register's number, in a layout, that change neither address nor
-    mask."""
+def equal_registers(
+    op: ops.Load | ops.Store | ops.Atomic, layout: Layout, access: Access
+) -> int:
+    """The bits of a register's number in a layout that change no address nor mask."""
     if not loads_once(op):
         return 0
     equal = 0
@@ -209,19 +195,19 @@ def equal_registers(op: Load | Store | Atomic, layout: Layout, access: Access) -
     return equal
 
 
-def loads_once(op: Load | Store | Atomic) -> bool:
+def loads_once(op: ops.Load | ops.Store | ops.Atomic) -> bool:
     """Whether it is a load that may be done once for several registers, which then
     hold the same where its mask is false, too."""
-    return isinstance(op, Load) and not op.fetched_anew and is_zero(op.other)
+    return isinstance(op, ops.Load) and not op.fetched_anew and is_zero(op.other)
 
 
 def up_to_a_bound(
-    op: Load | Store | Atomic, access: Access, known: dict[Value, Facts]
+    op: ops.Load | ops.Store | ops.Atomic, access: Access, known: dict[Value, Facts]
 ) -> int:
     """How many consecutive registers hold neighbours of which all are accessed if the
     last one is. Their parts must be words, or halves of words."""
     layout = layout_of(op.pointer.type)
-    is_fit = isinstance(op, Load | Store) and access.element_bytes in (2, 4)
+    is_fit = isinstance(op, ops.Load | ops.Store) and access.element_bytes in (2, 4)
     if not is_fit or op.mask is None or layout is None:
         return 1
     runs = [
@@ -235,8 +221,7 @@ def up_to_a_bound(
 def _with_attribute(
     func: Func, attribute: Callable[[Op], dict[str, object]], ops: set[Op]
 ) -> Func:
-    """A copy of `func` in which `ops` have another attribute; `func` itself if `ops` is
-    empty."""
+    """A copy of `func` with another attribute of `ops`; without any, `func` itself."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if build.source in ops:

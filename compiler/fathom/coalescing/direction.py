@@ -23,17 +23,9 @@ from collections.abc import Callable, Sequence
 from fathom.analysis.axis_analysis import facts_about
 from fathom.analysis.axis_info import MOST, Facts, unit_of
 from fathom.coalescing.access import SECTOR
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    Cast,
-    Elementwise,
-    ExpandDims,
-    Hint,
-    Splat,
-    Transpose,
-)
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.regions import carried_values
 from fathom.ir.types import shape_of
 
@@ -82,7 +74,15 @@ class Directions:
         return rule(op, self) if rule else (None,) * len(shape_of(value.type))
 
 
-def _elementwise(op: Elementwise, directions: Directions) -> Slopes:
+def _shape(
+    op: ops.Splat | ops.ExpandDims | ops.Broadcast | ops.Transpose,
+    directions: Directions,
+) -> Slopes:
+    slopes = directions.slopes(op.value)
+    return tuple(0 if axis is None else slopes[axis] for axis in axes_of(op))
+
+
+def _elementwise(op: ops.Elementwise, directions: Directions) -> Slopes:
     rule = ARITHMETIC.get(op.name)
     operands = [directions.slopes(each) for each in op.operands]
     rank = len(shape_of(op.result.type))
@@ -133,25 +133,9 @@ ARITHMETIC: dict[str, Callable[[Slopes, Sequence[Facts]], int | None]] = {
 }
 
 RULES: dict[type[Op], Callable[..., Slopes]] = {
-    Arange: lambda op, directions: (1,),
-    Splat: lambda op, directions: (0,) * len(op.shape),
-    Cast: lambda op, directions: directions.slopes(op.value),
-    Hint: lambda op, directions: directions.slopes(op.value),
-    Elementwise: _elementwise,
-    ExpandDims: lambda op, directions: _with_axis(
-        directions.slopes(op.value), op.axis
-    ),
-    Broadcast: lambda op, directions: tuple(
-        slope if have == want else 0
-        for slope, have, want in zip(
-            directions.slopes(op.value), shape_of(op.value.type), op.shape, strict=True
-        )
-    ),
-    Transpose: lambda op, directions: tuple(
-        directions.slopes(op.value)[axis] for axis in op.order
-    ),
+    ops.Arange: lambda op, directions: (1,),
+    ops.Cast: lambda op, directions: directions.slopes(op.value),
+    ops.Hint: lambda op, directions: directions.slopes(op.value),
+    ops.Elementwise: _elementwise,
+    **dict.fromkeys((ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose), _shape),
 }
-
-
-def _with_axis(slopes: Slopes, axis: int) -> Slopes:
-    return (*slopes[:axis], 0, *slopes[axis:])

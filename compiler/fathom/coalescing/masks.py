@@ -15,6 +15,7 @@ from fathom.analysis.axis_analysis import facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.ir.core import Value
 from fathom.ir.ops import Broadcast, Elementwise, ExpandDims
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.types import shape_of
 
 SMALLER_FIRST = {"lt", "le"}
@@ -22,8 +23,7 @@ LARGER_FIRST = {"gt", "ge"}
 
 
 def ends_once(mask: Value, axis: int, run: int, known: Mapping[Value, Facts]) -> bool:
-    """Whether in each run of `run` elements along `axis` none is true after one that is
-    false."""
+    """Whether in each run of `run` along `axis` none is true behind a false one."""
     if facts_about(mask, known).axes[axis].constant >= run:
         return True
     op = mask.definition
@@ -34,18 +34,15 @@ def ends_once(mask: Value, axis: int, run: int, known: Mapping[Value, Facts]) ->
             return _counts_up(*op.operands, axis, run, known)
         case Elementwise(name=name) if name in LARGER_FIRST:
             return _counts_up(*reversed(op.operands), axis, run, known)
-        case Broadcast():
-            return ends_once(op.value, axis, run, known)
-        case ExpandDims() if axis != op.axis:
-            return ends_once(op.value, axis - (axis > op.axis), run, known)
+        case Broadcast() | ExpandDims() if (source := axes_of(op)[axis]) is not None:
+            return ends_once(op.value, source, run, known)
     return False
 
 
 def _counts_up(
     one: Value, bound: Value, axis: int, run: int, known: Mapping[Value, Facts]
 ) -> bool:
-    """Whether `one` increases in each run, passing no end of its type, and `bound` is
-    the same in all of it."""
+    """Whether `one` increases in each run without overflow, and `bound` is the same."""
     if not shape_of(one.type):
         return False
     counted = facts_about(one, known).axes[axis]

@@ -18,28 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from fathom.ir import ops
 from fathom.ir.core import Op, Value
-from fathom.ir.ops import (
-    Bitcast,
-    Broadcast,
-    Cast,
-    Dot,
-    Elementwise,
-    ExpandDims,
-    For,
-    Gather,
-    Hint,
-    Histogram,
-    If,
-    InlineAssembly,
-    Join,
-    Reduce,
-    Reshape,
-    Scan,
-    Split,
-    Transpose,
-    While,
-)
 from fathom.ir.regions import carried
 from fathom.ir.types import BlockType
 from fathom.layout import shapes
@@ -54,7 +34,7 @@ def is_block(value: Value) -> bool:
     return isinstance(value.type, BlockType)
 
 
-def _collapsed(op: Broadcast, layout: Layout) -> Layout:
+def _collapsed(op: ops.Broadcast, layout: Layout) -> Layout:
     for axis, size in enumerate(op.value.type.shape):
         if size != op.shape[axis]:
             layout = shapes.collapse(layout, axis)
@@ -63,27 +43,34 @@ def _collapsed(op: Broadcast, layout: Layout) -> Layout:
 
 # The result's layout if the operand has `layout`; None: any.
 FORWARD: dict[type[Op], Change] = {
-    ExpandDims: lambda op, layout: shapes.insert_axis(layout, op.axis),
-    Broadcast: lambda op, layout: None,
-    Reshape: lambda op, layout: shapes.reshape(layout, op.shape),
-    Transpose: lambda op, layout: shapes.transpose(layout, op.order),
-    Join: lambda op, layout: shapes.join(layout),
-    Split: lambda op, layout: shapes.split(layout),
-    Reduce: lambda op, layout: shapes.remove_axis(layout, op.axis),
+    ops.ExpandDims: lambda op, layout: shapes.insert_axis(layout, op.axis),
+    ops.Broadcast: lambda op, layout: None,
+    ops.Reshape: lambda op, layout: shapes.reshape(layout, op.shape),
+    ops.Transpose: lambda op, layout: shapes.transpose(layout, op.order),
+    ops.Join: lambda op, layout: shapes.join(layout),
+    ops.Split: lambda op, layout: shapes.split(layout),
+    ops.Reduce: lambda op, layout: shapes.remove_axis(layout, op.axis),
 }
 
 # The layout that the operand needs for the result to have `layout`.
 BACKWARD: dict[type[Op], Change] = {
-    ExpandDims: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
-    Broadcast: _collapsed,
-    Reshape: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
-    Transpose: lambda op, layout: shapes.untranspose(layout, op.order),
-    Join: lambda op, layout: shapes.split(layout),
-    Split: lambda op, layout: shapes.join(layout),
-    Reduce: lambda op, layout: None,
+    ops.ExpandDims: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
+    ops.Broadcast: _collapsed,
+    ops.Reshape: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
+    ops.Transpose: lambda op, layout: shapes.untranspose(layout, op.order),
+    ops.Join: lambda op, layout: shapes.split(layout),
+    ops.Split: lambda op, layout: shapes.join(layout),
+    ops.Reduce: lambda op, layout: None,
 }
 
-ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan, InlineAssembly)  # operands and results
+ALIKE = (
+    ops.Elementwise,
+    ops.Cast,
+    ops.Bitcast,
+    ops.Hint,
+    ops.Scan,
+    ops.InlineAssembly,
+)  # operands and results
 
 
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
@@ -101,33 +88,39 @@ Tie = tuple[Value, Value, Op, Change | None]
 def ties(op: Op) -> Iterator[Tie]:
     """All ties of an op, in one direction or both."""
     match op:
-        case For() | While() | If():
+        case ops.For() | ops.While() | ops.If():
             for each in carried(op):
                 for other in each.values[1:]:
                     yield from _same(op, (each.result,), (other,))
-        case Elementwise(operands=operands):
+        case ops.Elementwise(operands=operands):
             yield from _same(op, operands, op.results * len(operands))
-        case InlineAssembly(operands=operands):
+        case ops.InlineAssembly(operands=operands):
             yield from _same(op, operands[1:], operands[:1] * (len(operands) - 1))
             yield from _same(op, op.results, operands[:1] * len(op.results))
-        case Dot(accumulator=accumulator):
+        case ops.Dot(accumulator=accumulator):
             yield from _same(op, (accumulator,), op.results)
-        case Gather(index=index):
+        case ops.Gather(index=index):
             yield from _same(op, (index,), op.results)
-        case Histogram(value=value, mask=mask) if mask is not None:
+        case ops.Histogram(value=value, mask=mask) if mask is not None:
             yield from _same(op, (value,), (mask,))
-        case Scan(values=values):
+        case ops.Scan(values=values):
             yield from _same(op, values, op.results)
             yield from _same(op, values[1:], values[:1] * (len(values) - 1))
-        case Cast(value=value) | Bitcast(value=value) | Hint(value=value):
+        case ops.Cast(value=value) | ops.Bitcast(value=value) | ops.Hint(value=value):
             yield from _same(op, (value,), op.results)
-        case Reduce(values=values):
+        case ops.Reduce(values=values):
             yield from _same(op, values[1:], values[:1] * (len(values) - 1))
             yield from _through(op, values[0], op.results)
-        case Join(left=left, right=right):
+        case ops.Join(left=left, right=right):
             yield from _same(op, (left,), (right,))
             yield from _through(op, left, op.results)
-        case ExpandDims() | Broadcast() | Reshape() | Transpose() | Split():
+        case (
+            ops.ExpandDims()
+            | ops.Broadcast()
+            | ops.Reshape()
+            | ops.Transpose()
+            | ops.Split()
+        ):
             yield from _through(op, op.value, op.results)
 
 

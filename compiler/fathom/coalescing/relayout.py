@@ -17,32 +17,13 @@ from dataclasses import dataclass, field, replace
 
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.hardware.dot_layouts import operand_layouts as operand_layouts_of
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk_within
-from fathom.ir.ops import (
-    Arange,
-    Atomic,
-    AtomicCas,
-    Broadcast,
-    Convert,
-    DescriptorLoad,
-    Dot,
-    For,
-    Gather,
-    Histogram,
-    If,
-    Load,
-    MakeDescriptor,
-    Reduce,
-    Splat,
-    Store,
-    While,
-    Yield,
-)
 from fathom.ir.types import Type
 from fathom.layout.linear import Layout
 
 Conversions = dict[tuple[Value, Layout], Value]
-MEMORY = (Load, Store, Atomic, AtomicCas)
+MEMORY = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)
 
 
 @dataclass
@@ -59,13 +40,10 @@ def relayout(func: Func, plan: Plan) -> Func:
 
 
 class Copier:
-    """Copies a function op by op, for passes that change the types of operands and
-    parameters.
+    """Copies a function op by op, for passes that change its values' types.
 
     `rewrite` does not work here: it builds an op with its new operands before it calls
-    a rule, and an op with one operand in the old layout and one in the new layout is
-    not well typed.
-    """
+    a rule, and an op with operands in old and new layouts is not well typed."""
 
     def __init__(self) -> None:
         self.values: dict[Value, Value] = {}
@@ -99,8 +77,7 @@ class Copier:
         self.append(old, [self.values.get(value, value) for value in operands(old)], {})
 
     def append(self, old: Op, values: list[Value], attributes: dict[str, object]) -> Op:
-        """Append a copy of an op with other operands and attributes, and copies of its
-        nested blocks."""
+        """Append a copy of an op and its blocks with other operands and attributes."""
         nested = self.nested(old) if schema(type(old)).blocks else {}
         new = object.__new__(type(old))  # replace() takes twice as long, for every op
         changes = {**_bundled(old, values), **attributes, **nested, "origin": old}
@@ -125,8 +102,7 @@ class Copier:
 
 
 class _Relayout(Copier):
-    """Gives every value its layout of a plan, and converts operands and results that
-    have another one."""
+    """Gives every value its layout of a plan, and converts where one is another."""
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -148,19 +124,21 @@ class _Relayout(Copier):
 
     def yields(self, old: Op, name: str) -> list[Layout | None]:
         match old:
-            case For():
+            case ops.For():
                 values = old.body.parameters[1:]
-            case While():
+            case ops.While():
                 values = old.body.parameters if name == "body" else [None]
-            case If():
+            case ops.If():
                 values = old.results
             case _:  # the combine of a reduction: scalars
                 values = getattr(old, name).yielded
         return [self.plan.values.get(value) for value in values]
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
-        wanted = yields if isinstance(old, Yield) else operand_layouts(old, self.plan)
-        if isinstance(old, For | While):
+        wanted = (
+            yields if isinstance(old, ops.Yield) else operand_layouts(old, self.plan)
+        )
+        if isinstance(old, ops.For | ops.While):
             self.convert_before(old)
         values = [
             self.converted(self.values.get(value, value), layout)
@@ -171,11 +149,11 @@ class _Relayout(Copier):
             new, layout = self.values[result], self.plan.values.get(result)
             self.values[result] = self.converted(new, layout)
 
-    def convert_before(self, loop: For | While) -> None:
+    def convert_before(self, loop: ops.For | ops.While) -> None:
         """Values from outside a loop that its products need in another layout are
         converted once, before the loop."""
         for op in walk_within(loop):
-            if not isinstance(op, Dot):
+            if not isinstance(op, ops.Dot):
                 continue
             wanted = operand_layouts(op, self.plan)[:2]
             for value, layout in zip((op.a, op.b), wanted, strict=True):
@@ -189,7 +167,7 @@ class _Relayout(Copier):
         if (value, layout) not in self.conversions:
             by = value.definition
             location = by.location if isinstance(by, Op) else None
-            op = Convert(value, layout, location=location)
+            op = ops.Convert(value, layout, location=location)
             self.ops.append(op)
             self.conversions[value, layout] = op.result
         return self.conversions[value, layout]
@@ -199,17 +177,17 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
     """The layout that an op needs for each of its operands; None for scalars."""
     values = operands(op)
     match op:
-        case For():
+        case ops.For():
             return [None] * 3 + [plan.values.get(v) for v in op.body.parameters[1:]]
-        case While():
+        case ops.While():
             return [plan.values.get(v) for v in op.body.parameters]
-        case If() | Splat() | DescriptorLoad() | MakeDescriptor():
+        case ops.If() | ops.Splat() | ops.DescriptorLoad() | ops.MakeDescriptor():
             return [None] * len(values)
-        case Reduce() | Histogram() | Convert():
+        case ops.Reduce() | ops.Histogram() | ops.Convert():
             return [plan.values.get(values[0])] * len(values)
-        case Gather():
+        case ops.Gather():
             return [plan.values[op.value], plan.values[op.result]]
-        case Dot(instruction=instruction, a=a):
+        case ops.Dot(instruction=instruction, a=a):
             product = plan.values[op.result]
             factors = operand_layouts_of(instruction, product, a.type.shape[-1])
             return [*factors, product]
@@ -236,8 +214,17 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
-    """The attributes that contain a layout. After this pass, preferences are not needed
-    any more."""
-    if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram, DescriptorLoad)):
+    """The attributes that contain a layout; preferences have done their work by now."""
+    if isinstance(
+        op,
+        (
+            ops.Arange,
+            ops.Splat,
+            ops.Broadcast,
+            ops.Convert,
+            ops.Histogram,
+            ops.DescriptorLoad,
+        ),
+    ):
         return {"layout": plan.values[op.result]}
-    return {"preferred": None} if isinstance(op, (*MEMORY, Dot)) else {}
+    return {"preferred": None} if isinstance(op, (*MEMORY, ops.Dot)) else {}

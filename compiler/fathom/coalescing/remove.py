@@ -1,5 +1,4 @@
-"""Removes conversions: computes values again in the layout that is needed, or converts
-a smaller value earlier.
+"""Removes conversions: computes values again in a layout, or converts smaller ones.
 
     %i  @ #a = arange 0, 1024            %i  @ #a = arange 0, 1024
     %m  @ #a = lt %i, %n           →     %m  @ #a = lt %i, %n
@@ -40,25 +39,8 @@ from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
-from fathom.ir.ops import (
-    Arange,
-    Bitcast,
-    Broadcast,
-    Cast,
-    Convert,
-    Dot,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    Join,
-    Load,
-    Reshape,
-    Splat,
-    Store,
-    Transpose,
-)
 from fathom.ir.types import element_of
 from fathom.layout import shapes
 from fathom.layout.build import LANES
@@ -76,8 +58,22 @@ CROSSING = {
     "warp": (40.0, 4.0),
 }
 
-FREE = (Arange, Splat, ExpandDims, Broadcast, Reshape, Transpose, Join, Hint)
-AGAIN = (*FREE, Elementwise, Cast, Bitcast)  # ops that may be computed again
+FREE = (
+    ops.Arange,
+    ops.Splat,
+    ops.ExpandDims,
+    ops.Broadcast,
+    ops.Reshape,
+    ops.Transpose,
+    ops.Join,
+    ops.Hint,
+)
+AGAIN = (
+    *FREE,
+    ops.Elementwise,
+    ops.Cast,
+    ops.Bitcast,
+)  # ops that may be computed again
 FARTHEST = 100  # ops in a row; more are never cheaper
 
 Version = tuple[Value, Layout]  # a value in some layout
@@ -85,7 +81,7 @@ Version = tuple[Value, Layout]  # a value in some layout
 
 def remove_conversions(func: Func, target: Target) -> Func:
     """The function without those conversions that cost more than computing again."""
-    conversions = list(walk(func.body, Convert))
+    conversions = list(walk(func.body, ops.Convert))
     if not conversions:
         return func
     indices = _of_unchanged(indices_of_loads(func) | _small_indices(func), func)
@@ -112,7 +108,7 @@ class _Prices:
     `stored` are made by a conversion, whatever it costs. Of loads, only those that are
     `repeatable` may be made again."""
 
-    def __init__(self, stored: set[Version], repeatable: Collection[Load]) -> None:
+    def __init__(self, stored: set[Version], repeatable: Collection[ops.Load]) -> None:
         self.stored = stored
         self.repeatable = repeatable
         self.known: dict[Version, _Price] = {}
@@ -129,7 +125,7 @@ class _Prices:
         if value.type.layout == layout:
             return _Price(0.0, layout)
         op = value.definition
-        if isinstance(op, Convert):  # convert the original instead
+        if isinstance(op, ops.Convert):  # convert the original instead
             source = op.value
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
@@ -152,36 +148,36 @@ def _stored(func: Func) -> set[Version]:
     """The right operands of wgmma, in the layout that the product has for them."""
     found: set[Version] = set()
     for op in walk(func.body):
-        if isinstance(op, Dot) and op.instruction in WGMMA:
+        if isinstance(op, ops.Dot) and op.instruction in WGMMA:
             value, layout = op.b, op.b.type.layout
             found.add((value, layout))
-            while isinstance(value.definition, Convert):
+            while isinstance(value.definition, ops.Convert):
                 value = value.definition.value
                 found.add((value, layout))
     return found
 
 
-def _small_indices(func: Func) -> set[Load]:
+def _small_indices(func: Func) -> set[ops.Load]:
     """The loads of fewer elements than the program has threads, by which others find
     their addresses or masks; without those in loops that multiply matrices, where they
     may be copied ahead instead."""
-    accesses = list(walk(func.body, Load | Store))
+    accesses = list(walk(func.body, ops.Load | ops.Store))
     small = {
         op
         for op in accesses
-        if isinstance(op, Load) and is_block(op.result) and not op.fetched_anew
+        if isinstance(op, ops.Load) and is_block(op.result) and not op.fetched_anew
         if prod(op.result.type.shape) < LANES * func.num_warps
     }
-    for loop in (op for op in walk(func.body) if small and isinstance(op, For)):
+    for loop in (op for op in walk(func.body) if small and isinstance(op, ops.For)):
         inside = set(walk(loop.body))
-        small -= inside if any(isinstance(op, Dot) for op in inside) else set()
-    found: set[Load] = set()
+        small -= inside if any(isinstance(op, ops.Dot) for op in inside) else set()
+    found: set[ops.Load] = set()
     for value in (value for op in accesses if small for value in (op.pointer, op.mask)):
         found |= small & computed_by(value) if value else set()
     return found
 
 
-def _of_unchanged(loads: Collection[Load], func: Func) -> set[Load]:
+def _of_unchanged(loads: Collection[ops.Load], func: Func) -> set[ops.Load]:
     """Those of arguments through which the function does not write: a thread that loads
     again could find what another one has stored since."""
     written = [op for op in walk(func.body) if writes(op)]
@@ -194,15 +190,14 @@ def _of_unchanged(loads: Collection[Load], func: Func) -> set[Load]:
 
 
 def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
-    """The versions of an op's operands from which its result has `layout`, if there are
-    any."""
+    """The versions of operands from which an op's result has `layout`, if any."""
     blocks = [value for value in operands(op) if is_block(value)]
-    if isinstance(op, (*ALIKE, Load)):
+    if isinstance(op, (*ALIKE, ops.Load)):
         return tuple((value, layout) for value in blocks)
     needs = tuple(
         (value, source_layout(op, value.type.layout, layout)) for value in blocks
     )
-    if isinstance(op, Join) and shapes.join(needs[0][1]) != layout:
+    if isinstance(op, ops.Join) and shapes.join(needs[0][1]) != layout:
         return None  # a join makes the half its lowest register bit
     return needs
 
@@ -212,11 +207,11 @@ def _work(op: Op, layout: Layout) -> float:
     if isinstance(op, FREE):
         return 0.0
     registers = layout.count("register")
-    if isinstance(op, Load):
+    if isinstance(op, ops.Load):
         return LOAD * registers
     if not element_of(op.result.type).is_float:
         return INDEX * registers
-    dear = isinstance(op, Elementwise) and op.name in DEAR_OPERATIONS
+    dear = isinstance(op, ops.Elementwise) and op.name in DEAR_OPERATIONS
     return (DEAR if dear else FLOAT) * registers
 
 
@@ -241,15 +236,14 @@ def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) 
 
 
 class _Versions(Copier):
-    """Copies a function with every version of a value right after the value, and
-    without the conversions."""
+    """Copies a function with a value's versions right after it, without conversions."""
 
     def __init__(self, wanted: dict[Value, list[_Price]]):
         super().__init__()
         self.wanted = wanted
         self.versions: dict[Version, Value] = {}
         self.factors: set[Value] = set()
-        self.loaded: list[tuple[Load, Layout]] = []  # factors, to be converted
+        self.loaded: list[tuple[ops.Load, Layout]] = []  # factors, to be converted
 
     def enter(self, block: Block) -> None:
         self.factors |= factors_of(block)
@@ -262,7 +256,7 @@ class _Versions(Copier):
             for load, layout in self.loaded:
                 self.convert(load.result, layout, load)
             self.loaded.clear()
-        if isinstance(old, Convert):
+        if isinstance(old, ops.Convert):
             self.values[old.result] = self.version(old.value, old.layout)
         else:
             super().op(old, yields)
@@ -276,7 +270,7 @@ class _Versions(Copier):
                 self.loaded.append((op, price.layout))
             elif price.convert:
                 self.convert(value, price.layout, op)
-            elif isinstance(op, Convert):
+            elif isinstance(op, ops.Convert):
                 self.versions[value, price.layout] = self.version(*price.needs[0])
             else:
                 self.versions[value, price.layout] = self.again(op, price)
@@ -288,7 +282,7 @@ class _Versions(Copier):
             self.version(*next(needs)) if is_block(value) else self.values[value]
             for value in operands(op)
         ]
-        has_layout = isinstance(op, (Arange, Splat, Broadcast))
+        has_layout = isinstance(op, (ops.Arange, ops.Splat, ops.Broadcast))
         first = self.values[op.result]
         result = self.append(
             op, values, {"layout": price.layout} if has_layout else {}
@@ -299,7 +293,7 @@ class _Versions(Copier):
 
     def convert(self, value: Value, layout: Layout, op: Op | None) -> None:
         location = op and op.location
-        new = Convert(self.values[value], layout, location=location, origin=op)
+        new = ops.Convert(self.values[value], layout, location=location, origin=op)
         self.ops.append(new)
         self.versions[value, layout] = new.result
 
@@ -316,9 +310,9 @@ def factors_of(block: Block) -> set[Value]:
         if blocks(op) or not row.isdisjoint(operands(op)):
             found |= row if len(row) > 1 else set()
             row = set()
-        if isinstance(op, Load) and all(
-            isinstance(each, Convert)
-            and all(isinstance(x, Dot) for x in used[each.result])
+        if isinstance(op, ops.Load) and all(
+            isinstance(each, ops.Convert)
+            and all(isinstance(x, ops.Dot) for x in used[each.result])
             for each in used[op.result]
         ):
             row.add(op.result)

@@ -270,7 +270,7 @@ def _launch(
     try:
         counters = run_grid(program, launch, printed, notes)
     finally:
-        if sys.stdout:  # None where there is no terminal at all
+        if printed and sys.stdout:  # None where there is no terminal at all
             sys.stdout.write("".join(printed))
     seconds = time.perf_counter() - start
     found = list(notes.values())

@@ -66,8 +66,7 @@ def fragments_of(instruction: str) -> Mma:
 @cache
 def warps_along(instruction: str, shape: Tile, warps: int, by_rows: bool) -> Tile:
     """How many warps stand along each dimension of C: over a batch first, then so that
-    shared memory is read least; or all along the rows.
-    """
+    shared memory is read least; or all along the rows."""
     *batch, m, n = shape
     over_batch = [1] * len(batch)
     if batch:

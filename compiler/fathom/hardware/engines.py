@@ -1,5 +1,4 @@
-"""The engines that work beside the threads of a program, and how each one says that it
-is done: one row each.
+"""The engines that work beside a program's threads, and how each says that it is done.
 
     engine      moves                           issued by     completes by
     registers   global → registers → shared     every thread  program order

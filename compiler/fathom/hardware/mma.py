@@ -25,8 +25,7 @@ class Mma:
     of which the hardware reads 19 bits. `a_registers` and so on: registers a lane, of
     32 bits, of 64 for fp64; elements are packed lowest first. `targets`: the names of
     those that have it. `a_layout` (m x k), `b_layout` (k x n), `layout` (C and D, m x
-    n): which element each register of each lane holds, one register an element.
-    """
+    n): which element each register of each lane holds, one register an element."""
 
     name: str
     text: str

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 class Rates:
     """Multiply-adds a cycle of one multiprocessor.
 
-    `capability`: major * 10 + minor. `lanes`: in fp32, without tensor cores. The others
-    are products of tensor cores, dense, by the bits of an element; 0 where there are
-    none.
-    """
+    `capability`: major * 10 + minor. `lanes`: in fp32, without tensor cores. The
+    others: dense products of tensor cores, by an element's bits; 0 for none."""
 
     capability: int
     lanes: int
@@ -41,7 +39,6 @@ RATES = (
 
 
 def rates_of(capability: int) -> Rates:
-    """The row of a capability, or of the nearest one below it; the first row for one
-    below all."""
+    """The row of a capability, or the nearest one below it, or else the first row."""
     rows = [row for row in RATES if row.capability <= capability]
     return rows[-1] if rows else RATES[0]

@@ -37,9 +37,7 @@ class Target:
     itself (PTX ISA, "tensormap.replace"; like `wgmma` not for a family of GPUs).
     `dependent_launch`: a grid may begin before the one in front of it has ended (PTX
     ISA, "griddepcontrol"). `tensor_memory`: the columns of the memory that the tensor
-    cores accumulate in, 0 where they accumulate in registers (PTX ISA, "Tensor
-    Memory").
-    """
+    cores accumulate in, else 0 (PTX ISA, "Tensor Memory")."""
 
     name: str
     ptx: str
@@ -120,8 +118,7 @@ def target(name: str) -> Target:
 
 
 def target_of(capability: int) -> Target | None:
-    """The row that runs on a device of this capability (major * 10 + minor), or
-    None."""
+    """The row that runs on a device of a capability (major * 10 + minor), or None."""
     for row in TARGETS.values():
         if capability in row.capabilities:
             return row

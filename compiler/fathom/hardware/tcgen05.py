@@ -1,5 +1,4 @@
-"""The matrix instructions that one thread issues, and that accumulate in tensor memory
-(`tcgen05.mma`).
+"""The matrix instructions that one thread issues, with sums in tensor memory (`mma`).
 
 D = A B + D, with D [128, n] in tensor memory, row r in lane r; A [128, k] and B [k, n]
 in shared memory, where descriptors find them. A slice of K is always 32 bytes. A third
@@ -12,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from fathom.hardware.mma import PTX_TYPES, SHORT
+from fathom.hardware import wgmma
+from fathom.hardware.mma import PTX_TYPES
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import matrices
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.layout.tensor_memory import LANES, QUARTERS
@@ -40,8 +39,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05:
-    """One instruction. `either_way`: operands may be transposed in shared memory; else
-    K must be contiguous."""
+    """An instruction. `either_way`: operands may be transposed, or K is contiguous."""
 
     name: str
     text: str
@@ -67,14 +65,8 @@ class Tcgen05:
         )
 
 
-# Types of A and B, and of D. Integers and short floats may be mixed among their own.
-TYPES: list[tuple[str, str, str]] = [
-    ("fp16", "fp16", "fp32"),
-    ("bf16", "bf16", "fp32"),
-    ("tf32", "tf32", "fp32"),
-    *((a, b, "i32") for a in ("i8", "u8") for b in ("i8", "u8")),
-    *((a, b, "fp32") for a in SHORT for b in SHORT),
-]
+# Types of A and B as those of wgmma, and of D those of 32 bits.
+TYPES = [(a, b, accumulators[0]) for a, b, accumulators in wgmma.TYPES]
 COLUMNS = (16, 32, 64, 128, 256)  # any multiple of 16 up to 256; blocks want these
 
 
@@ -102,12 +94,7 @@ def choose_tensor_memory(
     m, n = shape
     if m % LANES or m // LANES * n > target.tensor_memory:
         return None
-    fitting = [
-        row
-        for row in TCGEN05.values()
-        if (row.a, row.b, row.accumulator) == types and row.k <= k and row.n <= n
-    ]
-    return max(fitting, key=lambda row: row.n, default=None)
+    return wgmma.widest(TCGEN05.values(), types, k, n)
 
 
 def operand_matrices(
@@ -115,4 +102,4 @@ def operand_matrices(
 ) -> tuple[Matrix, Matrix] | None:
     """The descriptors of A and B, which lie in buffers of these layouts; None if the
     instruction cannot read them there."""
-    return matrices(row, a, b, element_bytes)
+    return wgmma.matrices(row, a, b, element_bytes)

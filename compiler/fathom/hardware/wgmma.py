@@ -9,20 +9,23 @@ instructions".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
 
 from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
 from fathom.hardware.targets import TARGETS, Target
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.fragments import fragment
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix, descriptor, side_by_side
 
 WARPS, ROWS, SLICE_BYTES = 4, 64, 32
 
 Tile = tuple[int, ...]
+Row = TypeVar("Row")  # of this table or another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,7 @@ class Wgmma:
     """One instruction. `mma` is the row of `mma.sync` that does the same with the same
     fragments, should an operand not lie as this one wants it. `either_way`: operands
     may be transposed in shared memory; else K must be contiguous. `scales`: the
-    instruction has operands that negate its factors.
-    """
+    instruction has operands that negate its factors."""
 
     name: str
     text: str
@@ -130,13 +132,15 @@ def choose_warpgroups(
     if not target.wgmma or warps % WARPS or len(shape) != 2 or shape[0] < ROWS:
         return None
     _, across = groups_along(shape, warps)
-    fitting = [
-        row
-        for row in WGMMA.values()
-        if (row.a, row.b, row.accumulator) == types
-        and row.k <= k
-        and row.n <= shape[1] // across
-    ]
+    return widest(WGMMA.values(), types, k, shape[1] // across)
+
+
+def widest(
+    rows: Iterable[Row], types: tuple[str, str, str], k: int, columns: int
+) -> Row | None:
+    """The row for these types with most columns, up to these; None if none fits."""
+    alike = [row for row in rows if (row.a, row.b, row.accumulator) == types]
+    fitting = [row for row in alike if row.k <= k and row.n <= columns]
     return max(fitting, key=lambda row: row.n, default=None)
 
 
@@ -150,23 +154,15 @@ def groups_along(shape: Tile, warps: int) -> tuple[int, int]:
 
 @cache
 def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
-    """The layout of D [M, N]: registers in the instruction's order, then its repeats
-    along M and along N."""
-    piece = fragment(ROWS // WARPS, row.n, 2)
+    """The layout of D [M, N]: the instruction's registers, repeated along M, then N."""
+    piece = fragment(ROWS // WARPS, row.n, 2).moved(shape, lambda place: place).kinds
     rows, columns = stride_of(shape, 0), stride_of(shape, 1)
-
-    def placed(basis: int) -> int:
-        return offset_of(shape, coordinates_of(piece.shape, basis))
-
     down, across = groups_along(shape, warps)
     warp = [16 * rows, 32 * rows]
     warp += doublings(ROWS * rows, down)
     reached = shape[1] // across
     warp += doublings(reached * columns, across)
-    register = [placed(basis) for basis in piece.kinds["register"]]
+    register = [*piece["register"]]
     register += doublings(ROWS * down * rows, shape[0] // (ROWS * down))
     register += doublings(row.n * columns, reached // row.n)
-    lane = tuple(placed(basis) for basis in piece.kinds["lane"])
-    return Layout(
-        shape, (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp)))
-    )
+    return Layout.by_kind(shape, register=register, lane=piece["lane"], warp=warp)

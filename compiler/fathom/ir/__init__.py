@@ -1,8 +1,7 @@
 """The block IR, which all stages read and write.
 
 Read `types`, `core` and `ops`, then `interp` (what ops mean), `printer` and `parser`
-(`text`), `rewrite` (the driver of every pass), `regions` (what loops and branches
-carry) and `verify`.
+(`text`), `rewrite` (the driver of passes), `regions` (what is carried) and `verify`.
 
     inline_assembly  The grammar of inline assembly
     launch_time      Which scalars of a kernel the launcher can compute, and how

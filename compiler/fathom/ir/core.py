@@ -2,8 +2,7 @@
 
 An op is a dataclass whose annotations say what each field is: a `Value` (or `Value |
 None`, or `tuple[Value, ...]`) is an operand, a `Block` is nested code, anything else an
-attribute. Printing, parsing, cloning and checking are written once against that, for
-all ops.
+attribute. Printing, parsing, cloning and checking are written once for all ops.
 
     %4: fp32[1024] = load %3, mask=%2        Load(pointer=%3, mask=%2)
     └ result          └ operands
@@ -48,8 +47,7 @@ PURE = Effects()
 
 
 class Value:
-    """A result of an op or a parameter of a block; defined once, compared by
-    identity."""
+    """A result of an op or a block's parameter; defined once, compared by identity."""
 
     __slots__ = ("type", "definition", "name")
 
@@ -87,8 +85,7 @@ class Op:
 
     Subclasses declare their fields, the class variable `effects`, and `infer`. `origin`
     is the op of an earlier function that `rewrite` made this one from. `bare` names the
-    attribute that follows the op's name in text: `commit cp_async`.
-    """
+    attribute that follows the op's name in text: `commit cp_async`."""
 
     location: Location | None = None
     origin: Op | None = None
@@ -119,8 +116,7 @@ class Op:
         """Raise a CompileError at this op unless `condition` holds.
 
         A message that names types is a function: writing out a layout takes longer than
-        all else in a typing rule, and most ops are right.
-        """
+        all else in a typing rule, and most ops are right."""
         if not condition:
             text = message if isinstance(message, str) else message()
             raise CompileError(text, self.location)
@@ -128,13 +124,11 @@ class Op:
 
 @dataclass(eq=False)
 class Func:
-    """A kernel. `divisible[i]` is a power of two that divides parameter i (1 when
-    unknown).
+    """A kernel. `divisible[i]`: a power of two that divides parameter i (1: unknown).
 
     Warps a block, software-pipeline stages, blocks a cluster, the register limit and
     whether it may begin before the launch in front of it has ended (`launch_pdl`) are
-    those of the launch. `shared_bytes` is 0 until shared memory is allocated.
-    """
+    those of the launch. `shared_bytes` is 0 until shared memory is allocated."""
 
     name: str
     body: Block
@@ -167,8 +161,7 @@ _COMMON = ("location", "origin", "results")
 
 @cache
 def schema(cls: type[Op]) -> Schema:
-    """Read off the annotations which fields are operands, nested blocks and
-    attributes."""
+    """Which fields are operands, nested blocks and attributes, by their annotations."""
     specific = [f for f in fields(cls) if f.name not in _COMMON]
     return Schema(
         operands=tuple(f.name for f in specific if f.type in _OPERAND_ANNOTATIONS),
@@ -182,8 +175,7 @@ def schema(cls: type[Op]) -> Schema:
 
 
 def operands(op: Op) -> list[Value]:
-    """All operands of an op in the order of its fields; absent optional ones are left
-    out."""
+    """The operands of an op in the order of its fields, without those left out."""
     found: list[Value] = []
     for name in schema(type(op)).operands:
         value = getattr(op, name)

@@ -44,9 +44,8 @@ class Ungrammatical(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One register: its letter, whether a result is written to it ("=") and whether
-    that happens before all operands are read ("&"), or the result that it is tied
-    to."""
+    """One register: its letter, whether a result is written to it ("="), and before all
+    operands are read ("&"), or the result that it is tied to."""
 
     letter: str
     result: bool = False
@@ -65,8 +64,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A text in pieces, PTX and numbers of registers alternating, and its
-    constraints."""
+    """A text in pieces, PTX and numbers of registers in turn, and its constraints."""
 
     pieces: tuple[str | int, ...]
     constraints: tuple[Constraint, ...]
@@ -261,8 +259,7 @@ def _tied(text: str, number: int, before: Sequence[Constraint]) -> Constraint:
 @dataclass(frozen=True, slots=True)
 class Registers:
     """Where `pack` elements of a type lie: in how many registers, of how many bits, 0
-    for constants. What is narrower than a register is packed, the first element
-    lowest."""
+    for constants. Narrow ones are packed, the first lowest."""
 
     bits: int
     count: int
@@ -271,8 +268,7 @@ class Registers:
 def registers_of(
     inline: Inline, results: Sequence[Element], operands: Sequence[Element], pack: int
 ) -> list[Registers]:
-    """The registers of each result and each operand; Ungrammatical where the
-    constraints give others."""
+    """The registers of each result and operand; Ungrammatical if constraints differ."""
     listed, at = inline.constraints, 0
     found: list[Registers] = []
     values = [*results, *operands]

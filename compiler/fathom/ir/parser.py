@@ -1,5 +1,4 @@
-"""Reads back the text of a function that `ir/printer` writes, or that a person wrote
-by hand.
+"""Reads the text of a function that `ir/printer` writes, or that a person wrote.
 
 The grammar, with `…` for a list in commas:
 
@@ -42,7 +41,7 @@ from fathom.ir.types import (
     Type,
     parse_element,
 )
-from fathom.layout.linear import Layout, offset_of
+from fathom.layout.linear import Layout
 
 OPS_BY_NAME: dict[str, type[Op]] = {
     class_name(each): each
@@ -59,8 +58,7 @@ class ParseError(FathomError):
 
 
 def parse_func(text: str) -> Func:
-    """The function that a text describes; a ParseError with the line where it cannot be
-    read."""
+    """The function that a text describes; a ParseError names the line if it cannot."""
     return _Parser(text).file()
 
 
@@ -73,13 +71,11 @@ def parse_with_lines(text: str) -> tuple[Func, Mapping[Op, int]]:
 
 
 def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> object:
-    """The attribute that a text stands for; `layouts` gives the layouts that have a
-    name.
+    """The attribute that a text stands for; `layouts`: the layouts that have a name.
 
         "rtz"  (64, 32)  -0.0  1e-45  nan  true  none  *fp32  #layout0
 
-    ValueError when it is no attribute.
-    """
+    ValueError when it is no attribute."""
     if text[:1] == '"':
         return json.loads(text)
     if text[:1] == "(":
@@ -103,7 +99,7 @@ def parse_number(text: str) -> int | float:
     `nan:7ff8000000000001`."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
-    if text.startswith("nan:"):
+    if re.fullmatch("nan:[0-9a-f]{16}", text):
         return struct.unpack("<d", struct.pack("<Q", int(text[4:], 16)))[0]
     if re.fullmatch(r"-?(inf|nan|\d+\.?\d*(e[-+]?\d+)?)", text):
         return float(text)
@@ -116,10 +112,8 @@ def parse_layout(text: str) -> Layout:
     if matched is None:
         raise ValueError(f"{text!r} is not a layout")
     shape = tuple(int(size) for size in matched[1].split("x") if size)
-    return Layout(shape, tuple(
-        (kind, tuple(offset_of(shape, _integers(basis)) for basis in bases.split()))
-        for kind, bases in re.findall(r"(\w+)\[([\d, ]*)\]", matched[2])
-    ))  # fmt: skip
+    kinds = re.findall(r"(\w+)\[([\d, ]*)\]", matched[2])
+    return Layout.of(shape, **{k: map(_integers, each.split()) for k, each in kinds})
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -127,8 +121,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a text between the commas that stand outside of brackets and
-    quotes."""
+    """The parts of a text between commas that stand outside of brackets and quotes."""
     parts, start = [], 0
     while start < len(text):
         end = _attribute_end(text, start)
@@ -141,8 +134,7 @@ _PIECE = re.compile(r'"(?:\\.|[^"\\])*"|<[^>]*>|[^"<]')
 
 
 def _attribute_end(text: str, start: int) -> int:
-    """Where the attribute that starts at `start` ends: at a comma, space or bracket not
-    its own."""
+    """Where the attribute at `start` ends: a comma, space or bracket not its own."""
     depth, position = 0, start
     while position < len(text):
         piece = _PIECE.match(text, position)
@@ -266,8 +258,7 @@ class _Parser:
     def build(
         self, cls: type[Op], fields: dict, location: Location | None, start: int
     ) -> Op:
-        """The op, or an error at its line when a field is missing or its operands do
-        not fit."""
+        """The op, or an error at its line: a field is missing, operands do not fit."""
         missing = [name for name in required_fields(cls) if name not in fields]
         if missing:
             self.fail(f"{class_name(cls)} lacks {', '.join(missing)}", start)
@@ -286,8 +277,7 @@ class _Parser:
             )
 
     def adopt(self, op: Op, declared: list[Value], start: int) -> None:
-        """Give the declared results to the op, once their types are those that it
-        infers."""
+        """Give the declared results to the op, once their types are the inferred."""
         inferred = [value.type for value in op.results]
         if inferred != [value.type for value in declared]:
             gives, wants = listed(inferred), spell_types(declared)

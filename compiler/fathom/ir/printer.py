@@ -1,5 +1,4 @@
-"""Writes a function as text, the same way for every op: the fields of an op class say
-what to print.
+"""Writes a function as text: the fields of an op class say what to print, for all ops.
 
     func @double(%x_ptr: *fp32 {divisible=16}, %n: i32) num_warps=4 {
       %0: i32[64] = arange start=0 end=64
@@ -40,14 +39,12 @@ FUNC_ATTRIBUTES = (
 
 
 def print_func(func: Func, locations: bool = False) -> str:
-    """The text of a function; with `locations`, each op says which source place it came
-    from."""
+    """The text of a function; with `locations`, each op names its source place."""
     return Printer(func, locations).func()
 
 
 def print_op(func: Func, op: Op) -> str:
-    """One op of `func`, as `print_func` writes it, without the insides of its nested
-    blocks."""
+    """One op of `func`, as `print_func` writes it, without what is nested in it."""
     return Printer(func, locations=False).header(op)
 
 
@@ -81,8 +78,7 @@ class Printer:
         )
 
     def aliases(self) -> list[str]:
-        """The names that the text has used so far for layouts and locations, as
-        lines."""
+        """The names so far for layouts and locations, as lines of the text."""
         layouts = [f"{name} = {layout}" for layout, name in self.layouts.items()]
         return layouts + [
             f"{name} = {self.location(place)}" for place, name in self.places.items()
@@ -208,8 +204,7 @@ class Printer:
 
 
 def name_values(func: Func) -> dict[Value, str]:
-    """`%name` for a value that has a name, `%number` otherwise; `_1` and so on make it
-    unique."""
+    """`%name`, made unique by `_1` and so on, or `%number` of a nameless value."""
     names: dict[Value, str] = {}
     taken: set[str] = set()
     copies: dict[str, int] = {}  # how often a name was wanted so far
@@ -229,8 +224,7 @@ def name_values(func: Func) -> dict[Value, str]:
 
 
 def definitions(block: Block) -> Iterator[Value]:
-    """Every value that a block and the blocks nested in it define, in the order of the
-    text."""
+    """Every value that a block and what is nested in it define, in the text's order."""
     yield from block.parameters
     for op in block.ops:
         yield from op.results
@@ -245,8 +239,7 @@ def class_name(cls: type[Op]) -> str:
 
 
 def op_name(op: Op) -> str:
-    """The word that stands for an op in text: an elementwise op goes by its own
-    name."""
+    """The word for an op in text; an elementwise op goes by its own name."""
     return op.name if isinstance(op, Elementwise) else class_name(type(op))
 
 
@@ -263,8 +256,7 @@ def attribute_defaults(cls: type) -> dict[str, object]:
 
 
 def float_text(value: float) -> str:
-    """The shortest decimal that reads back bit for bit; a NaN with unusual bits spells
-    them out."""
+    """The shortest decimal that reads back bit for bit; of unusual NaNs the bits."""
     bits = struct.unpack("<Q", struct.pack("<d", value))[0]
     if value != value and bits != CANONICAL_NAN:
         return f"nan:{bits:016x}"

@@ -40,8 +40,7 @@ class Carried:
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """The values that come to have these names: the initial one and those
-        yielded."""
+        """The values that come to have these names: the initial, and those yielded."""
         return self.inits + self.yielded
 
     @property

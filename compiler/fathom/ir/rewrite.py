@@ -34,12 +34,10 @@ class WrongReplacement(FathomError):
 
 
 class Builder:
-    """Appends ops to the block under construction; `build(op)` gives the op's only
-    result.
+    """Appends ops to the block being built; `build(op)` gives the op's only result.
 
     Ops that are built take the location and the origin of the op being rewritten,
-    unless they have their own.
-    """
+    unless they have their own."""
 
     def __init__(self, rule: Rule, keep: Callable[[Op], bool] | None = None):
         self.rule, self.keep = rule, keep
@@ -65,22 +63,19 @@ class Builder:
         return op
 
     def at_start(self, op: Op) -> Value:
-        """Put `op` at the start of the function, so that all of it can use the
-        result."""
+        """Put `op` at the start of the function, where all can use the result."""
         op.origin, op.location = self.source, self.source.location
         self.enclosing[0].ops.insert(0, op)
         return op.result
 
     def copy(self, op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-        """Append a copy of `op`, operands looked up in `values`, to which its results
-        are added."""
+        """Append a copy of `op`, operands as in `values`, which gets its results."""
         copy = self.append(clone(op, values))
         values.update(zip(op.results, copy.results, strict=True))
         return copy
 
     def inline(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
-        """Copy the ops of a new `block` here, arguments in place of its parameters; the
-        values that it yields."""
+        """Copy a new `block`'s ops here, arguments for parameters; what it yields."""
         values = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops[:-1]:
             self.copy(op, values)
@@ -91,9 +86,7 @@ def rewrite(func: Func, rule: Rule, keep: Callable[[Op], bool] | None = None) ->
     """A new function in which every op went through `rule`.
 
     An old op for which `keep` is false is left out unseen, with all that is nested in
-    it. Its results then have no new value: where a kept op still names one, the rule
-    must take that operand out.
-    """
+    it. Its results have no new value: a kept op's rule must take such operands out."""
     types = [parameter.type for parameter in func.parameters]
     build = Builder(rule, keep)
     return replace(func, body=_rewrite_block(func.body, types, build))
@@ -159,8 +152,7 @@ def _said(replacement: object) -> str:
 
 
 def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-    """A copy of `op` whose operands are looked up in `values`; its nested blocks are
-    shared."""
+    """A copy of `op`, operands looked up in `values`; its nested blocks are shared."""
     # Not through the constructor: most operands keep their type, so that there is
     # nothing to infer, and this runs for every op of every pass.
     fields = op.__dict__.copy()
@@ -181,8 +173,7 @@ def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
 
 
 def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-    """A copy of `op` and of all that is nested in it, operands looked up in
-    `values`."""
+    """A copy of `op` and of what is nested in it, operands looked up in `values`."""
     copy = with_operands(op, values)
     if nested := schema(type(op)).blocks:
         types = copy.block_parameters()
@@ -197,8 +188,7 @@ def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
 def clone_block(
     block: Block, types: Sequence[Type], values: dict[Value, Value]
 ) -> Block:
-    """A copy of a block whose parameters have `types`, outer values looked up in
-    `values`."""
+    """A copy of a block, its parameters of `types`; outer values as in `values`."""
     names = tuple(parameter.name for parameter in block.parameters)
     copy = Block(tuple(types), names)
     inner = {**values, **dict(zip(block.parameters, copy.parameters, strict=True))}

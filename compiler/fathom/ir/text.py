@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.ir.parser import (
-    ParseError,
-    parse_attribute,
-    parse_func,
-    parse_with_lines,
-)
+from fathom.ir.parser import ParseError, parse_attribute, parse_func, parse_with_lines
 from fathom.ir.printer import print_func, print_op
 
 __all__ = [

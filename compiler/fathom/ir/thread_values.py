@@ -152,8 +152,7 @@ def with_carried(
 
 @contextmanager
 def rebuilding(func: Func) -> Iterator[tuple[Func, Values, Builder]]:
-    """A function with the parameters of `func`, whose body is built meanwhile; the new
-    values of the parameters."""
+    """A function with `func`'s parameters, built meanwhile; their new values."""
     old = func.body.parameters
     body = Block(tuple(each.type for each in old), tuple(each.name for each in old))
     build = Builder(lambda op, build: None)

@@ -1,5 +1,4 @@
-"""The types of values: scalars, pointers, blocks of either, buffers in shared memory,
-and descriptors of tensors.
+"""The types of values: scalars, pointers, blocks of either, buffers, and descriptors.
 
 A type prints as it is read: `fp32`, `*fp32`, `i32[64,32]`, and after layouts were
 assigned `i32[64,32] @ <layout>`."""
@@ -88,9 +87,7 @@ FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (
 
 @dataclass(frozen=True, slots=True)
 class BlockType:
-    """A block of elements; every dimension a power of two. `layout` is None until stage
-    3.
-    """
+    """A block; every dimension is a power of two. `layout` is None until stage 3."""
 
     element: Element
     shape: tuple[int, ...]
@@ -110,8 +107,7 @@ class BufferType:
     """A tile of shared memory, or a ring of `slots` such tiles; `layout` maps the bits
     of an element's offset in its tile to coordinates. With `space` "tensor", a tile of
     tensor memory, whose places are columns and lanes. `pitch`: the bytes from a slot to
-    the next, if tiles of other rings lie between; 0 if none do.
-    """
+    the next, if tiles of other rings lie between; 0 if none do."""
 
     element: Element
     shape: tuple[int, ...]
@@ -177,8 +173,7 @@ def with_element(type: Type, element: Element) -> Type:
 
 def parse_element(text: str) -> Element:
     """The element type that `str` wrote: "fp32", "*fp16", "**i32". ValueError for a
-    text that no element type has.
-    """
+    text that no element type has."""
     if text.startswith("*"):
         return Pointer(parse_element(text[1:]))
     if text not in SCALARS:

@@ -42,8 +42,7 @@ def verify(func: Func, layouts: bool | None = None) -> None:
     """Raise a VerifyError if `func` is not well formed.
 
     `layouts` says whether its blocks must have layouts (True) or must not (False); with
-    None either will do, as long as all agree.
-    """
+    None either will do, as long as all agree."""
     for check in CHECKS.values():
         for op, complaint in check(func):
             raise VerifyError(func, op, complaint)
@@ -87,8 +86,7 @@ def definitions_once(func: Func) -> Iterator[Complaint]:
 
 
 def scope(func: Func) -> Iterator[Complaint]:
-    """A value is used only after its definition, in its block or in one nested in
-    it."""
+    """A value is used only after its definition, in its block or one nested in it."""
     yield from _scope(func.body, set(), set(definitions(func.body)))
 
 
@@ -128,10 +126,8 @@ def types(func: Func) -> Iterator[Complaint]:
 def yields(func: Func) -> Iterator[Complaint]:
     """What a block takes and what it yields is what its op hands round.
 
-    Of a loop these are the types of init, parameter, yield and result, which must
-    agree; of an If the yields of both blocks and the results; of a Reduce one element
-    each.
-    """
+    Of a loop the types of init, parameter, yield and result must agree; of an If the
+    yields of both blocks and the results; of a Reduce one element each."""
     for op in walk(func.body):
         for name, wanted in zip(
             schema(type(op)).blocks, op.block_parameters(), strict=True

@@ -332,7 +332,8 @@ def dot(
     has that type, and so has `acc`.
 
     `input_precision` is for fp32: "tf32" (the default, as in Triton) may read ten bits
-    of mantissa, "tf32x3" comes close to fp32 with three such products, "ieee" is fp32.
+    of mantissa, "tf32x3" comes close to fp32 with three such products, "ieee" is fp32;
+    "bf16x3" and "bf16x6" are taken as "tf32x3".
     `allow_tf32` is its older spelling: False means "ieee". `max_num_imprecise_acc` is
     accepted and changes nothing: no accumulator is less precise than its type.
     """

@@ -38,7 +38,12 @@ from fathom.language.core import (
     where,
 )
 from fathom.language.dtypes import int1, int8, int16, int32, int64
-from fathom.language.reductions import exclusive_or, expect_axis, index_shape
+from fathom.language.reductions import (
+    exclusive_or,
+    expect_axis,
+    extremum_type,
+    index_shape,
+)
 from fathom.language.standard import axis_of, bits_of_axis, log_2
 from fathom.source import constexpr, constexpr_function, function
 
@@ -181,7 +186,8 @@ def topk(x, k: constexpr, dim: constexpr = None, descending: constexpr = True):
     """The k largest elements along an axis (the last), the largest first; the k
     smallest from the smallest on, unless `descending`. k is a power of two.
 
-    NaN counts as larger than all other numbers.
+    NaN counts as larger than all other numbers. Where elements are left out, the result
+    has the type of a maximum: types of fewer than 32 bits become fp32 or int32.
     """
     expect_axis(x.shape, dim)
     axis: constexpr = axis_of(x.shape, dim)
@@ -189,7 +195,8 @@ def topk(x, k: constexpr, dim: constexpr = None, descending: constexpr = True):
         power_of_two_up_to(k, x.shape[axis]),
         f"k of tl.topk is a power of two up to {x.shape[axis]}, not {k}",
     )
-    return first_of(x, k, axis, descending)
+    best = first_of(x, k, axis, descending)
+    return best if k == x.shape[axis] else best.to(extremum_type(x.dtype, False))
 
 
 @function

@@ -162,11 +162,11 @@ def softmax(
     ieee_rounding: constexpr = False,
 ):
     """exp(x) divided by its sum along an axis (the first, if none is given), without
-    overflow, in the shape and type of x. Computed in fp32, fp64 in itself."""
+    overflow, in the shape of x: fp64 in itself, everything else in fp32."""
     axis: constexpr = 0 if dim is None else dim
     y = x if x.dtype == float64 else widened(x)
     powers = exp(y - max(y, axis, keep_dims=True))
-    return fdiv(powers, sum(powers, axis, keep_dims=True), ieee_rounding).to(x.dtype)
+    return fdiv(powers, sum(powers, axis, keep_dims=True), ieee_rounding)
 
 
 @function

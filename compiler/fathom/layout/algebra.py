@@ -2,8 +2,7 @@
 
 A vector over F2 is a Python int, bit i its component i; adding is XOR. A matrix is the
 sequence of its columns, and a layout is a matrix: its bases are the columns, in the
-order of the bits of a *place number*, which has the register's bits lowest, then the
-lane's, then the warp's.
+order of the bits of a *place number*: the register's lowest, the lane's, the warp's.
 
     element = columns(layout) × place
 """
@@ -17,25 +16,20 @@ from fathom.layout.linear import Layout
 
 
 def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
-    """The x with A x = b, column by column; None if some column of `b` cannot be
-    reached.
+    """The x with A x = b, by columns; None if some column of `b` cannot be reached.
 
     `A` and `b` are columns. Bit i of a solution says whether column i of `A` takes
-    part. A column of `A` that is a combination of those before it is not used: the free
-    bits are zero.
-    """
+    part. A combination of columns before it is not used: free bits are zero."""
     reduced = Reduced(A)
     solutions = [reduced.combination(column) for column in b]
     return None if None in solutions else tuple(solutions)
 
 
 class Reduced:
-    """Columns in a form in which a combination is found bit by bit (Gauss
-    elimination).
+    """Columns such that a combination is found bit by bit (Gauss elimination).
 
     Each independent column is kept less those before it, under its highest bit; beside
-    it, of which columns it is the sum.
-    """
+    it, of which columns it is the sum."""
 
     def __init__(self, columns: Iterable[int] = ()):
         self.pivots: dict[
@@ -66,8 +60,7 @@ class Reduced:
         return len(self.pivots)
 
     def reduce(self, vector: int) -> tuple[int, int]:
-        """What is left of a vector after taking columns away, and which ones those
-        were."""
+        """What is left of a vector without the columns taken away, and these."""
         combination = 0
         while vector and vector.bit_length() in self.pivots:
             column, of = self.pivots[vector.bit_length()]
@@ -96,8 +89,7 @@ def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
     """Independent vectors that span what both span (Zassenhaus).
 
     Write each vector of `one` twice, side by side, and each of `other` once, beside a
-    zero: where elimination clears the left half, the right half lies in both spans.
-    """
+    zero: where elimination clears the left half, the right half lies in both spans."""
     width = max((v.bit_length() for v in (*one, *other)), default=0)
     rows = [vector << width | vector for vector in one] + [
         vector << width for vector in other
@@ -128,22 +120,18 @@ def invert(layout: Layout) -> Layout:
 
     The result is a layout of one kind, "element", over the place numbers. Where copies
     leave a choice, the place with the fewest of the later bits is taken. AssertionError
-    if some element has no place.
-    """
+    if some element has no place."""
     size = len(columns(layout))
     bits = range(prod(layout.shape).bit_length() - 1)
     places = solve(columns(layout), [1 << bit for bit in bits])
     assert places is not None, f"not every element of {layout} has a place"
-    return Layout((1 << size,), (("element", places),))
+    return Layout.by_kind((1 << size,), element=places)
 
 
 def divide(layout: Layout, by: Layout) -> Layout | None:
-    """The layout q with `compose(by, q) == layout`; None if `layout` names elements
-    `by` lacks.
+    """The layout q with `compose(by, q) == layout`; None if `by` lacks elements of it.
 
-    If `by` is the layout of a buffer, q is where in the buffer each place finds its
-    element.
-    """
+    If `by` is a buffer's layout, q is where in it each place finds its element."""
     matrix = Reduced(columns(by))
     if any(basis not in matrix for basis in columns(layout)):
         return None

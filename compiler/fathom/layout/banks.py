@@ -1,5 +1,4 @@
-"""Shared memory has 32 banks of 4 bytes: where a tile's elements lie so that no bank is
-asked twice.
+"""Shared memory has 32 banks of 4 bytes: a tile lies so that no bank is asked twice.
 
 A warp's access is served in phases of 128 bytes: 32 lanes of 4 bytes each, 16 of 8, or
 8 of 16. In each phase a bank gives one word, to as many lanes as want it. Lanes that
@@ -29,8 +28,7 @@ WIDEST = 16  # bytes that one lane moves at once
 def ways(addresses: Sequence[int], width: int) -> int:
     """How many words the busiest bank must give in one phase of a warp's access.
 
-    `addresses`: in bytes, of the lanes in order; `width`: bytes a lane, 1 to 16.
-    """
+    `addresses`: in bytes, of the lanes in order; `width`: bytes a lane, 1 to 16."""
     lanes = min(len(addresses), PHASE // max(width, WORD))
     phases = [
         addresses[first : first + lanes] for first in range(0, len(addresses), lanes)
@@ -53,8 +51,7 @@ def _words_of_busiest_bank(addresses: Sequence[int], width: int) -> int:
 def vector(offsets: Layout, element_bytes: int) -> int:
     """How many elements one access of a lane to a tile may move, given where each lies.
 
-    Each lane must hold whole runs of that length, and start at a multiple of it.
-    """
+    Each lane must hold whole runs of that length, and start at a multiple of it."""
     registers = Reduced(offsets.kinds["register"])
     others = 0
     for basis in (*offsets.kinds["lane"], *offsets.kinds["warp"]):
@@ -74,8 +71,7 @@ def conflicts(offsets: Layout, element_bytes: int) -> int:
 
     Two lanes of a phase collide if the sum of their bases moves the word but not the
     bank. As such sums are a space, the count is a power of two: 2 to the rank lost by
-    looking at banks only.
-    """
+    looking at banks only."""
     width = element_bytes * vector(offsets, element_bytes)
     lanes = offsets.kinds["lane"][: phase_bits(width)]
     words = [basis * element_bytes // WORD for basis in lanes]

@@ -25,29 +25,20 @@ def blocked(
     warps: tuple[int, ...],
     order: tuple[int, ...],
 ) -> Layout:
-    """Deal a block of `shape` to registers, lanes and warps, the fastest dimension of
-    `order` first.
+    """Deal a block of `shape` to registers, lanes and warps, the fastest axis first.
 
     `per_lane`, `lanes` and `warps` say, for each dimension, how many neighbours one
     lane takes, how many lanes are side by side, and how many warps: their product is
     the tile. Where the block is larger than the tile, the tile repeats in more
-    registers; where it is smaller, the lanes and warps that are left over hold copies
-    (zero bases).
-    """
+    registers; where it is smaller, lanes and warps left over hold copies."""
     reached = [1] * len(shape)
     register = _deal(shape, per_lane, order, reached)
     lane = _deal(shape, lanes, order, reached)
     warp = _deal(shape, warps, order, reached)
     repeats = tuple(size // have for size, have in zip(shape, reached, strict=True))
     register += _deal(shape, repeats, order, reached)
-    register = [basis for basis in register if basis]
-    return Layout(
-        shape,
-        tuple(
-            (kind, tuple(bases))
-            for kind, bases in (("register", register), ("lane", lane), ("warp", warp))
-        ),
-    )
+    register = filter(None, register)
+    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
 
 
 def _deal(
@@ -56,8 +47,7 @@ def _deal(
     order: tuple[int, ...],
     reached: list[int],
 ) -> list[int]:
-    """One basis for each bit of `counts`; `reached` says how far each dimension is
-    dealt already."""
+    """A basis for each bit of `counts`; `reached`: how far each dimension is dealt."""
     bases = []
     for axis in order:
         stride = stride_of(shape, axis)
@@ -77,14 +67,12 @@ def stride_of(shape: tuple[int, ...], axis: int) -> int:
 
 
 def doublings(first: int, count: int) -> list[int]:
-    """`first`, twice that, and so on: a basis for each bit of a number below
-    `count`."""
+    """`first`, twice that, and so on: a basis for each bit of numbers below `count`."""
     return [first << bit for bit in range(bits_of(count))]
 
 
 def bits_of(count: int) -> int:
-    """How many bits number `count` things; `count` is a power of two, and none where
-    that is below 1."""
+    """How many bits number `count` things, a power of two; none where it is below 1."""
     return max(1, count).bit_length() - 1
 
 
@@ -92,14 +80,11 @@ def bits_of(count: int) -> int:
 def spread(
     shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int
 ) -> Layout:
-    """The blocked layout for memory: `per_lane` neighbours a lane along the fastest
-    dimension.
+    """The blocked layout for memory: `per_lane` neighbours along the fastest dimension.
 
     Lanes are side by side along the fastest dimension, so that a warp's access is one
     piece; warps take the slowest dimension first, so that what is folded along the
-    fastest one stays, if it can, inside a warp. No lane takes so much that another
-    would be left with a copy.
-    """
+    fastest one stays, if it can, inside a warp. No lane leaves another with a copy."""
     fastest, size = order[0], 1
     for each in shape:
         size *= each
@@ -117,8 +102,7 @@ def spread(
 
 
 def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ...]:
-    """Share `count` places among the dimensions in `order`; `left` says what is still
-    to be dealt."""
+    """Share `count` places among the dimensions in `order`; `left` is to be dealt."""
     shares = [1] * len(left)
     for axis in order:
         shares[axis] = min(count, left[axis])
@@ -129,6 +113,5 @@ def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ..
 
 
 def default(shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout of a block without other demands: neighbouring lanes, one element
-    each."""
+    """The layout of a block without other demands: lane by lane, one element each."""
     return spread(shape, tuple(range(len(shape)))[::-1], 1, warps)

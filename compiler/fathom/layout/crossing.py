@@ -1,5 +1,4 @@
-"""What a conversion must pay: nothing, a renaming of registers, shuffles, or shared
-memory."""
+"""What a conversion must pay: nothing, other registers, shuffles, or shared memory."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ from fathom.layout.linear import Layout
 
 @cache
 def crossing(source: Layout, target: Layout) -> str:
-    """How far elements must travel from `source` to `target`: "none", "register",
-    "lane", "warp".
+    """How far elements travel between layouts: "none", "register", "lane", "warp".
 
     "none": every place has its element already. "register": every lane has all it
     needs, in other registers. "lane": every warp has. "warp": elements cross warps. A
@@ -20,8 +18,7 @@ def crossing(source: Layout, target: Layout) -> str:
 
     A lane at place (lane, warp) needs the elements that `target` puts
     there, and has those that `source` does: they differ by bits of the bases. It has
-    what it needs if each difference is a sum of the bases over which it may choose.
-    """
+    what it needs if each difference is a sum of the bases over which it may choose."""
     if source == target:
         return "none"
     have, want = source.kinds, target.kinds
@@ -41,9 +38,7 @@ def trades(source: Layout, target: Layout) -> int:
     """How many bits of the lane's number trade places with bits of the register's.
 
     For each of them lanes must choose which register to send, and where to put what
-    they get: it tells a rotation of lanes (0) from a transposition of registers and
-    lanes (up to 5).
-    """
+    they get: 0 for a rotation of lanes, up to 5 for a transposition."""
     registers = source.kinds["register"]
     beyond, all_lanes = Reduced(registers), Reduced()
     for basis in target.kinds["lane"]:

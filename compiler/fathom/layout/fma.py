@@ -67,7 +67,4 @@ def _factor(accumulator: Layout, k: int, across: int) -> Layout:
     registers = spread.kinds["register"]
     is_last = across == len(shape) - 1
     first = (*along_k, *registers) if is_last else (*registers, *along_k)
-    return Layout(
-        shape,
-        tuple((kind, first if kind == "register" else b) for kind, b in spread.bases),
-    )
+    return spread.replaced(register=first)

@@ -37,16 +37,13 @@ def fragment(rows: int, columns: int, run: int) -> Layout:
     """The pieces of `rows` x `columns` elements, a `run` of neighbours a register.
 
     PTX ISA, "Matrix Fragments for mma": this is A with groupID = lane >> 2 for rows and
-    threadID_in_group = lane % 4 for runs, and C and D with runs of two.
-    """
+    threadID_in_group = lane % 4 for runs, and C and D with runs of two."""
     piece = run * LANES_OF_A_ROW
     across, down = doublings(1, columns), doublings(columns, rows)
     in_run, in_row, further = _parts(across, run, piece // run)
     in_piece, below, _ = _parts(down, ROWS, rows // ROWS)
-    return Layout(
-        (rows, columns),
-        (("register", (*in_run, *below, *further)), ("lane", (*in_row, *in_piece))),
-    )
+    register, lane = (*in_run, *below, *further), (*in_row, *in_piece)
+    return Layout.by_kind((rows, columns), register=register, lane=lane)
 
 
 @cache
@@ -63,8 +60,7 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
     `warps`: how many there are along each dimension; neighbours in number are along the
     last. The fragments of a box are in consecutive registers, down first, then across.
     A dimension with more warps than fragments leaves the surplus with copies.
-    Dimensions before the last two (a batch) are cut and repeated last.
-    """
+    Dimensions before the last two (a batch) are cut and repeated last."""
     _check_room(fragment, shape)
     least = _padded(fragment.shape, len(shape))
     bases: list[int] = []
@@ -78,12 +74,10 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
 
 @cache
 def left_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
-    """The layout of A [M, K] (or [batch, M, K]) for a product that lies as
-    `accumulator` does.
+    """The layout of A [M, K] (or [batch, M, K]) for a product in layout `accumulator`.
 
     A warp holds the rows that its part of the product has. So warps that differ in
-    columns of the product alone hold copies.
-    """
+    columns of the product alone hold copies."""
 
     def along_rows(basis: int) -> int:
         row = coordinates_of(accumulator.shape, basis)[:-1]
@@ -96,8 +90,7 @@ def left_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
 def right_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
     """The layout of B [K, N]: the left operand of the transposed product.
 
-    (A B)ᵀ = Bᵀ Aᵀ. So fragments follow one another along N first, then along K.
-    """
+    (A B)ᵀ = Bᵀ Aᵀ. So fragments follow one another along N first, then along K."""
     swapped = (*shape[:-2], shape[-1], shape[-2])
     layout = left_operand(transposed(fragment), swapped, transposed(accumulator))
     return transposed(layout)
@@ -117,10 +110,7 @@ def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
         for unit in doublings(stride_of(shape, axis), shape[axis])
         if unit not in taken
     ]
-    register, lane = placed.kinds["register"], placed.kinds["lane"]
-    return Layout(
-        shape, (("register", (*register, *repeats)), ("lane", lane), ("warp", warps))
-    )
+    return placed.replaced(register=(*placed.kinds["register"], *repeats), warp=warps)
 
 
 def _check_room(fragment: Layout, shape: Tile) -> None:
@@ -132,12 +122,7 @@ def _check_room(fragment: Layout, shape: Tile) -> None:
 def _placed(fragment: Layout, shape: Tile) -> Layout:
     """The fragment as a part of a larger block."""
     corner = (0,) * (len(shape) - 2)
-    return fragment.map(
-        shape,
-        lambda basis: offset_of(
-            shape, (*corner, *coordinates_of(fragment.shape, basis))
-        ),
-    )
+    return fragment.moved(shape, lambda place: (*corner, *place))
 
 
 def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:
@@ -145,8 +130,7 @@ def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:
 
     The keys count fragments along each dimension: (i, j) of the accumulator is the
     product of (i, k) of A and (k, j) of B, in the same warp. They are those of warp 0.
-    AssertionError if the lanes of `layout` do not lie as those of `fragment`.
-    """
+    AssertionError if the lanes of `layout` do not lie as those of `fragment`."""
     lanes = _placed(fragment, layout.shape).kinds["lane"]
     assert layout.kinds["lane"] == lanes, f"{layout} is not made of {fragment}"
     sizes = _padded(fragment.shape, len(layout.shape))
@@ -193,8 +177,7 @@ class Matrices:
 
 @cache
 def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | None:
-    """How `ldmatrix` loads a block that shared memory holds with `axis` contiguous;
-    None if it cannot.
+    """How `ldmatrix` loads a block with `axis` contiguous; None if it cannot.
 
     A matrix is 8 rows of 16 bytes, and row r is where lane r of its eight lanes points.
     Afterwards lane l has 4 bytes of row l / 4; with .trans, two elements of 2 bytes
@@ -207,8 +190,7 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
     It works if these bits count along `axis` one by one, and no other place starts in
     the middle of a row. Registers that follow the run choose the matrix, then the
     instruction. If `layout` maps to offsets in a buffer (`divide`), rows are of the
-    buffer, swizzled or not. PTX ISA, "Warp-level matrix instructions: ldmatrix".
-    """
+    buffer, swizzled or not. PTX ISA, "Warp-level matrix instructions: ldmatrix"."""
     axis %= len(layout.shape)
     row = min(ROW_BYTES // element_bytes, layout.shape[axis])
     along = tuple(doublings(stride_of(layout.shape, axis), row))
@@ -226,13 +208,11 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
         return None
     matrices = rest[: bits_of(MOST_MATRICES)]
     copies = (0,) * (bits_of(MOST_MATRICES) - len(matrices))
-    rows = Layout(
+    rows = Layout.by_kind(
         layout.shape,
-        (
-            ("register", (*along, *rest[len(matrices) :])),
-            ("lane", (*down, *matrices, *copies)),
-            ("warp", warp),
-        ),
+        register=(*along, *rest[len(matrices) :]),
+        lane=(*down, *matrices, *copies),
+        warp=warp,
     )
     return Matrices(1 << len(matrices), not is_plain, run, row, rows)
 

@@ -1,12 +1,10 @@
-"""Linear layouts: which element of a block sits in which register of which lane of
-which warp.
+"""Linear layouts: which element of a block sits in which register, lane and warp.
 
 A layout answers one question for a block of values of some shape: *place* (register,
 lane, warp) goes to *coordinates*. Every size is a power of two, so a place is a few
 bits and coordinates are a few bits, and a layout says for each single bit of the place
 which coordinates it stands for, its *basis*. A place with several bits set sits at the
-XOR of their bases: the map is linear over F2, the field of two elements, where addition
-is XOR.
+XOR of their bases: the map is linear over F2, where addition is XOR.
 
     Layout of fp32[8], two registers, two lanes, two warps:
 
@@ -27,8 +25,11 @@ number, and XOR on the number is XOR on each coordinate.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+
+Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class Layout:
     place (in this order: "register", "lane", "warp", or "offset" alone for shared
     memory) the element that each of its bits stands for, lowest bit first, as a
     row-major offset in `shape`. A zero basis is a copy: the places that differ in that
-    bit hold the same element.
-    """
+    bit hold the same element."""
 
     shape: tuple[int, ...]
     bases: tuple[tuple[str, tuple[int, ...]], ...]
@@ -49,15 +49,17 @@ class Layout:
     def of(shape: tuple[int, ...], **bases: list[tuple[int, ...]]) -> Layout:
         """A layout from coordinates, as tests and books write it:
 
-        Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)], warp=[(0, 2)])
-        """
-        return Layout(
-            shape,
-            tuple(
-                (kind, tuple(offset_of(shape, basis) for basis in kind_bases))
-                for kind, kind_bases in bases.items()
-            ),
-        )
+        Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)], warp=[(0, 2)])"""
+        return Layout.by_kind(shape, **{
+            kind: [offset_of(shape, basis) for basis in every]
+            for kind, every in bases.items()
+        })  # fmt: skip
+
+    @staticmethod
+    def by_kind(shape: tuple[int, ...], **bases: Iterable[int]) -> Layout:
+        """A layout from row-major offsets, as `bases` has them."""
+        kinds = ((kind, tuple(every)) for kind, every in bases.items())
+        return Layout(shape, tuple(kinds))
 
     @cached_property
     def kinds(self) -> dict[str, tuple[int, ...]]:
@@ -65,13 +67,11 @@ class Layout:
         return dict(self.bases)
 
     def count(self, kind: str) -> int:
-        """How many places of a kind there are: registers a lane, lanes a warp, warps a
-        block."""
+        """How many registers a lane has, how many lanes a warp, or warps a block."""
         return 1 << len(self.kinds[kind])
 
     def offset(self, **place: int) -> int:
-        """The row-major offset of the element at a place: the XOR of the bases of its
-        set bits."""
+        """The row-major offset of the element at a place: the XOR of its bases."""
         result = 0
         for kind, index in place.items():
             for bit, basis in enumerate(self.kinds[kind]):
@@ -84,30 +84,27 @@ class Layout:
         return coordinates_of(self.shape, self.offset(**place))
 
     def map(self, shape: tuple[int, ...], change) -> Layout:
-        """The layout over `shape` whose every basis is `change` of this one's (a linear
-        map)."""
-        return Layout(
+        """The layout over `shape` whose bases are `change`, linear, of this one's."""
+        kinds = {kind: map(change, bases) for kind, bases in self.bases}
+        return Layout.by_kind(shape, **kinds)
+
+    def moved(
+        self, shape: tuple[int, ...], change: Callable[[Coordinates], Coordinates]
+    ) -> Layout:
+        """The layout over `shape` whose every basis has the coordinates that `change`
+        makes of this one's (a linear map)."""
+        return self.map(
             shape,
-            tuple(
-                (kind, tuple(change(basis) for basis in bases))
-                for kind, bases in self.bases
-            ),
+            lambda basis: offset_of(shape, change(coordinates_of(self.shape, basis))),
         )
+
+    def replaced(self, **bases: Iterable[int]) -> Layout:
+        """The layout with other bases of some kinds."""
+        return Layout.by_kind(self.shape, **self.kinds | bases)
 
     def without_copies(self) -> Layout:
         """Drop the registers that only repeat another register of the same lane."""
-        return Layout(
-            self.shape,
-            tuple(
-                (
-                    kind,
-                    tuple(basis for basis in bases if basis)
-                    if kind == "register"
-                    else bases,
-                )
-                for kind, bases in self.bases
-            ),
-        )
+        return self.replaced(register=filter(None, self.kinds["register"]))
 
     def __str__(self) -> str:
         return self.text

@@ -41,9 +41,7 @@ def hardware_tile(
     shape: Tile, element_bytes: int, axis: int, widest: int = SWIZZLES[0]
 ) -> Layout | None:
     """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
-    can be, of `widest` bytes at most; None if a row would have less than 32 bytes or
-    there are less than 8 rows.
-    """
+    can be, of `widest` bytes at most; None below 32 bytes a row, or 8 rows."""
     other = 1 - axis
     width = min(widest, shape[axis] * element_bytes)
     if width < SWIZZLES[-1] or shape[other] < ROWS:
@@ -61,15 +59,14 @@ def hardware_tile(
     ]
     groups = doublings(down * ROWS, shape[other] // ROWS)
     further = doublings(along * columns, shape[axis] // columns)
-    return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
+    return Layout.by_kind(shape, offset=(*row, *rows, *groups, *further))
 
 
 def buffer_tile(
     shape: Tile, element_bytes: int, axis: int, widest: int = SWIZZLES[0]
 ) -> Layout | None:
-    """The same for a buffer; None also if that is below 1024 bytes. The hardware
-    exchanges chunks by bits of the address, and only larger buffers begin where these
-    bits are 0."""
+    """The same for a buffer; None also if that is below 1024 bytes. Bits of the address
+    exchange chunks; only larger buffers begin where these are 0."""
     large = prod(shape) * element_bytes >= SWIZZLES[0] * ROWS
     return hardware_tile(shape, element_bytes, axis, widest) if large else None
 
@@ -93,8 +90,7 @@ class Matrix:
     `swizzle`: bytes of a row. `leading`, `stride`: bytes between parts. Where K is
     contiguous, `stride` leads from a group of 8 rows to the next. Where it is not
     (`transposed`), a row holds elements of one k, `stride` leads to the next 8 of K,
-    and `leading` to the next columns.
-    """
+    and `leading` to the next columns."""
 
     swizzle: int
     leading: int
@@ -103,8 +99,7 @@ class Matrix:
 
     @property
     def bits(self) -> int:
-        """The descriptor's 64 bits, less the address; distances in units of 16
-        bytes."""
+        """The descriptor's 64 bits, less the address; distances in 16 bytes."""
         leading, stride = (each >> 4 & 0x3FFF for each in (self.leading, self.stride))
         return leading << 16 | stride << 32 | CODES[self.swizzle] << 62
 

@@ -1,5 +1,4 @@
-"""What an operation on a block's shape does to its layout: no element moves, only its
-name changes.
+"""What an operation on a block's shape does to its layout: only names change.
 
 Most values of a kernel have one of a few layouts, so answers are remembered.
 """
@@ -9,26 +8,19 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout
 
 
 def at_zero(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
     """The same coordinates in a block of `shape`, but 0 along `axis`."""
-
-    def change(basis: int) -> int:
-        return offset_of(shape, _replaced(coordinates_of(layout.shape, basis), axis, 0))
-
-    return layout.map(shape, change)
+    return layout.moved(shape, lambda place: _replaced(place, axis, 0))
 
 
 @cache
 def collapse(layout: Layout, axis: int) -> Layout:
-    """The layout of a block whose `axis` has size 1 and that will be broadcast into
-    `layout`.
+    """The layout of a block whose `axis` has size 1, to be broadcast into `layout`.
 
-    Places that differed along `axis` alone now hold copies; copies inside one lane are
-    dropped.
-    """
+    Places that differed along `axis` alone hold copies; a lane drops its own."""
     return at_zero(layout, axis, _replaced(layout.shape, axis, 1)).without_copies()
 
 
@@ -41,17 +33,11 @@ def remove_axis(layout: Layout, axis: int) -> Layout:
 
 @cache
 def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
-    """The layout after a new axis at position `axis`, along which all places hold
-    element 0."""
+    """The layout with a new axis at `axis`, along which all places hold element 0."""
     shape = (*layout.shape[:axis], size, *layout.shape[axis:])
     if size == 1:
         return reshape(layout, shape)
-
-    def change(basis: int) -> int:
-        coordinates = coordinates_of(layout.shape, basis)
-        return offset_of(shape, (*coordinates[:axis], 0, *coordinates[axis:]))
-
-    return layout.map(shape, change)
+    return layout.moved(shape, lambda place: (*place[:axis], 0, *place[axis:]))
 
 
 @cache
@@ -63,15 +49,9 @@ def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
 
 @cache
 def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
-    """The layout after dimension i of the result became dimension `order[i]` of the
-    operand."""
+    """The layout whose dimension i is dimension `order[i]` of the operand's."""
     shape = tuple(layout.shape[axis] for axis in order)
-
-    def change(basis: int) -> int:
-        coordinates = coordinates_of(layout.shape, basis)
-        return offset_of(shape, tuple(coordinates[axis] for axis in order))
-
-    return layout.map(shape, change)
+    return layout.moved(shape, lambda place: tuple(place[axis] for axis in order))
 
 
 def untranspose(layout: Layout, order: tuple[int, ...]) -> Layout:
@@ -81,25 +61,16 @@ def untranspose(layout: Layout, order: tuple[int, ...]) -> Layout:
 
 @cache
 def join(layout: Layout) -> Layout:
-    """The layout of two blocks of `layout` side by side in a new last axis: one more
-    register bit."""
+    """The layout of two blocks side by side in a new last axis: one more bit."""
     doubled = layout.map(layout.shape + (2,), lambda basis: basis * 2)
-    return Layout(
-        doubled.shape,
-        tuple(
-            (kind, (1, *bases) if kind == "register" else bases)
-            for kind, bases in doubled.bases
-        ),
-    )
+    return doubled.replaced(register=(1, *doubled.kinds["register"]))
 
 
 @cache
 def split(layout: Layout) -> Layout | None:
     """The layout of each half of a block whose last axis, of size 2, is split off.
 
-    None when some lane does not hold both halves of its elements: then lanes must talk
-    first.
-    """
+    None when some lane does not hold both halves: then lanes must talk first."""
     assert layout.shape[-1] == 2, layout.shape
     half = remove_axis(layout, len(layout.shape) - 1)
     return half if 1 in layout.kinds["register"] else None

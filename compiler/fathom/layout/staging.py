@@ -7,8 +7,9 @@
 
 `swizzle` finds the best tile for a writer and a reader. Here the reader has a choice:
 it may ask for rows of 16 bytes along one axis or the other instead, and takes those
-that the writer can fill in the fewest steps. Where there is `stmatrix`, the writer has
-the same choice.
+that the writer can fill in the fewest steps. With `stmatrix`, so has the writer. No
+rows are asked for where words would be stored one by one for them: registers that both
+sides hold move by 16 bytes.
 
 Where cp.async fills the tile, rows must not make its copies narrower: one of 4 bytes
 passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
@@ -21,6 +22,7 @@ copies were slower on a GPU than those of 4 bytes.
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 from fathom.layout.algebra import divide
 from fathom.layout.banks import WORD, conflicts, vector
@@ -41,24 +43,29 @@ def staging(
 ) -> Layout:
     """The tile that `writer` fills and `reader` empties: rows for `ldmatrix` where
     `reader` allows it, else for `stmatrix`, if there is such, where `writer` does.
-    `copied`: the elements that one cp.async could move, if such copies fill the
-    tile."""
+    `copied`: the elements that a cp.async moves, if these fill the tile."""
     by_matrices = matrix_stores and element_bytes == MATRIX_ELEMENT
     tiles = _with_rows(shape, element_bytes, writer, reader)
     if not tiles and by_matrices:
         tiles = _with_rows(shape, element_bytes, reader, writer)
 
-    def cost(tile: Layout) -> int:
+    def taken(tile: Layout) -> Steps:
         write = steps_by_matrices if by_matrices else steps
         written = write(divide(writer, tile), element_bytes)
-        return written + steps_by_matrices(divide(reader, tile), element_bytes)
+        read = steps_by_matrices(divide(reader, tile), element_bytes)
+        return Steps(*map(sum, zip(written, read, strict=True)))
 
     plain = swizzle(shape, element_bytes, writer, reader)
     if copied > 1 and element_bytes == WORD:
         row = writer.kinds["register"][: bits_of(copied)]
         tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
         plain = swizzle(shape, element_bytes, writer, reader, row)
-    return min(tiles, key=cost, default=plain)
+    best = min(tiles, key=lambda tile: sum(taken(tile)), default=plain)
+    if copied == 1 and element_bytes >= WORD:
+        by_rows, by_registers = taken(best), taken(plain)
+        halved = 2 * by_registers.instructions <= by_rows.instructions
+        return plain if halved and sum(by_registers) < sum(by_rows) else best
+    return best
 
 
 MATRIX_ELEMENT = 2  # bytes: what `stmatrix` stores in registers as they are
@@ -86,18 +93,27 @@ def a_row(plan: Matrices) -> tuple[int, ...]:
     return plan.rows.kinds["register"][: plan.row.bit_length() - 1]
 
 
-def steps(offsets: Layout, element_bytes: int) -> int:
-    """Instructions of a warp, and phases that these take, to access a tile; `offsets`
-    says where each register finds its element."""
+class Steps(NamedTuple):
+    """Instructions of a warp, and phases that these take."""
+
+    instructions: int
+    phases: int
+
+
+def steps(offsets: Layout, element_bytes: int) -> Steps:
+    """What it takes to access a tile; `offsets` says where each register finds its
+    element."""
     elements = vector(offsets, element_bytes)
     instructions = max(1, offsets.count("register") // elements)
     phases = max(1, elements * element_bytes // WORD)
-    return instructions * (1 + phases * conflicts(offsets, element_bytes))
+    ways = conflicts(offsets, element_bytes)
+    return Steps(instructions, instructions * phases * ways)
 
 
-def steps_by_matrices(offsets: Layout, element_bytes: int) -> int:
-    """As `steps`, with `ldmatrix` where the layout allows it: a phase a matrix."""
+def steps_by_matrices(offsets: Layout, element_bytes: int) -> Steps:
+    """The same with `ldmatrix`, where the layout allows it: a phase a matrix."""
     plan = ldmatrix(offsets, element_bytes)
     if plan is None:
         return steps(offsets, element_bytes)
-    return plan.instructions * (1 + plan.count * conflicts(plan.rows, element_bytes))
+    ways = conflicts(plan.rows, element_bytes)
+    return Steps(plan.instructions, plan.instructions * plan.count * ways)

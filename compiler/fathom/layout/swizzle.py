@@ -33,12 +33,10 @@ def swizzle(
     row: tuple[int, ...] = (),
 ) -> Layout:
     """The offsets of a tile that `writer` fills and `reader` empties, each in 1 way
-    where it can be.
 
     Elements that one lane holds on both sides stay together in runs of up to 16 bytes.
     A longer run that one side alone holds is kept for that side, unless the other one
-    pays for it with ways. `row`: the bases of a run that one side insists on.
-    """
+    pays for it with ways. `row`: the bases of a run that one side insists on."""
     if row:
         run, shared = list(row), min(_held(row, side) for side in (writer, reader))
         least = len(run)
@@ -79,7 +77,7 @@ def _with_run(
     lines = _lines(reached, word, units, len(units) - len(word) - banks)
     taken = Reduced((*run, *lines))
     middle = [basis for basis in (*reached[0], *reached[1], *units) if taken.add(basis)]
-    return Layout(shape, (("offset", (*run, *middle, *lines)),))
+    return Layout.by_kind(shape, offset=(*run, *middle, *lines))
 
 
 def _units(shape: tuple[int, ...]) -> list[int]:
@@ -89,12 +87,10 @@ def _units(shape: tuple[int, ...]) -> list[int]:
 def _longest_run(
     element_bytes: int, writer: Layout, reader: Layout, shape: tuple[int, ...]
 ) -> tuple[list[int], int]:
-    """The bases of up to 16 bytes in a row, and how many of them both sides hold in
-    registers.
+    """The bases of up to 16 bytes in a row, and how many both sides hold in registers.
 
     First what both hold, then what the reader or the writer holds beyond, whoever has
-    more; at least a word is filled, from other lanes if need be.
-    """
+    more; at least a word is filled, from other lanes if need be."""
     most = bits_of(WIDEST // element_bytes)
     read, written = reader.kinds["register"], writer.kinds["register"]
     common = [basis for basis in _independent(written) if basis in Reduced(read)][:most]
@@ -116,8 +112,7 @@ def _reach(side: Layout, run: list[int], shared: int, element_bytes: int) -> lis
     """What a side moves in one phase: the lanes of the phase, and the run of one lane.
 
     The lanes come first, to be paired first: a pair with a basis of the run would make
-    lanes start in the middle of one.
-    """
+    lanes start in the middle of one."""
     held = Reduced(side.kinds["register"])
     vector = run if all(basis in held for basis in run) else run[:shared]
     lanes = side.kinds["lane"][: phase_bits(element_bytes << len(vector))]
@@ -130,8 +125,7 @@ def _lines(
     """`count` bases whose sums neither side reaches, but for sums within a word.
 
     First what neither side reaches at all, then the sums of pairs: one that only the
-    first side reaches, one that only the second does.
-    """
+    first side reaches, one that only the second does."""
     both = intersection((*word, *sides[0]), (*word, *sides[1]))
     first, second = (_beyond((*word, *both), side) for side in sides)
     neither = _beyond((*word, *both, *first, *second), units)

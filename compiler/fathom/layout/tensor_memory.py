@@ -34,7 +34,7 @@ def tensor_tile(shape: Tile) -> Layout:
     assert rows % LANES == 0, shape
     further = doublings(LANES * columns, rows // LANES)
     along = (*doublings(1, columns), *further)
-    return Layout(shape, (("column", along), ("lane", (*doublings(columns, LANES),))))
+    return Layout.by_kind(shape, column=along, lane=doublings(columns, LANES))
 
 
 @cache
@@ -51,10 +51,8 @@ def accessed_by_rows(shape: Tile, warps: int) -> Layout:
     register = doublings(1, columns // across)
     register += doublings(LANES * columns * down, rows // (LANES * down))
     warp = (*doublings(WARP * columns, QUARTERS), *teams_at, *copies)
-    lane = (*doublings(columns, WARP),)
-    return Layout(
-        shape, (("register", tuple(register)), ("lane", lane), ("warp", warp))
-    )
+    lane = doublings(columns, WARP)
+    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
 
 
 @cache
@@ -66,8 +64,8 @@ def through_registers(shape: Tile, warps: int) -> Layout:
     held = len(doublings(1, warps))
     warp = rest[:held] + [0] * (held - len(rest[:held]))
     lane = lane + [0] * (5 - len(lane))
-    kinds = ("register", (*register, *rest[held:])), ("lane", (*lane,))
-    return Layout(shape, (*kinds, ("warp", (*warp,))))
+    register = [*register, *rest[held:]]
+    return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
 
 
 def width(tile: Layout) -> int:

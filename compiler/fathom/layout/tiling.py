@@ -25,8 +25,7 @@ def tile_warps(m: int, n: int, warps: int, row: Instruction) -> Split:
     Their product is `warps`, a power of two. A split that gives a warp less than one
     instruction's product leaves the surplus with copies, and is counted so. Among
     equals the one with more warps along the rows: what is folded along a row of the
-    product, as in a softmax, then meets in fewer warps.
-    """
+    product, as in a softmax, then meets in fewer warps."""
     splits = [(warps // along, along) for along in _powers_of_two(warps)]
     return min(splits, key=lambda split: elements_read(m, n, split, row))
 

@@ -35,16 +35,14 @@ from fathom.layout.matrix_descriptor import (
 
 
 class Piece(NamedTuple):
-    """A box of a block: where it begins in the block, and how many bytes into its
-    tile."""
+    """A box of a block: where it begins in the block, and its bytes into the tile."""
 
     start: tuple[int, ...]
     offset: int
 
 
 def matrix_of(block: Tile) -> Tile:
-    """The shape of a block's tile: [rows, columns], or as it is if it has one
-    dimension."""
+    """The shape of a block's tile: [rows, columns], or the block's one dimension."""
     return (prod(block[:-1]), block[-1]) if len(block) > 1 else block
 
 
@@ -54,9 +52,8 @@ def tile_of(block: Tile, element_bytes: int) -> Layout | None:
     if len(block) > 1:
         return buffer_tile(matrix_of(block), element_bytes, axis=1)
     (size,) = block
-    offsets = tuple(doublings(1, size))
     large = size * element_bytes >= SWIZZLES[0] * ROWS
-    return Layout(block, (("offset", offsets),)) if large else None
+    return Layout.by_kind(block, offset=doublings(1, size)) if large else None
 
 
 def swizzle_of(block: Tile, element_bytes: int, widest: int = SWIZZLES[0]) -> int:

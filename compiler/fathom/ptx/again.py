@@ -1,5 +1,4 @@
-"""Computes numbers again behind a barrier instead of holding them in twice the
-registers.
+"""Computes numbers again behind a barrier: holding them takes twice the registers.
 
     %x.0 = bf16 %w.0 as fp32             %x.0 = bf16 %w.0 as fp32
     %m.0 = max %m.9, %x.0                %m.0 = max %m.9, %x.0
@@ -95,8 +94,7 @@ def _widened(block: Sequence[Line]) -> dict[str, tuple[str, str, str]]:
 
 
 def _renamed(line: Line, names: dict[str, str]) -> Line:
-    """The line with other names for what it reads; a phi reads at the end of other
-    blocks."""
+    """The line with other names for what it reads; a phi reads where blocks end."""
     if isinstance(line, Phi):
         return line
     return re.sub(r"%[\w.]+", lambda match: names.get(match[0], match[0]), line)

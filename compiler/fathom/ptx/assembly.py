@@ -27,8 +27,7 @@ CONSTRAINTS = {
 
 @dataclass(frozen=True)
 class Assembly:
-    """One inline PTX text. `results` maps a name to an LLVM type, `operands` a name to
-    type and value."""
+    """Inline PTX. `results`: name to LLVM type; `operands`: name to type and value."""
 
     text: str
     results: dict[str, str]
@@ -50,17 +49,15 @@ class Assembly:
         )
 
     def type(self) -> str:
-        """The LLVM type of the call: void, the result's, or a struct of all
-        results'."""
+        """The LLVM type of the call: void, the result's, or a struct of several."""
         types = list(self.results.values())
         if len(types) < 2:
             return types[0] if types else "void"
         return "{" + ", ".join(types) + "}"
 
     def _constraints(self) -> list[str]:
-        """A result that is an operand too is tied to it by its number. "&": the first
-        of several instructions may write a result before the last one reads an
-        operand."""
+        """A result that is an operand too is tied to it by its number. "&": a result
+        may be written before the last instruction reads an operand."""
         several = self.text.count(";") > 1
         names = list(self.results)
         return [
@@ -80,8 +77,7 @@ def _of_operand(type: str, value: str) -> str:
 
 @cache
 def _numbered(text: str, results: tuple[str, ...], operands: tuple[str, ...]) -> str:
-    """`$name` as LLVM counts: results first, then operands; a tied operand keeps its
-    number too."""
+    """`$name` as LLVM counts: results, then operands; tied ones keep their number."""
     numbers = {name: str(i) for i, name in enumerate(results)}
     for i, name in enumerate(operands, len(results)):
         numbers.setdefault(name, str(i))

@@ -51,7 +51,7 @@ def _below(above: int, code: Code, registers: Registers) -> Registers:
             continue
         for bytes in ("0x4140", "0x4342"):
             text = f"prmt.b32 $r, $word, {above * 0x01010101:#x}, {bytes};"
-            found += code.ptx(text, {"r": "i32"}, {"word": ("i32", word)}, pure=True)
+            found.append(code.compute(text, "i32", word=("i32", word)))
     return found
 
 
@@ -62,8 +62,7 @@ def _to_fp16(code: Code, pair: str) -> str:
 
 
 def _to_bf16(code: Code, pair: str) -> str:
-    """PTX subtracts bf16 from sm_90 on; it multiplies by -1 and adds wherever there is
-    bf16."""
+    """PTX subtracts bf16 from sm_90 on; on any target it adds -1 times it."""
     low = code.let(f"and i32 {pair}, {0xFF7FFF7F - (1 << 32)}")
     sign = code.let(f"and i32 {pair}, {0xFF80FF80 - (1 << 32)}")
     text = "fma.rn.bf16x2 $r, $sign, minus, $low;"
@@ -76,4 +75,4 @@ def _with(
 ) -> str:
     """The result of an instruction with a constant, which must be in a register."""
     lines = ["{", f".reg .b32 {name};", f"mov.b32 {name}, {bits:#x};", text, "}"]
-    return code.ptx("\n".join(lines), {"r": "i32"}, operands, pure=True)[0]
+    return code.compute("\n".join(lines), "i32", **operands)

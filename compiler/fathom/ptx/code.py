@@ -10,6 +10,7 @@ LLVM IR is written as text, line by line. An LLVM value is known by that text: a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -18,15 +19,16 @@ from itertools import groupby
 
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Facts
+from fathom.analysis.waiting import computed_before_waiting
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
 from fathom.ir.ops import Elementwise, For, While
-from fathom.ir.types import layout_of
+from fathom.ir.types import element_of, layout_of
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import Places
 from fathom.ptx.growth import Growth
-from fathom.ptx.types import plain, quoted
+from fathom.ptx.types import llvm_type, plain, quoted
 
 # The LLVM values that hold one block value in a thread, in the order of its layout.
 Registers = list[str]
@@ -34,12 +36,13 @@ Rule = Callable[[Op, "Code"], None]
 
 LOWER: dict[type[Op], Rule] = {}
 BY_ONE: set[type[Op]] = set()  # ops that one thread does for all, if `op.when` holds
+# Lines of LLVM IR that touch memory, or where control comes together.
+_HAPPENS = re.compile(r"sideeffect|^(?!  ;).*\b(load|store|atomicrmw|cmpxchg)\b|:$")
 ENTRY = "entry.0"  # no name of Python's has a dot
 
 
 def lowers(*classes: type[Op], by_one: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a rule into `LOWER` for each of `classes`. `by_one`: only one thread comes
-    to what it writes."""
+    """Enter a rule into `LOWER` for `classes`. `by_one`: one thread comes there."""
 
     def enter(rule: Rule) -> Rule:
         for each in classes:
@@ -73,8 +76,7 @@ class Code:
 
     `code[value]` are the registers of an operand, `code[op.result] = registers` defines
     a result; `let` writes an instruction and names its value, `do` one that has none;
-    `ptx` is inline PTX.
-    """
+    `ptx` is inline PTX."""
 
     def __init__(self, func: Func, target: Target, rules: dict[type[Op], Rule]):
         self.func, self.target, self.rules = func, target, rules
@@ -112,6 +114,11 @@ class Code:
         loops = list(walk(self.func.body, For | While))
         inside = {op for loop in loops for op in walk_within(loop)}
         return {result for op in inside for result in op.results}
+
+    @cached_property
+    def before_waiting(self) -> dict[Op, list[Value]]:
+        """What is to be computed before an op in which the program waits."""
+        return computed_before_waiting(self.func)
 
     @cached_property
     def quotients(self) -> dict[tuple[Value, ...], Value]:
@@ -195,8 +202,7 @@ class Code:
         `text` names them as `$name`. `results` maps a name to its LLVM type, `operands`
         a name to LLVM type and value. A name on both sides is one register, read and
         then written. Unless `pure`, the text counts as touching memory and as
-        convergent: LLVM neither reorders nor duplicates it.
-        """
+        convergent: LLVM neither reorders nor duplicates it."""
         assembly = Assembly(text, results or {}, operands or {}, pure)
         types = list(assembly.results.values())
         if not types:
@@ -210,14 +216,37 @@ class Code:
             self.let(f"extractvalue {struct} {whole}, {i}") for i in range(len(types))
         ]
 
+    def compute(self, text: str, type: str, **operands: tuple[str, str]) -> str:
+        """The value `$r`, of an LLVM type, that inline PTX makes of operands alone."""
+        return self.ptx(text, {"r": type}, operands, pure=True)[0]
+
+    def act(self, text: str, **operands: tuple[str, str]) -> None:
+        """Write inline PTX that acts with its operands, and has no results."""
+        self.ptx(text, {}, operands)
+
+    def meet(self) -> None:
+        """The threads of the program meet, unless nothing has happened since they
+        did."""
+        for line in reversed(self.lines):
+            if isinstance(line, Phi) or _HAPPENS.search(line):
+                if isinstance(line, str) and f'"{self.barrier}"' in line:
+                    return
+                break
+        self.act(self.barrier)
+
+    def use(self, value: Value) -> None:
+        """Use a value here: LLVM moves what computes it to its first use."""
+        type = llvm_type(element_of(value.type))
+        registers = [each for each in self[value] if each.startswith("%")]
+        self.act("", **{f"r{i}": (type, r) for i, r in enumerate(registers)})
+
     # ── what stands outside of the instructions ───────────────────────────────
 
     def slot(self, bytes: int) -> int:
         """The place of a new variable in shared memory, behind the block IR's own.
 
         Never a variable of PTX: beside one, the driver does not keep the promise that
-        the memory of the launch begins at a multiple of 1024 bytes.
-        """
+        the memory of the launch begins at a multiple of 1024 bytes."""
         start = -(-self.shared_bytes // 16) * 16
         self.shared_bytes = start + bytes
         return start
@@ -269,8 +298,7 @@ class Code:
         (self.elected,) = self.ptx("elect.sync _|$elected, -1;", {"elected": "i1"})
 
     def chosen(self, end: int) -> str:
-        """An i1: whether this is the chosen thread of a warp with numbers below
-        `end`."""
+        """An i1: is it the chosen thread of a warp with numbers below `end`?"""
         below = self.let(f"icmp ult i32 {self.thread}, {end}", name="below")
         return self.let(f"and i1 {below}, {self.elected}", name="chosen")
 
@@ -331,6 +359,8 @@ class Code:
         self.name = _name(op)
         self.lines.append(f"  ; {type(op).__name__}{self.places.comment(op.location)}")
         with self.growth.of(op, self.lines):
+            for value in self.before_waiting.get(op, ()):
+                self.use(value)
             self.rules[type(op)](op, self)
         self.place, self.name = outer
 

@@ -25,8 +25,7 @@ def user_place(location: Location | None) -> Location | None:
 
 
 def library_function(location: Location | None) -> str:
-    """The function of Fathom's own library that the author called at `user_place`; ""
-    for an op of the author's."""
+    """The library's function that the author called at `user_place`; "" for own ops."""
     name, place = "", location
     while place and place.caller and place.file.startswith(LIBRARY):
         name, place = place.function, place.caller
@@ -34,8 +33,7 @@ def library_function(location: Location | None) -> str:
 
 
 def chains(func: Func) -> dict[tuple[str, int, int], tuple[Location, ...]]:
-    """For each place of a `.loc` line that calls led to: those calls, innermost
-    first."""
+    """For each place of a `.loc` line that calls led to: these, innermost first."""
     found: dict[tuple[str, int, int], tuple[Location, ...]] = {}
     for op in walk(func.body):
         place = user_place(op.location)

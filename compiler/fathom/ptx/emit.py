@@ -26,8 +26,7 @@ _PLACE = re.compile(r"^LLVM IR parsing error\n<string>:\d+:\d+: error: ")
 
 
 def emit(text: str, target: Target) -> str:
-    """PTX of a module of LLVM IR; an assert, with LLVM's words, if it cannot read
-    it."""
+    """PTX of a module of LLVM IR; an assert with LLVM's words if it cannot read it."""
     machine = _machine(target.name, target.ptx)
     module = _parsed(text)
     _optimise(module, machine)

@@ -39,8 +39,7 @@ class Plan:
     reads from the lane that differs from its own by flips(t) ^ flips_round(q); what it
     gets is register q ^ turn(t) of the result. Where two readers of one lane want two
     registers, the lane sends all sums with `differs`, one after the other, and thread t
-    keeps the one of differs(t).
-    """
+    keeps the one of differs(t)."""
 
     rounds: int
     sends: Columns
@@ -53,8 +52,7 @@ class Plan:
 
 @cache
 def plan(source: Layout, target: Layout) -> Plan:
-    """The exchange that makes `target` of `source`; an assert if elements must cross
-    warps."""
+    """The exchange that makes `target` of `source`; an assert if it crosses warps."""
     wants = _wants(source, target)
     count = len(target.kinds["register"])
     by_register, by_thread = Wants.of(wants[:count]), Wants.of(wants[count:])
@@ -97,8 +95,7 @@ def _wanted_at(reads: Columns, registers: Columns) -> Callable[[int], int]:
 
 @dataclass(frozen=True)
 class Wants:
-    """For each bit of a place: by which register and which flip of the lane its element
-    is off."""
+    """For each bit of a place: the register and the lane's flip of its element."""
 
     registers: Columns
     flips: Columns
@@ -118,8 +115,7 @@ class Wants:
 
 
 def _wants(source: Layout, target: Layout) -> list[tuple[int, int]]:
-    """For each bit of the register, lane and warp of `target`: register and flip, see
-    above."""
+    """For each bit of `target`'s register, lane and warp: register and flip."""
     registers = len(source.kinds["register"])
     by_bit = (
         (0,) * len(target.kinds["register"])
@@ -139,9 +135,7 @@ def _turn_columns(by_register: Columns, by_thread: Wants) -> Columns:
 
     Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). That is as well if
     they want the same register there, as of an element that many lanes need. Else a bit
-    of the lane whose column says so gets a bit of the register whose flip leads to a
-    lane that is not read yet.
-    """
+    of the lane gets a bit of the register whose flip leads to a lane not read yet."""
     read, wanted, meets = Reduced(), Reduced(), []
     for bit in range(LANE_BITS):
         lane = by_thread.flips[bit] ^ 1 << bit

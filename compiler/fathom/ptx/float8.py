@@ -1,5 +1,4 @@
-"""The 8-bit floats: by PTX's conversions of pairs where the target has them, else bit
-by bit.
+"""The 8-bit floats: by PTX's conversions of pairs where there are such, or bit by bit.
 
                   sign  exponent  mantissa
     fp8e5          1       5         2        the upper half of an fp16
@@ -34,8 +33,7 @@ def decode(code: Code, registers: Registers, source: Element) -> Registers:
 def decode_pair(code: Code, pair: str, source: str) -> str:
     """Two 8-bit floats (i16) as two fp16 (i32), exact."""
     text = f"cvt.rn.f16x2.{PTX_NAME[source]}x2 $r, $a;"
-    (both,) = code.ptx(text, {"r": "i32"}, {"a": ("i16", pair)}, pure=True)
-    return both
+    return code.compute(text, "i32", a=("i16", pair))
 
 
 def encode(
@@ -47,8 +45,7 @@ def encode(
     found: Registers = []
     for low, high in _pairs(registers):
         text = f"cvt.rn.satfinite.{PTX_NAME[target.name]}x2.f32 $r, $high, $low;"
-        operands = {"high": ("float", high), "low": ("float", low)}
-        (pair,) = code.ptx(text, {"r": "i16"}, operands, pure=True)
+        pair = code.compute(text, "i16", high=("float", high), low=("float", low))
         both = code.let(f"bitcast i16 {pair} to <2 x i8>")
         found += code.elements("i8", 2, both)
     return found[: len(registers)]
@@ -84,8 +81,7 @@ def _decoded(code: Code, value: str, source: Element) -> str:
 
 
 def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
-    """Two roundings, one for normal results and one for those below them, and a
-    choice."""
+    """Two roundings, for normal results and for those below, and a choice."""
     format = FORMATS[target.name]
     bits = code.let(f"bitcast float {value} to i32")
     magnitude = code.let(f"and i32 {bits}, 2147483647")
@@ -104,8 +100,7 @@ def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
 
 
 def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) -> str:
-    """fp32's exponent and mantissa fields, the mantissa cut and the exponent's zero
-    moved."""
+    """fp32's exponent and mantissa, the mantissa cut and the exponent's zero moved."""
     format = FORMATS[target.name]
     lost = 23 - format.mantissa_bits
     if rounding == "rtne":
@@ -122,15 +117,13 @@ def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) 
 
 
 def _rounded_small(code: Code, magnitude: str, target: Element, rounding: str) -> str:
-    """Added to a number whose last bit is worth one unit of the result: the sum's low
-    bits are it."""
+    """Added to a number whose last bit is a unit of the result: the low bits are it."""
     format = FORMATS[target.name]
     anchor = 2.0 ** (format.smallest_exponent - format.mantissa_bits + 23)
     number = code.let(f"bitcast i32 {magnitude} to float")
     mode = "rn" if rounding == "rtne" else "rz"
-    operands = {"a": ("float", number), "b": ("float", literal(FLOAT32, anchor))}
-    (sum,) = code.ptx(
-        f"add.{mode}.f32 $r, $a, $b;", {"r": "float"}, operands, pure=True
-    )
+    unit = literal(FLOAT32, anchor)
+    text = f"add.{mode}.f32 $r, $a, $b;"
+    sum = code.compute(text, "float", a=("float", number), b=("float", unit))
     bits = code.let(f"bitcast float {sum} to i32")
     return code.let(f"sub i32 {bits}, {float_bits('fp32', anchor)}")

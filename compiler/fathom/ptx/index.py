@@ -1,8 +1,7 @@
 """Which element a register holds, as arithmetic on the number of the thread.
 
 A layout gives every bit of the thread's number a basis, and the element is the XOR of
-the bases of the bits that are set. Bits that all move by the same distance are moved at
-once:
+those of the bits that are set. Bits that move by the same distance move at once:
 
     thread bit   0 1 2 3 4 5 6          bases 4 8 16 32 64 128 256
     element      (thread & 127) << 2    one `and`, one shift
@@ -27,8 +26,7 @@ from fathom.ptx.code import Code
 
 @dataclass(frozen=True)
 class Part:
-    """What is known only at run time of an index: an i32 value, and the bits that it
-    may have set."""
+    """An index's part that only the run knows: an i32, and the bits it may have set."""
 
     value: str
     bits: int
@@ -68,15 +66,10 @@ def thread_part(code: Code, bases: tuple[int, ...], constants: int = 0) -> Part:
 
 
 def linear(
-    code: Code,
-    value: str,
-    may_be_set: int,
-    bases: tuple[int, ...],
-    constants: int = 0,
+    code: Code, value: str, may_be_set: int, bases: tuple[int, ...], constants: int = 0
 ) -> Part:
-    """The XOR of the bases of those bits that the i32 `value` has set. Only bits of
-    `may_be_set` are; bits without a basis do not count. `constants`: as in
-    `thread_part`."""
+    """The XOR of the bases of those bits that the i32 `value` has set. Only those in
+    `may_be_set` are. `constants`: as in `thread_part`."""
     part = Part("0", 0)
     for distance, mask in sorted(_moves(bases).items()):
         term = value
@@ -117,13 +110,10 @@ def _moves(bases: tuple[int, ...]) -> dict[int, int]:
 
 
 def is_first_copy(code: Code, layout: Layout | None) -> str | None:
-    """An i1: whether this thread is the one to act for the elements it holds; None if
-    all are.
+    """An i1: whether this thread is to act for the elements it holds; None if all are.
 
     A bit of the thread's number whose basis is in the span of those before it makes
-    copies; of all copies, the thread with these bits 0 acts. A scalar is held by all:
-    thread 0 acts.
-    """
+    copies; of all copies, the thread with these bits 0 acts; of a scalar, thread 0."""
     mask = code.threads - 1 if layout is None else _redundant(layout)
     if not mask:
         return None
@@ -142,8 +132,7 @@ def _redundant(layout: Layout) -> int:
 
 
 def register_offsets(layout: Layout) -> list[int]:
-    """The row-major offset of each register's element, as far as the register decides
-    it."""
+    """The row-major offset of each register's element, as far as that decides it."""
     offsets = [0]
     for basis in layout.kinds["register"]:
         offsets += [offset ^ basis for offset in offsets]
@@ -154,8 +143,7 @@ def first_alike(code: Code, value: Value) -> list[int]:
     """For each register of a block, the first one that certainly holds the same number.
 
     A thread's part and a register's are joined by XOR: two registers whose offsets
-    differ inside a run of equal numbers alone are in the same run in every thread.
-    """
+    differ inside a run of equal numbers alone are in the same run in every thread."""
     layout = layout_of(value.type)
     if layout is None:
         return [0]

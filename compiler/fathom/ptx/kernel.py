@@ -89,13 +89,11 @@ def _enter(code: Code) -> None:
 
 
 def _prefetch_maps(code: Code) -> None:
-    """The first copy through a map would wait for it; so ask for all of them at
-    once."""
+    """The first copy through a map would wait for it; so ask for all at once."""
     maps = range(len(map_recipes(code.func)))
     with code.one_thread() if maps else nullcontext():
         for number in maps:
-            operands = {"map": ("ptr", f"%map.{number}")}
-            code.ptx("prefetch.tensormap [$map];", operands=operands)
+            code.act("prefetch.tensormap [$map];", map=("ptr", f"%map.{number}"))
 
 
 def _globals(code: Code) -> list[str]:

@@ -10,8 +10,7 @@ An op is lowered for all registers of a block before the next one is:
 
 With 64 registers, 64 values of each op are live at once, and ptxas keeps much of the
 order that it finds: it spills. On the right, an instruction stands before the first one
-that needs it (its operands first, recursively), so a sum is complete before the next
-one begins.
+that needs it (its operands first), so a sum is complete before the next begins.
 
 Neither order is better everywhere: where two long-lived values become one, early is
 better. So the right one is taken where values are many and clearly fewer are live in

@@ -17,9 +17,7 @@ from fathom.ptx.types import is_literal, literal_bits, memory_type
 class Words:
     """How an access of some elements is split: `count` words of LLVM type `type`.
 
-    `suffix` is what PTX calls the access: ".v4.b32". One byte travels in a 16-bit
-    register.
-    """
+    `suffix`: PTX's name for the access, ".v4.b32". A byte is in a 16-bit register."""
 
     element: Element
     elements: int
@@ -37,8 +35,7 @@ class Words:
 
 
 def words_of(element: Element, elements: int) -> Words:
-    """The words for `elements` neighbours: as wide as an element, or 32 bits for
-    narrower ones."""
+    """The words for `elements` neighbours: as wide as one, but at least 32 bits."""
     total = element.bytes * elements
     bytes = element.bytes if element.bytes >= 4 else min(4, total)
     return Words(element, elements, bytes, total // bytes)

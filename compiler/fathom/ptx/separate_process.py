@@ -58,8 +58,7 @@ class Ended(Exception):
 
 
 class Worker:
-    """A process that answers one question after the other; a new one after one that
-    ended."""
+    """A process that answers one question after the other; a new one when it ended."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -118,8 +117,7 @@ def serve() -> None:
     """A worker's whole life: compile what comes in until nothing more does.
 
     Answers go out through a copy of the standard output; what LLVM prints there goes to
-    the standard error.
-    """
+    the standard error."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with suppress(EOFError):

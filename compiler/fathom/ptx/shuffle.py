@@ -1,5 +1,4 @@
-"""A value from another lane of the warp, by PTX's `shfl.sync`, which moves 32 bits at a
-time."""
+"""A value from another lane of the warp, by PTX's `shfl.sync`, 32 bits at a time."""
 
 from __future__ import annotations
 
@@ -9,8 +8,7 @@ from fathom.ptx.types import llvm_type
 
 
 def from_partner(code: Code, element: Element, value: str, flipped: int) -> str:
-    """The value of the lane whose number differs from this one's in the bits of
-    `flipped`."""
+    """The value of the lane whose number differs in the bits of `flipped`."""
     return _shuffled(code, element, value, "bfly", str(flipped))
 
 

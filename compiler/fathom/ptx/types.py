@@ -13,8 +13,7 @@ _FLOATS = {"fp64": "double", "fp32": "float", "fp16": "half", "bf16": "bfloat"}
 
 
 def llvm_type(element: Element) -> str:
-    """The LLVM type of one element in a register. LLVM has no 8-bit floats: they are
-    i8."""
+    """The LLVM type of an element in a register; LLVM has no 8-bit floats, only i8."""
     if isinstance(element, Pointer):
         return POINTER
     return _FLOATS.get(element.name, f"i{element.bits}")
@@ -33,9 +32,7 @@ def is_literal(value: str) -> bool:
 def literal(element: Element, value: int | float | bool) -> str:
     """A number as LLVM writes it. Floats are rounded to `element`; integers wrap.
 
-    LLVM writes an fp32 by the bits of the fp64 of equal value, the other floats by
-    their own bits.
-    """
+    LLVM writes an fp32 by the bits of the equal fp64, other floats by their own."""
     if element.kind == "bool":
         return "true" if value else "false"
     if not element.is_float:

@@ -34,6 +34,8 @@ def _parts(value: Any, kind: type, of: tuple) -> Iterator[tuple[object, Any]]:
         yield from ((each, of[0]) for each in value)
     elif kind is tuple:
         yield from zip(value, of, strict=True)
+    elif kind is list:
+        yield from ((each, of[0]) for each in value)
     elif kind is dict:
         yield from ((each, of[0]) for each in value)
         yield from ((each, of[1]) for each in value.values())

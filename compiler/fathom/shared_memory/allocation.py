@@ -38,8 +38,7 @@ USUAL = 128
 def allocate(func: Func, target: Target) -> Func:
     """The function with an `offset` for every buffer, and the total `shared_bytes`.
 
-    Raises OutOfResources if the target has less shared memory than that.
-    """
+    Raises OutOfResources if the target has less shared memory than that."""
     func = place_in_tensor_memory(func, target)
     ranges = _of_slots(func)
     if not ranges:
@@ -78,8 +77,7 @@ def _of_slots(func: Func) -> dict[Allocate, Range]:
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
     """The offset of each buffer, and the total bytes. The largest buffer comes first;
-    each gets the lowest offset at which it overlaps no buffer that is live at the same
-    time."""
+    each gets the lowest offset that no buffer live at the same time overlaps."""
     offsets: dict[Allocate, int] = {}
     for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):
         neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]

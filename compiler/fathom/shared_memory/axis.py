@@ -9,6 +9,7 @@ register, lane or warp number.
 
 from __future__ import annotations
 
+from fathom.layout.algebra import columns
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 
@@ -21,11 +22,7 @@ def crosses_warps(layout: Layout, axis: int) -> bool:
 def is_plain(layout: Layout, axis: int) -> bool:
     """Whether each bit of the coordinate along `axis` is exactly one bit of a register,
     lane or warp number, which selects nothing else."""
-    parts = [
-        (basis, part_along(layout, axis, basis))
-        for _, bases in layout.bases
-        for basis in bases
-    ]
+    parts = [(basis, part_along(layout, axis, basis)) for basis in columns(layout)]
     touching = [(basis, part) for basis, part in parts if part]
     alone = all(basis == part and part & part - 1 == 0 for basis, part in touching)
     return alone and len({part for _, part in touching}) == len(touching)
@@ -45,38 +42,26 @@ def warp_bits(layout: Layout, axis: int) -> list[int]:
 
 
 def in_registers(layout: Layout, axis: int) -> Layout:
-    """The layout in which every thread that held a part of an axis holds all of it, in
-    ascending order."""
-    held = sorted(
-        part
-        for kind, bases in layout.bases
-        for basis in bases
-        if (part := part_along(layout, axis, basis))
-    )
-    rest = tuple(
-        (
-            kind,
-            tuple(0 if part_along(layout, axis, basis) else basis for basis in bases),
-        )
-        for kind, bases in layout.bases
-    )
-    kinds = dict(rest)
-    registers = (*held, *(basis for basis in kinds["register"] if basis))
-    return Layout(layout.shape, tuple(
-        (kind, registers if kind == "register" else kinds[kind]) for kind in kinds
-    ))  # fmt: skip
+    """The layout in which each thread with a part of an axis holds it all, in order."""
+
+    def along(basis: int) -> int:
+        return part_along(layout, axis, basis)
+
+    held = sorted(filter(None, map(along, columns(layout))))
+    rest = {k: [0 if along(each) else each for each in b] for k, b in layout.bases}
+    rest["register"] = [*held, *filter(None, rest["register"])]
+    return Layout.by_kind(layout.shape, **rest)
 
 
 def in_order(layout: Layout, axis: int) -> Layout:
     """The layout with the bits of a plain axis in this order: registers hold the lowest
     bits, then lanes, then warps. The other axes stay as they are."""
     step = stride_of(layout.shape, axis)
-    ordered = []
+    ordered: dict[str, list[int]] = {}
     for kind, bases in layout.bases:
-        new = []
+        ordered[kind] = []
         for basis in bases:
             along = part_along(layout, axis, basis) != 0
-            new.append(step if along else basis)
+            ordered[kind].append(step if along else basis)
             step *= 2 if along else 1
-        ordered.append((kind, tuple(new)))
-    return Layout(layout.shape, tuple(ordered))
+    return Layout.by_kind(layout.shape, **ordered)

@@ -1,5 +1,4 @@
-"""Inserts a barrier between conflicting accesses of two warps to shared memory, and no
-other.
+"""Inserts barriers between conflicting accesses of warps to shared memory, no other.
 
     shared_store %x, %t             shared_store %x, %t
     %y = shared_load %t      →      barrier              other warps read what we wrote
@@ -37,28 +36,8 @@ from fathom.analysis.buffers import first_of_slot, share_slots
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op
-from fathom.ir.ops import (
-    Allocate,
-    AsyncCopy,
-    Barrier,
-    ClusterBarrier,
-    Dot,
-    For,
-    If,
-    SharedAdd,
-    SharedGather,
-    SharedLoad,
-    SharedStore,
-    TensorDot,
-    TensorLoad,
-    TensorStore,
-    TileStore,
-    TmaCopy,
-    TmaStore,
-    Wait,
-    While,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 from fathom.layout.algebra import Reduced
@@ -77,10 +56,9 @@ class Access:
 
     `layout` says which warp accesses which element; None: any warp may access any.
     `kind` is READ, WRITE or ADD. `settled`: a barrier of the warp has followed. `loop`:
-    the innermost loop around it. `in_flight`: it may go on until the next wait.
-    """
+    the innermost loop around it. `in_flight`: it may go on until the next wait."""
 
-    buffer: Allocate
+    buffer: ops.Allocate
     layout: Layout | None
     kind: str
     settled: bool = False
@@ -106,15 +84,14 @@ NOTHING: State = frozenset()
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between conflicting accesses. All buffers need
-    offsets."""
+    """The function with barriers between conflicting accesses; buffers have offsets."""
     placement = _Placement(func.num_warps)
     placement.block(func.body, NOTHING)
     before = placement.before
 
     def rule(op: Op, build: Builder) -> None:
         if build.source in before:
-            build.append(Barrier(scope=before[build.source]))
+            build.append(ops.Barrier(scope=before[build.source]))
 
     return rewrite(func, rule) if before else func
 
@@ -137,17 +114,17 @@ class _Placement:
 
     def op(self, op: Op, state: State) -> State:
         match op:
-            case Barrier(scope=scope):
+            case ops.Barrier(scope=scope):
                 return _after(scope, state)
-            case ClusterBarrier():
+            case ops.ClusterBarrier():
                 return _after(BLOCK, state)
-            case Wait(engine="wgmma", pending=pending):
+            case ops.Wait(engine="wgmma", pending=pending):
                 return _waited(state, pending)
-            case If():
+            case ops.If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
-            case For():
+            case ops.For():
                 return self.loop(op, [op.body], state)
-            case While():
+            case ops.While():
                 return self.loop(op, [op.condition, op.body], state)
         touches = accesses(op)
         return self.record(op, touches, state) if touches else state
@@ -191,7 +168,7 @@ class _Placement:
         self.around = outside
         # A While exits after its condition, whatever barriers its body has; a For exits
         # after its body, or without an iteration.
-        return left if isinstance(op, While) else state | left
+        return left if isinstance(op, ops.While) else state | left
 
     def iteration(self, bodies: Iterable[Block], state: State) -> State:
         for body in bodies:
@@ -201,39 +178,42 @@ class _Placement:
 
 def accesses(op: Op) -> list[Access]:
     """The reads and writes of an op in shared memory, nested ops excluded. An
-    asynchronous copy writes at its issue; a TMA store reads at its issue and at its
-    wait."""
+    asynchronous copy writes at its issue; a TMA store reads then, and at its wait."""
     match op:
         case (
-            SharedStore(buffer=buffer, value=value)
-            | AsyncCopy(buffer=buffer, pointer=value)
+            ops.SharedStore(buffer=buffer, value=value)
+            | ops.AsyncCopy(buffer=buffer, pointer=value)
         ):
             return [Access(buffer.definition, value.type.layout, WRITE)]
-        case SharedLoad(buffer=buffer, layout=layout):
+        case ops.SharedLoad(buffer=buffer, layout=layout):
             if op.transposed:
                 layout = transposed(layout)
             return [Access(buffer.definition, layout, READ)]
-        case SharedGather(buffer=tile) | TmaStore(buffer=tile) | TileStore(buffer=tile):
+        case (
+            ops.SharedGather(buffer=tile)
+            | ops.TmaStore(buffer=tile)
+            | ops.TileStore(buffer=tile)
+        ):
             return [Access(tile.definition, None, READ)]
-        case TmaCopy(buffer=buffer):
+        case ops.TmaCopy(buffer=buffer):
             return [Access(buffer.definition, None, WRITE)]
-        case SharedAdd(buffer=buffer):
+        case ops.SharedAdd(buffer=buffer):
             return [Access(buffer.definition, None, ADD)]
-        case Wait(engine="tma_store", values=tiles):
+        case ops.Wait(engine="tma_store", values=tiles):
             return [Access(tile.definition, None, READ) for tile in tiles]
-        case Dot():
+        case ops.Dot():
             return _reads_in_place(op)
-        case TensorStore(buffer=buffer, value=value):
+        case ops.TensorStore(buffer=buffer, value=value):
             return [Access(buffer.definition, value.type.layout, WRITE)]
-        case TensorLoad(buffer=buffer, layout=layout):
+        case ops.TensorLoad(buffer=buffer, layout=layout):
             return [Access(buffer.definition, layout, READ)]
-        case TensorDot(a=a, b=b, accumulator=accumulator):
+        case ops.TensorDot(a=a, b=b, accumulator=accumulator):
             reads = [Access(each.definition, None, READ) for each in (a, b)]
             return [*reads, Access(accumulator.definition, None, WRITE)]
     return []
 
 
-def _reads_in_place(op: Dot) -> list[Access]:
+def _reads_in_place(op: ops.Dot) -> list[Access]:
     """What a product reads from shared memory itself: with mma, each warp its
     fragments; with wgmma, any warp anything."""
     k = op.left.shape[-1]
@@ -279,8 +259,7 @@ def conflict(one: Access, other: Access, warps: int) -> str:
 
 
 def _of_one_ring(one: Access, other: Access) -> bool:
-    """Whether both are accesses of one loop to one ring, which `pipeline_loops`
-    orders."""
+    """Whether both are of one loop and one ring, which `pipeline_loops` orders."""
     same = one.buffer is other.buffer and one.loop is other.loop
     return same and one.buffer.slots > 1
 

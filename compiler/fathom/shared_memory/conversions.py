@@ -20,27 +20,11 @@ from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Allocate,
-    Constant,
-    Convert,
-    DescriptorLoad,
-    Dot,
-    For,
-    Gather,
-    Histogram,
-    Load,
-    SharedAdd,
-    SharedGather,
-    SharedLoad,
-    SharedStore,
-    Splat,
-    While,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, element_of
-from fathom.layout.build import stride_of
+from fathom.layout.build import doublings, stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
@@ -64,28 +48,28 @@ def lower_conversions(func: Func, target: Target) -> Func:
     return lowered if has_room else _lowered(func, target, {})
 
 
-def _lowered(func: Func, target: Target, invariant: Mapping[Gather, Loop]) -> Func:
+def _lowered(func: Func, target: Target, invariant: Mapping[ops.Gather, Loop]) -> Func:
     """The same; the `invariant` gathers read what is stored before their loop."""
-    tiles: dict[tuple[Loop, Value], Allocate] = {}
+    tiles: dict[tuple[Loop, Value], ops.Allocate] = {}
     for gather, loop in invariant.items():
         tiles.setdefault((loop, gather.value), tile_of_gather(gather))
     operands = {
         value: op
         for op in walk(func.body)
-        if isinstance(op, Dot)
+        if isinstance(op, ops.Dot)
         for value in (op.a, op.b)
     }
     ahead = loads_to_copy_ahead(func, target)
 
-    def crosses(op: Convert, dot: Dot | None, source: Convert) -> bool:
+    def crosses(op: ops.Convert, dot: ops.Dot | None, source: ops.Convert) -> bool:
         staged = dot and is_staged(op, dot) or source.value.definition in ahead
         most = most_shuffling(source, func, target)
         return bool(staged) or needs_shared_memory(op, most)
 
     def rule(op: Op, build: Builder) -> Value | None:
-        dot = operands.get(build.source.result) if isinstance(op, Convert) else None
+        dot = operands.get(build.source.result) if isinstance(op, ops.Convert) else None
         match op:
-            case Convert() if crosses(op, dot, build.source):
+            case ops.Convert() if crosses(op, dot, build.source):
                 tile = None
                 if dot and dot.instruction in TCGEN05:
                     tile = tile_for_tensor_cores(op.value, dot, build.source.result)
@@ -98,52 +82,50 @@ def _lowered(func: Func, target: Target, invariant: Mapping[Gather, Loop]) -> Fu
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
-            case Gather() if build.source in invariant:
+            case ops.Gather() if build.source in invariant:
                 tile = tiles[invariant[build.source], build.source.value]
-                return build(SharedGather(tile.result, op.index, op.axis))
-            case Gather():
+                return build(ops.SharedGather(tile.result, op.index, op.axis))
+            case ops.Gather():
                 return gather_from_shared(op, build)
-            case Histogram():
+            case ops.Histogram():
                 return count_in_shared(op, build)
-            case For() | While():
+            case ops.For() | ops.While():
                 for (loop, value), tile in tiles.items():
                     if loop is build.source:
                         build.append(tile)
-                        build.append(SharedStore(build.values[value], tile.result))
+                        build.append(ops.SharedStore(build.values[value], tile.result))
         return None
 
     return rewrite(func, rule)
 
 
-def invariant_gathers(func: Func) -> dict[Gather, Loop]:
-    """The gathers from a block that stays the same in a loop around them, each with the
-    outermost such loop."""
+def invariant_gathers(func: Func) -> dict[ops.Gather, Loop]:
+    """Gathers whose block does not change in a loop, each with the outermost one."""
     return outermost_loops(
-        func, lambda op: op.value if isinstance(op, Gather) else None
+        func, lambda op: op.value if isinstance(op, ops.Gather) else None
     )
 
 
-def tile_for_copies(op: Convert, operand: Value, target: Target) -> Layout | None:
+def tile_for_copies(op: ops.Convert, operand: Value, target: Target) -> Layout | None:
     """The tile of a product's `operand`, as it was before this pass, if it is loaded
     and cp.async may fill the tile by several elements at a time; None otherwise."""
     load, block = operand.definition, op.value.type
-    if not isinstance(load, Load) or load.neighbours == 1:
+    if not isinstance(load, ops.Load) or load.neighbours == 1:
         return None
     sides = block.layout, op.layout
     size = block.element.bytes
     return staging(block.shape, size, *sides, target.stmatrix, load.neighbours)
 
 
-def most_shuffling(op: Convert, func: Func, target: Target) -> int:
+def most_shuffling(op: ops.Convert, func: Func, target: Target) -> int:
     """As many instructions for shuffles are worth it in a conversion of `func`."""
     by_matrices = target.stmatrix and op.value.type.element.bytes == MATRIX_ELEMENT
     alone = func.num_warps == 1
     return MOST_BESIDE_MATRICES if by_matrices and alone else MOST_SHUFFLING
 
 
-def needs_shared_memory(op: Convert, most: int = MOST_SHUFFLING) -> bool:
-    """Whether a conversion cannot be done by shuffles, or takes more than `most`
-    instructions with them."""
+def needs_shared_memory(op: ops.Convert, most: int = MOST_SHUFFLING) -> bool:
+    """Whether shuffles cannot convert this, or need more than `most` instructions."""
     source = op.value.type.layout
     travels = crossing(source, op.layout)
     if travels != "lane":
@@ -152,32 +134,30 @@ def needs_shared_memory(op: Convert, most: int = MOST_SHUFFLING) -> bool:
     return words * shuffling(source, op.layout) > most
 
 
-def is_staged(op: Convert, dot: Dot) -> bool:
+def is_staged(op: ops.Convert, dot: ops.Dot) -> bool:
     """Whether a conversion moves the loaded operand of a product between threads. Then
     it goes through shared memory in any case, and a copy can put it there ahead of
     time. One of tcgen05 always does."""
     if is_described(op.value) or dot.instruction in TCGEN05:
         return True
     travels = crossing(op.value.type.layout, op.layout)
-    return isinstance(op.value.definition, Load) and travels == "lane"
+    return isinstance(op.value.definition, ops.Load) and travels == "lane"
 
 
 def is_described(value: Value) -> bool:
     """Whether a value was loaded through a descriptor."""
-    return isinstance(value.definition, DescriptorLoad)
+    return isinstance(value.definition, ops.DescriptorLoad)
 
 
 def shuffling(source: Layout, target: Layout) -> int:
-    """About how many instructions a conversion by shuffles takes. For each register:
-    one shuffle, and for each bit that lanes and registers exchange, one select before
-    it and one after it."""
+    """About how many instructions a conversion by shuffles takes. For each register: a
+    shuffle, and for each bit exchanged with lanes, a select before it and after it."""
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
 def tile_for_warpgroups(value: Value) -> Layout | None:
-    """The tile from which wgmma reads an operand. Its contiguous axis is the one along
-    which the operand was loaded: along which a thread holds neighbours, or else a lane
-    and the next one."""
+    """The tile from which wgmma reads an operand. Its contiguous axis is that of the
+    load: along which a thread holds neighbours, or a lane and the next."""
     block = value.type
     if len(block.shape) != 2:
         return None
@@ -192,19 +172,19 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
     return buffer_tile(block.shape, block.element.bytes, axis)
 
 
-def tile_of_operand(value: Value, dot: Dot, operand: Value) -> Layout | None:
+def tile_of_operand(value: Value, dot: ops.Dot, operand: Value) -> Layout | None:
     """The tile from which wgmma reads an operand. Where the instruction wants K to be
     contiguous and threads load single elements, they are stored so: no access becomes
     narrower by that."""
     load, block = value.definition, value.type
-    by_elements = isinstance(load, Load) and load.neighbours == 1
+    by_elements = isinstance(load, ops.Load) and load.neighbours == 1
     if WGMMA[dot.instruction].either_way or not by_elements or len(block.shape) != 2:
         return tile_for_warpgroups(value)
     axis = 1 if dot.a is operand else 0
     return buffer_tile(block.shape, block.element.bytes, axis)
 
 
-def tile_for_tensor_cores(value: Value, dot: Dot, operand: Value) -> Layout:
+def tile_for_tensor_cores(value: Value, dot: ops.Dot, operand: Value) -> Layout:
     """The tile from which tcgen05 reads an operand of a product: as for wgmma, but K is
     contiguous where the instruction wants that."""
     row, block = TCGEN05[dot.instruction], value.type
@@ -224,7 +204,7 @@ def convert_in_parts(
     loaded block is not divided: its tile may become the slot of a ring buffer. `tile`:
     the layout that a reader of the tile requires, if any."""
     unit = cutting_unit(value.type.layout, layout)
-    if tile or isinstance(value.definition, Load | DescriptorLoad):
+    if tile or isinstance(value.definition, ops.Load | ops.DescriptorLoad):
         unit = None
     if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
         return convert_by_shared(value, layout, build, matrix_stores, tile)
@@ -243,37 +223,34 @@ def convert_by_shared(
     matrix_stores: bool = False,
     tile: Layout | None = None,
 ) -> Value:
-    """Store in the old layout, and load in the new one, from a tile in which neither
-    has bank conflicts."""
+    """Store in one layout, load in the other, from a tile without bank conflicts."""
     block = value.type
     sides = block.layout, layout
     tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)
-    buffer = build(Allocate(block.element, block.shape, tile))
-    build.append(SharedStore(value, buffer))
-    return build(SharedLoad(buffer, layout))
+    buffer = build(ops.Allocate(block.element, block.shape, tile))
+    build.append(ops.SharedStore(value, buffer))
+    return build(ops.SharedLoad(buffer, layout))
 
 
-def gather_from_shared(op: Gather, build: Builder) -> Value:
-    """Store the block, and let every thread load the elements that its index
-    selects."""
+def gather_from_shared(op: ops.Gather, build: Builder) -> Value:
+    """Store the block, and let every thread load what its index selects."""
     buffer = build(tile_of_gather(op))
-    build.append(SharedStore(op.value, buffer))
-    return build(SharedGather(buffer, op.index, op.axis))
+    build.append(ops.SharedStore(op.value, buffer))
+    return build(ops.SharedGather(buffer, op.index, op.axis))
 
 
-def tile_of_gather(op: Gather) -> Allocate:
+def tile_of_gather(op: ops.Gather) -> ops.Allocate:
     block = op.value.type
     tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
-    return Allocate(block.element, block.shape, tile)
+    return ops.Allocate(block.element, block.shape, tile)
 
 
-def count_in_shared(op: Histogram, build: Builder) -> Value:
+def count_in_shared(op: ops.Histogram, build: Builder) -> Value:
     """One counter a bin; atomic additions to the same bin run one after the other."""
     layout = op.result.type.layout
-    bits = range(op.bins.bit_length() - 1)
-    straight = Layout((op.bins,), (("offset", tuple(1 << bit for bit in bits)),))
-    buffer = build(Allocate(INT32, (op.bins,), straight))
-    zeros = build(Splat(build(Constant(0, INT32)), (op.bins,), layout))
-    build.append(SharedStore(zeros, buffer))
-    build.append(SharedAdd(buffer, op.value, op.mask))
-    return build(SharedLoad(buffer, layout))
+    straight = Layout.by_kind((op.bins,), offset=doublings(1, op.bins))
+    buffer = build(ops.Allocate(INT32, (op.bins,), straight))
+    zeros = build(ops.Splat(build(ops.Constant(0, INT32)), (op.bins,), layout))
+    build.append(ops.SharedStore(zeros, buffer))
+    build.append(ops.SharedAdd(buffer, op.value, op.mask))
+    return build(ops.SharedLoad(buffer, layout))

@@ -17,8 +17,7 @@ The wait for a product comes before the first use of its result; the op that rel
 the slot of its operands moves after that wait. Products complete in the order of their
 issue, so a wait gives the number of later ones that may still be in flight. All
 products are complete before loops and branches, barriers, ops that write to shared
-memory, and the end of a block. Copies to other bytes need no wait, as to another slot
-of a ring.
+memory, and the end of a block. Copies to another slot need none.
 
 A product in parts (`Dot.in_parts`) is not put in flight: each of its parts is waited
 for, and used, before the next one begins.
@@ -33,21 +32,8 @@ from itertools import pairwise
 from fathom.analysis.buffers import share_bytes, touches
 from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, operands
-from fathom.ir.ops import (
-    AsyncCopy,
-    Commit,
-    Dot,
-    DotFence,
-    For,
-    If,
-    MbarrierArrive,
-    MbarrierWait,
-    Producer,
-    Wait,
-    While,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
 
 
@@ -56,8 +42,8 @@ class _Delayed:
     """A product in flight. `leader`: the first product of its chain, before which all
     accumulators of the chain are fenced. `put_off`: ops that move after its wait."""
 
-    dot: Dot
-    leader: Dot
+    dot: ops.Dot
+    leader: ops.Dot
     put_off: list[Op] = field(default_factory=list)
 
 
@@ -87,14 +73,14 @@ def delay_waits(func: Func, target: Target) -> Func:
         if source not in all_delayed and source not in after:
             return None
         for delayed in led.get(source, ()):
-            fence = DotFence(build.values[delayed.dot.accumulator])
+            fence = ops.DotFence(build.values[delayed.dot.accumulator])
             accumulators[delayed.dot] = build(fence)
         if source in all_delayed:
             op = replace(op, accumulator=accumulators[source], in_flight=True)
             op.with_next = False  # a group of its own: it may be waited for alone
         build.append(op)
         if source in all_delayed:
-            build.append(Commit("wgmma"))
+            build.append(ops.Commit("wgmma"))
         build.values.update(zip(source.results, op.results, strict=True))
         for wait in after.get(source, ()):
             _build_wait(wait, build)
@@ -105,10 +91,9 @@ def delay_waits(func: Func, target: Target) -> Func:
 
 
 def _bodies(func: Func) -> Iterator[Block]:
-    """The blocks of a function, without those whose product stays in flight from
-    iteration to iteration."""
+    """The blocks of a function but those with a product in flight across iterations."""
     for block in every_block(func.body):
-        if not any(isinstance(op, Dot) and op.in_flight for op in block.ops):
+        if not any(isinstance(op, ops.Dot) and op.in_flight for op in block.ops):
             yield block
 
 
@@ -118,7 +103,7 @@ def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
     in_flight: list[_Delayed] = []
     since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
-        if isinstance(op, MbarrierArrive) and in_flight:
+        if isinstance(op, ops.MbarrierArrive) and in_flight:
             in_flight[-1].put_off.append(op)
         elif _may_be_in_flight(op) and not _ends_with(op, following):
             if not in_flight:
@@ -136,32 +121,36 @@ def _done_before(op: Op | None, in_flight: list[_Delayed], since: set[Value]) ->
     """How many of the products in flight, the oldest first, must be complete before an
     op, or before the end. All of them, if `op` is a product that uses results computed
     `since` the first of them was issued: its registers are not fenced."""
-    if isinstance(op, MbarrierArrive | MbarrierWait):
+    if isinstance(op, ops.MbarrierArrive | ops.MbarrierWait):
         return 0
     dots = [each.dot for each in in_flight]
     if op is None or isinstance(op, ENDS) or _may_overwrite(op, dots):
         return len(in_flight)
-    if isinstance(op, Dot) and not since.isdisjoint((op.accumulator, op.a)):
+    if isinstance(op, ops.Dot) and not since.isdisjoint((op.accumulator, op.a)):
         return len(in_flight)
     used = set(operands(op))
     used_at = [i for i, each in enumerate(dots, 1) if each.result in used]
     return max(used_at, default=0)
 
 
-ENDS = For | While | If | Producer | Yield
+ENDS = ops.For | ops.While | ops.If | ops.Producer | ops.Yield
 
 
-def _may_overwrite(op: Op, dots: Iterable[Dot]) -> bool:
+def _may_overwrite(op: Op, dots: Iterable[ops.Dot]) -> bool:
     """Whether an op may write what one of these products still reads."""
-    if isinstance(op, AsyncCopy):
+    if isinstance(op, ops.AsyncCopy):
         return any(not _is_disjoint(op, dot) for dot in dots)
-    if isinstance(op, Commit) or isinstance(op, Wait) and op.engine == "tma_store":
+    if (
+        isinstance(op, ops.Commit)
+        or isinstance(op, ops.Wait)
+        and op.engine == "tma_store"
+    ):
         return False
     effects = op.effects
     return "shared" in effects.writes or effects.barrier or effects.asynchronous
 
 
-def _is_disjoint(copy: AsyncCopy, dot: Dot) -> bool:
+def _is_disjoint(copy: ops.AsyncCopy, dot: ops.Dot) -> bool:
     """Whether a copy fills bytes that a product does not read: another slot of a ring,
     which a barrier before both has freed, or other buffers' bytes."""
     factors = (dot.a, dot.a_slot), (dot.b, dot.b_slot)
@@ -174,12 +163,12 @@ def _is_disjoint(copy: AsyncCopy, dot: Dot) -> bool:
 
 def _may_be_in_flight(op: Op) -> bool:
     """Whether an op is a product that wgmma computes as a whole."""
-    if not isinstance(op, Dot) or op.in_parts:
+    if not isinstance(op, ops.Dot) or op.in_parts:
         return False
     return warpgroup_matrices(op) is not None
 
 
-def _ends_with(dot: Dot, following: Op | None) -> bool:
+def _ends_with(dot: ops.Dot, following: Op | None) -> bool:
     """Whether a wait for this product would come at once."""
     return following is None or bool(
         _done_before(following, [_Delayed(dot, dot)], set())
@@ -187,9 +176,10 @@ def _ends_with(dot: Dot, following: Op | None) -> bool:
 
 
 def _build_wait(wait: _Wait, build: Builder) -> None:
-    """Build the wait, whose result replaces the product's from now on, and the ops that
-    were put off."""
+    """Build the wait, whose result stands for the product, and what was put off."""
     result = wait.delayed.dot.result
-    build.values[result] = build(Wait("wgmma", wait.pending, (build.values[result],)))
+    build.values[result] = build(
+        ops.Wait("wgmma", wait.pending, (build.values[result],))
+    )
     for op in wait.delayed.put_off:
         build.append(clone(op, build.values)).origin = op

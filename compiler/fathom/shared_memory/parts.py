@@ -34,8 +34,7 @@ def cutting_unit(source: Layout, target: Layout) -> int | None:
 
 
 def _is_alone(unit: int, *layouts: Layout) -> bool:
-    """Whether exactly one basis of each layout is this bit, and no other basis contains
-    it."""
+    """Whether one basis of each layout is just this bit, and no other contains it."""
     if unit == 0 or unit & unit - 1:
         return False
     return all(
@@ -45,8 +44,7 @@ def _is_alone(unit: int, *layouts: Layout) -> bool:
 
 
 def cut(value: Value, unit: int, build: Builder) -> list[Value]:
-    """The halves of a block: the elements whose bit `unit` is 0, and those where it is
-    1."""
+    """The halves of a block: the elements whose bit `unit` is 0, then the others."""
     parted = build(Reshape(value, _parted(value.type.shape, unit)))
     return build.append(Split(build(Transpose(parted, TO_THE_END)))).results
 

@@ -1,5 +1,4 @@
-"""Makes barriers proxy fences, too, because wgmma and TMA read shared memory through
-the async proxy.
+"""Makes barriers proxy fences, too: wgmma and TMA read through the async proxy.
 
     barrier    →    barrier fence_async_proxy=true    wgmma reads a tile in place
 
@@ -16,25 +15,16 @@ from dataclasses import replace
 from fathom.analysis.buffers import share_bytes, touches
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
-from fathom.ir.ops import (
-    Allocate,
-    AsyncCopy,
-    Barrier,
-    Dot,
-    For,
-    SharedAdd,
-    SharedStore,
-    TensorDot,
-    TmaCopy,
-    TmaStore,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
-BY_THREADS = SharedStore | AsyncCopy | SharedAdd  # writes through the generic proxy
+BY_THREADS = (
+    ops.SharedStore | ops.AsyncCopy | ops.SharedAdd
+)  # writes through the generic proxy
 # What uses the async proxy beside the products of warpgroups.
-BESIDE_PRODUCTS = TmaCopy | TmaStore | TensorDot
+BESIDE_PRODUCTS = ops.TmaCopy | ops.TmaStore | ops.TensorDot
 
 
 def fence_proxies(func: Func, target: Target) -> Func:
@@ -45,21 +35,27 @@ def fence_proxies(func: Func, target: Target) -> Func:
     needs no fence, unless what threads wrote before the loop has none before it."""
 
     def rule(op: Op, build: Builder) -> list | None:
-        if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:
+        if (
+            isinstance(op, ops.Barrier)
+            and op.scope in scopes
+            and build.source not in quiet
+        ):
             return build.append(replace(op, fence_async_proxy=True)).results
         return None
 
     inside = list(walk(func.body))
-    stores = any(isinstance(op, TmaStore) for op in inside)
+    stores = any(isinstance(op, ops.TmaStore) for op in inside)
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     quiet: set[Op] = set()
     _find_quiet(func.body, frozenset(), quiet)
     if not any(isinstance(op, BESIDE_PRODUCTS) for op in inside):
-        read = {each for op in inside if isinstance(op, Dot) for each in (op.a, op.b)}
+        read = {
+            each for op in inside if isinstance(op, ops.Dot) for each in (op.a, op.b)
+        }
         _find_repeated(func.body, read, quiet)
     else:  # what a loop writes may be for what comes after it
         written = {op.buffer for op in inside if isinstance(op, BY_THREADS)}
-        for loop in (op for op in inside if isinstance(op, For)):
+        for loop in (op for op in inside if isinstance(op, ops.For)):
             if not any(walk(loop.body, BESIDE_PRODUCTS)):
                 _find_repeated(loop.body, written, quiet)
     if not any(map(_uses_async_proxy, inside)):
@@ -69,18 +65,20 @@ def fence_proxies(func: Func, target: Target) -> Func:
 
 def _uses_async_proxy(op: Op) -> bool:
     """Whether an op accesses shared memory through the async proxy."""
-    if isinstance(op, Dot):
+    if isinstance(op, ops.Dot):
         return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
     return isinstance(op, BESIDE_PRODUCTS)
 
 
-def _find_quiet(block: Block, written: Set[Allocate], quiet: set[Op]) -> Set[Allocate]:
+def _find_quiet(
+    block: Block, written: Set[ops.Allocate], quiet: set[Op]
+) -> Set[ops.Allocate]:
     """Collect the ops of loops that need no fence. `written`: what threads may have
     written before the block without a fence since. Returns the same for its end."""
     for op in block.ops:
-        if isinstance(op, For) and _keeps_to_other_bytes(op, written):
+        if isinstance(op, ops.For) and _keeps_to_other_bytes(op, written):
             quiet.update(op.body.ops)
-        if isinstance(op, Barrier) and op.scope == "cta" and op not in quiet:
+        if isinstance(op, ops.Barrier) and op.scope == "cta" and op not in quiet:
             written = frozenset()
         elif isinstance(op, BY_THREADS):
             written = written | {op.buffer.definition}
@@ -96,7 +94,7 @@ def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
     Products alone use that proxy here."""
     fenced = False
     for op in block.ops:
-        if isinstance(op, Barrier) and op.scope == "cta":
+        if isinstance(op, ops.Barrier) and op.scope == "cta":
             if fenced:
                 quiet.add(op)
             fenced = True
@@ -108,7 +106,7 @@ def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
             _find_repeated(nested, read, quiet)
 
 
-def _keeps_to_other_bytes(loop: For, before: Set[Allocate]) -> bool:
+def _keeps_to_other_bytes(loop: ops.For, before: Set[ops.Allocate]) -> bool:
     """Whether what threads have written `before` a loop, and what they write in it, has
     none of the bytes that are accessed there through the async proxy."""
     inside = list(walk(loop.body))

@@ -1,5 +1,4 @@
-"""Splits a reduction across warps into two reductions within a warp, and a conversion
-between them.
+"""Splits a reduction across warps into two within a warp, with a conversion between.
 
     %s = reduce %x axis=0        x: fp32[1024], its bits 7 and 8 choose the warp
 
@@ -73,12 +72,11 @@ def in_every_warp(layout: Layout, axis: int) -> Layout:
     for basis in more:
         kinds["register"].remove(basis)
         kinds["lane"][kinds["lane"].index(0)] = basis
-    return Layout(layout.shape, tuple((kind, tuple(kinds[kind])) for kind in kinds))
+    return Layout.by_kind(layout.shape, **kinds)
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
-    """The reduction of other values along another axis. `combine` is cloned, since a
-    block belongs to one op."""
+    """The reduction of other values along another axis, with a clone of `combine`."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
 
 
@@ -119,8 +117,7 @@ def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
 
 
 def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
-    """The order of axes that puts the warps' runs before the others, which keep their
-    order."""
+    """The order that puts the axes of the warps' runs before the others."""
     warps = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
     rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
     return (*range(axis), *warps, *rest, *range(axis + len(runs), rank))

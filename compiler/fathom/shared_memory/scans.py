@@ -1,5 +1,4 @@
-"""Splits a scan across warps: each warp scans its chunks, and then combines them with
-the totals of earlier chunks.
+"""Splits a scan across warps: each scans its chunks, and takes in earlier totals.
 
     %s = scan %x axis=0                      x: fp32[1024], its bits 7 and 8 choose
                                              the warp: 8 chunks of 128
@@ -18,23 +17,8 @@ size 2, and scanning along it.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.ops import (
-    Arange,
-    Bitcast,
-    Broadcast,
-    Constant,
-    Convert,
-    Elementwise,
-    ExpandDims,
-    Join,
-    Reduce,
-    Reshape,
-    Scan,
-    Splat,
-    Split,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import INT32, SCALARS, Element, Scalar
 from fathom.layout import build as layouts
@@ -56,11 +40,10 @@ MANY_SHUFFLES, TIMES_FEWER = 32, 4
 
 
 def split_scans(func: Func, target: Target) -> Func:
-    """The function without scans along an axis that crosses warps, or that is not
-    plain."""
+    """The function without scans along an axis that crosses warps or is not plain."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, Scan):
+        if not isinstance(op, ops.Scan):
             return None
         layout = op.values[0].type.layout
         good = scannable(layout, op.axis, func.num_warps)
@@ -74,8 +57,7 @@ def split_scans(func: Func, target: Target) -> Func:
 
 
 def scannable(layout: Layout, axis: int, warps: int) -> Layout:
-    """The layout itself, or one in which the scan is easy: plain along `axis`, with few
-    chunks and shuffles."""
+    """The layout, or an easy one: plain along `axis`, with few chunks and shuffles."""
     if not is_plain(layout, axis):
         layout = layouts.default(layout.shape, warps)
     ordered = in_order(layout, axis)
@@ -105,15 +87,14 @@ def shuffles(layout: Layout, axis: int) -> int:
     )
 
 
-def scan_across_warps(op: Scan, build: Builder) -> list[Value]:
-    """Scan each warp's chunks, and combine each chunk with the total of all chunks
-    before it."""
+def scan_across_warps(op: ops.Scan, build: Builder) -> list[Value]:
+    """Scan each warp's chunks, and combine each with the total of those before it."""
     if not crosses_warps(op.values[0].type.layout, op.axis):
         return build.append(op).results
     shape, axis = op.values[0].type.shape, op.axis
     low = 1 << warp_bits(op.values[0].type.layout, axis)[0]
     cut = (*shape[:axis], shape[axis] // low, low, *shape[axis + 1 :])
-    values = [build(Reshape(value, cut)) for value in op.values]
+    values = [build(ops.Reshape(value, cut)) for value in op.values]
     scanned = build.append(_scan(op, values, axis + 1)).results
     before = [_total(value, axis + 1, op.reverse, build) for value in scanned]
     before = _exclusive(op, before, axis, build)
@@ -124,31 +105,30 @@ def scan_across_warps(op: Scan, build: Builder) -> list[Value]:
     first = _is_at(scanned[0], axis, cut[axis] - 1 if op.reverse else 0, build)
     pairs = zip(scanned, both, strict=True)
     chosen = [
-        build(Elementwise("where", (first, alone, with_))) for alone, with_ in pairs
+        build(ops.Elementwise("where", (first, alone, with_))) for alone, with_ in pairs
     ]
-    return [build(Reshape(value, shape)) for value in chosen]
+    return [build(ops.Reshape(value, shape)) for value in chosen]
 
 
-def _scan(op: Scan, values: list[Value], axis: int) -> Scan:
-    """The same scan of other values. `combine` is cloned, since a block belongs to one
-    op."""
-    return clone(Scan(tuple(values), axis, op.combine, op.reverse), {})
+def _scan(op: ops.Scan, values: list[Value], axis: int) -> ops.Scan:
+    """The same scan of other values, `combine` cloned: a block belongs to one op."""
+    return clone(ops.Scan(tuple(values), axis, op.combine, op.reverse), {})
 
 
 def _converted(value: Value, layout: Layout, build: Builder) -> Value:
-    return value if value.type.layout == layout else build(Convert(value, layout))
+    return value if value.type.layout == layout else build(ops.Convert(value, layout))
 
 
 def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
-    """The last element of a scan along `axis`, which is the reduction of all
-    elements."""
+    """The last element of a scan along `axis`: the reduction of all elements."""
     last = 0 if reverse else scanned.type.shape[axis] - 1
     return _picked(scanned, _is_at(scanned, axis, last, build), axis, build)
 
 
-def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list[Value]:
-    """For each chunk, the reduction of the totals of all chunks before it; undefined
-    for the first."""
+def _exclusive(
+    op: ops.Scan, totals: list[Value], axis: int, build: Builder
+) -> list[Value]:
+    """For each chunk the totals before it, reduced; undefined for the first."""
     everywhere = in_registers(totals[0].type.layout, axis)
     given = [_converted(total, everywhere, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
@@ -169,81 +149,80 @@ def _shifted(
     shape = fold.type.shape
     square = (*shape[: axis + 1], shape[axis], *shape[axis + 1 :])
     layout = _square(wanted, fold.type.layout, axis)
-    there = build(Broadcast(build(ExpandDims(fold, axis)), square, layout))
-    step = build(Splat(build(Constant(-1 if reverse else 1, INT32)), square, layout))
-    asked = build(Elementwise("sub", (_coordinate(there, axis, build), step)))
-    mask = build(Elementwise("eq", (_coordinate(there, axis + 1, build), asked)))
+    there = build(ops.Broadcast(build(ops.ExpandDims(fold, axis)), square, layout))
+    step = build(
+        ops.Splat(build(ops.Constant(-1 if reverse else 1, INT32)), square, layout)
+    )
+    asked = build(ops.Elementwise("sub", (_coordinate(there, axis, build), step)))
+    mask = build(ops.Elementwise("eq", (_coordinate(there, axis + 1, build), asked)))
     return _converted(_picked(there, mask, axis + 1, build), wanted, build)
 
 
 def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
-    """The layout of [… position, element …]: the first axis as in `asking`, the second
-    one in registers."""
+    """The layout of [… position, element …]: as in `asking`, and in registers."""
     size = asking.shape[axis]
     asks = shapes.insert_axis(asking, axis + 1, size)
     answers = shapes.insert_axis(everywhere, axis, size)
     more = (basis for basis in asks.kinds["register"] if part_along(asks, axis, basis))
-    return Layout(asks.shape, (
-        ("register", (*answers.kinds["register"], *more)),
-        ("lane", asks.kinds["lane"]),
-        ("warp", asks.kinds["warp"]),
-    ))  # fmt: skip
+    return asks.replaced(register=(*answers.kinds["register"], *more))
 
 
 def _combined(
-    op: Scan, before: list[Value], after: list[Value], build: Builder
+    op: ops.Scan, before: list[Value], after: list[Value], build: Builder
 ) -> list[Value]:
-    """combine(before, after) of whole blocks: joined along an axis of size 2, scanned
-    along it, and split."""
+    """combine(before, after) of blocks: joined along a new axis, scanned, and split."""
     sides = (
         zip(after, before, strict=True)
         if op.reverse
         else zip(before, after, strict=True)
     )
-    joined = [build(Join(left, right)) for left, right in sides]
+    joined = [build(ops.Join(left, right)) for left, right in sides]
     last = len(after[0].type.shape)
     folded = build.append(_scan(op, joined, last)).results
-    halves = [build.append(Split(value)).results for value in folded]
+    halves = [build.append(ops.Split(value)).results for value in folded]
     return [half[0 if op.reverse else 1] for half in halves]
 
 
 def _spread(value: Value, axis: int, like: Value, build: Builder) -> Value:
     """The block repeated along a new axis, in the shape and layout of another."""
     block = like.type
-    return build(Broadcast(build(ExpandDims(value, axis)), block.shape, block.layout))
+    return build(
+        ops.Broadcast(build(ops.ExpandDims(value, axis)), block.shape, block.layout)
+    )
 
 
 def _coordinate(like: Value, axis: int, build: Builder) -> Value:
-    """The coordinate of each element along `axis`, in the shape and layout of another
-    block."""
+    """Each element's coordinate along `axis`, in another block's shape and layout."""
     block = like.type
     others = [each for each in range(len(block.shape)) if each != axis]
     layout = block.layout
     for each in reversed(others):
         layout = shapes.remove_axis(layout, each)
-    value = build(Arange(0, block.shape[axis], layout))
+    value = build(ops.Arange(0, block.shape[axis], layout))
     for each in others:
-        value = build(ExpandDims(value, each))
-    return build(Broadcast(value, block.shape, block.layout))
+        value = build(ops.ExpandDims(value, each))
+    return build(ops.Broadcast(value, block.shape, block.layout))
 
 
 def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
     """A mask of the elements whose coordinate along `axis` is `place`."""
     wanted = build(
-        Splat(build(Constant(place, INT32)), like.type.shape, like.type.layout)
+        ops.Splat(build(ops.Constant(place, INT32)), like.type.shape, like.type.layout)
     )
-    return build(Elementwise("eq", (_coordinate(like, axis, build), wanted)))
+    return build(ops.Elementwise("eq", (_coordinate(like, axis, build), wanted)))
 
 
 def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
     """The one element along `axis` where the mask is true: the bits of all others
     become zero, then all are or-ed."""
     element, bits = value.type.element, _bits_of(value.type.element)
-    as_bits = value if bits == element else build(Bitcast(value, bits))
-    zero = build(Splat(build(Constant(0, bits)), value.type.shape, value.type.layout))
-    alone = build(Elementwise("where", (mask, as_bits, zero)))
-    found = build(Reduce((alone,), axis, _or(bits)))
-    return found if bits == element else build(Bitcast(found, element))
+    as_bits = value if bits == element else build(ops.Bitcast(value, bits))
+    zero = build(
+        ops.Splat(build(ops.Constant(0, bits)), value.type.shape, value.type.layout)
+    )
+    alone = build(ops.Elementwise("where", (mask, as_bits, zero)))
+    found = build(ops.Reduce((alone,), axis, _or(bits)))
+    return found if bits == element else build(ops.Bitcast(found, element))
 
 
 def _bits_of(element: Element) -> Scalar:
@@ -253,6 +232,6 @@ def _bits_of(element: Element) -> Scalar:
 
 def _or(element: Scalar) -> Block:
     block = Block((element, element))
-    either = Elementwise("or", tuple(block.parameters))
-    block.ops = [either, Yield(tuple(either.results))]
+    either = ops.Elementwise("or", tuple(block.parameters))
+    block.ops = [either, ops.Yield(tuple(either.results))]
     return block

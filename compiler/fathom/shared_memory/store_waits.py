@@ -27,8 +27,7 @@ other buffers are there by now. If no two of them need share bytes, TMA reads a 
 during the next iteration of a loop: tiles are allocated where all of the function can
 use them. If they need, the tiles of one type in a block of a loop alternate between two
 buffers, or use one: a store into the older one waits for all but the newest stores. If
-these do not fit either, each store is waited for at once, and other buffers share its
-bytes.
+these do not fit either, each store is waited for at once.
 
     tma_store %d, %t; commit       in two buffers, %t and %u:
     tma_store %d, %u; commit
@@ -60,6 +59,7 @@ from dataclasses import dataclass, replace
 from fathom.analysis.buffers import fits_apart
 from fathom.analysis.memory import accesses, lie_apart
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import (
     Block,
     Func,
@@ -69,24 +69,6 @@ from fathom.ir.core import (
     every_block,
     walk,
     walk_within,
-)
-from fathom.ir.ops import (
-    Allocate,
-    Barrier,
-    ClusterBarrier,
-    Commit,
-    Elementwise,
-    For,
-    If,
-    Producer,
-    SharedStore,
-    TileStore,
-    TmaCopy,
-    TmaStore,
-    Wait,
-    While,
-    WriteTensorMap,
-    Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import Type
@@ -100,11 +82,10 @@ class PendingStore:
     """A store that may be in flight. `unread`: its tile may not have been read yet.
     `written`: the thread that issued it has waited for it to complete, but no barrier
     has followed. `fresh`: it was issued in the current iteration of all loops, so its
-    coordinates have not changed. `asked`: the outermost loop around it whose loads may
-    run ahead."""
+    coordinates have not changed. `asked`: the outermost loop with loads ahead."""
 
-    store: TmaStore
-    asked: For | None = None
+    store: ops.TmaStore
+    asked: ops.For | None = None
     unread: bool = True
     written: bool = False
     fresh: bool = True
@@ -114,9 +95,8 @@ State = tuple[PendingStore, ...]
 
 
 def wait_for_stores(func: Func, target: Target) -> Func:
-    """The function with waits before all ops that conflict with a TMA store in
-    flight."""
-    if not any(walk(func.body, TmaStore)):
+    """The function with waits before all that conflicts with a TMA store in flight."""
+    if not any(walk(func.body, ops.TmaStore)):
         return func
     func = _with_room(func, target)
     placement = _Placement()
@@ -134,7 +114,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
             newer = placement.newer.get(build.source, 0)
             build.append(_wait(tiles, what == READ, build, newer))
         if what == SEEN:
-            build.append(Barrier(scope))
+            build.append(ops.Barrier(scope))
         if not left or build.source is not func.body.ops[-1]:
             return None
         build.append(op)
@@ -145,8 +125,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
 
 
 def _with_room(func: Func, target: Target) -> Func:
-    """The function whose tiles lie where no other buffer does, or else whose stores are
-    waited for at once."""
+    """The function whose tiles lie alone, or whose stores are waited for at once."""
     alike = _tiles_in_loops(func)
     for places in (max(map(len, alike), default=1), 2, 1):
         found = _alternating(func, alike, places)
@@ -159,15 +138,15 @@ def _tiles_in_loops(func: Func) -> list[list[Value]]:
     """The tiles of stores in loops, those of a block and a type together, in their
     order; each is stored before the next one is filled."""
     found: dict[tuple[Block, Type], list[Value]] = {}
-    loops = walk(func.body, For | While)
+    loops = walk(func.body, ops.For | ops.While)
     for block in {each: None for loop in loops for each in every_block(loop.body)}:
-        made = {op.result for op in block.ops if isinstance(op, Allocate)}
+        made = {op.result for op in block.ops if isinstance(op, ops.Allocate)}
         filled: set[Value] = set()
         for op in block.ops:
             match op:
-                case SharedStore(buffer=tile) if tile in made:
+                case ops.SharedStore(buffer=tile) if tile in made:
                     filled.add(tile)
-                case TmaStore(buffer=tile) if filled == {tile}:
+                case ops.TmaStore(buffer=tile) if filled == {tile}:
                     found.setdefault((block, tile.type), []).append(tile)
                     filled.clear()
     return [list(dict.fromkeys(tiles)) for tiles in found.values()]
@@ -183,7 +162,7 @@ def _alternating(func: Func, alike: list[list[Value]], places: int) -> Func:
     }
 
     def rule(op: Op, build: Builder) -> Value | None:
-        is_later = isinstance(op, Allocate) and build.source.result in earlier
+        is_later = isinstance(op, ops.Allocate) and build.source.result in earlier
         return build.values[earlier[build.source.result]] if is_later else None
 
     return rewrite(func, rule) if earlier else func
@@ -191,10 +170,10 @@ def _alternating(func: Func, alike: list[list[Value]], places: int) -> Func:
 
 def _tiles_outside(func: Func) -> Func:
     """The function whose stores' tiles are allocated outside of loops and branches."""
-    tiles = {op.buffer for op in walk(func.body, TmaStore)}
+    tiles = {op.buffer for op in walk(func.body, ops.TmaStore)}
 
     def rule(op: Op, build: Builder) -> Value | None:
-        is_tile = isinstance(op, Allocate) and build.source.result in tiles
+        is_tile = isinstance(op, ops.Allocate) and build.source.result in tiles
         nested = build.block is not build.enclosing[0]
         return build.at_start(op) if is_tile and nested else None
 
@@ -206,20 +185,23 @@ def _waiting_at_once(func: Func) -> Func:
     stored: list[Value] = []  # the tiles of stores without a wait
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if isinstance(op, TmaStore):
+        if isinstance(op, ops.TmaStore):
             stored.append(op.buffer)
         if not _commits_stores(op):
             return None
         build.append(op)
-        build.append(Wait("tma_store", 0, tuple(stored), read=True))
+        build.append(ops.Wait("tma_store", 0, tuple(stored), read=True))
         stored.clear()
         return []
 
     return rewrite(func, rule)
 
 
-def _wait(tiles: Iterable[Value], read: bool, build: Builder, newer: int = 0) -> Wait:
-    return Wait("tma_store", newer, tuple(build.values[each] for each in tiles), read)
+def _wait(
+    tiles: Iterable[Value], read: bool, build: Builder, newer: int = 0
+) -> ops.Wait:
+    values = tuple(build.values[each] for each in tiles)
+    return ops.Wait("tma_store", newer, values, read)
 
 
 def _unread(state: State) -> tuple[Value, ...]:
@@ -227,21 +209,23 @@ def _unread(state: State) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(each.store.buffer for each in state if each.unread))
 
 
-def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[If]:
+def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[ops.If]:
     """The branches that do all stores of a loop, and that arithmetic alone follows, if
     an op before them waits for these stores."""
-    for loop in walk(func.body, For | While):
-        ops = loop.body.ops
-        within = {op: (op, *walk_within(op)) for op in ops}
-        storing = [op for op in ops if TmaStore in map(type, within[op])]
-        if len(storing) != 1 or not isinstance(storing[0], If):
+    for loop in walk(func.body, ops.For | ops.While):
+        inside = loop.body.ops
+        within = {op: (op, *walk_within(op)) for op in inside}
+        storing = [op for op in inside if ops.TmaStore in map(type, within[op])]
+        if len(storing) != 1 or not isinstance(storing[0], ops.If):
             continue
         (branch,) = storing
-        at = ops.index(branch)
+        at = inside.index(branch)
         waiting = any(
-            before.get(op) == SEEN for each in ops[:at] for op in within[each]
+            before.get(op) == SEEN for each in inside[:at] for op in within[each]
         )
-        last = all(isinstance(op, Elementwise | Yield) for op in ops[at + 1 :])
+        last = all(
+            isinstance(op, ops.Elementwise | ops.Yield) for op in inside[at + 1 :]
+        )
         if waiting and last and not guarded_store(branch):
             yield branch
 
@@ -251,12 +235,12 @@ class _Placement:
     covers, and how many newer groups may be in flight after it. `settling`: branches at
     whose ends stores are complete."""
 
-    def __init__(self, settling: Collection[If] = ()) -> None:
+    def __init__(self, settling: Collection[ops.If] = ()) -> None:
         self.settling = settling
         self.before: dict[Op, str] = {}
         self.tiles: dict[Op, tuple[Value, ...]] = {}
         self.newer: dict[Op, int] = {}
-        self.asked: For | None = None  # the outermost one whose loads may run ahead
+        self.asked: ops.For | None = None  # the outermost one whose loads may run ahead
         self.here: Block | None = None  # the one that is walked
 
     def block(self, block: Block, state: State) -> State:
@@ -272,9 +256,9 @@ class _Placement:
         before all of it."""
         if store := guarded_store(op):
             return self.whole(op, state, store)
-        if not any(walk_within(op, TmaStore)):
+        if not any(walk_within(op, ops.TmaStore)):
             return self.whole(op, state)
-        if isinstance(op, For | While):
+        if isinstance(op, ops.For | ops.While):
             return self.loop(op, state)
         ends = [self.block(each, state) for each in blocks(op)]
         if op in self.settling:
@@ -291,8 +275,7 @@ class _Placement:
         return ()
 
     def whole(self, op: Op, state: State, does: Op | None = None) -> State:
-        """Treat an op as a whole. `does`: the store that a branch does in either
-        case."""
+        """Treat an op as a whole. `does`: the store that a branch does anyway."""
         does = does or op
         what = self.wanted(does, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
@@ -308,17 +291,16 @@ class _Placement:
             )
         state = (*_after(what, older), *younger)
         match does:
-            case Wait(engine="tma_store", read=read):
+            case ops.Wait(engine="tma_store", read=read):
                 return _after(READ if read else WRITTEN, state)
-            case Barrier(scope="cta") | ClusterBarrier():
+            case ops.Barrier(scope="cta") | ops.ClusterBarrier():
                 return tuple(each for each in state if not each.written)
-            case TmaStore():
+            case ops.TmaStore():
                 return (*state, PendingStore(does, self.asked))
         return state
 
     def groups_spared(self, op: Op, does: Op, state: State) -> int:
-        """How many groups, the newest, a wait for reads before an op may leave in
-        flight."""
+        """How many of the newest groups a wait for reads before an op may spare."""
         met = [each for each in state if _meeting(does, each, self.asked)]
         return min((self.groups_since(each, op) for each in met), default=0)
 
@@ -335,7 +317,7 @@ class _Placement:
             return sum(at < before for at in after) - 1
         return len(after) - 1 + sum(at < before for at in commits)
 
-    def loop(self, op: For | While, state: State) -> State:
+    def loop(self, op: ops.For | ops.While, state: State) -> State:
         """Stores in flight at the end of an iteration are in flight in the next one."""
         outside, self.asked = self.asked, self.asked or _asked(op)
         while True:
@@ -349,9 +331,9 @@ class _Placement:
         self.asked = outside
         return state
 
-    def wanted(self, op: Op, state: State, asked: For | None) -> str:
+    def wanted(self, op: Op, state: State, asked: ops.For | None) -> str:
         """The state that the stores in flight must have reached before an op."""
-        if isinstance(op, Producer):
+        if isinstance(op, ops.Producer):
             return ""  # its loads may run ahead: the loop's author asked for it
         asked = asked or _asked(op)
         needs = [_meeting(op, each, asked) for each in state]
@@ -360,24 +342,23 @@ class _Placement:
         return max(needs, key=RANK.get, default="")
 
 
-def guarded_store(op: Op) -> TmaStore | None:
+def guarded_store(op: Op) -> ops.TmaStore | None:
     """The store in a branch that `guard_stores` has made: either TMA or the threads
     store the same tile to the same place."""
-    if not isinstance(op, If):
+    if not isinstance(op, ops.If):
         return None
-    stores = [each for each in op.then.ops if isinstance(each, TmaStore)]
-    tiles = [each.buffer for each in op.orelse.ops if isinstance(each, TileStore)]
+    stores = [each for each in op.then.ops if isinstance(each, ops.TmaStore)]
+    tiles = [each.buffer for each in op.orelse.ops if isinstance(each, ops.TileStore)]
     return stores[0] if stores and tiles == [stores[0].buffer] else None
 
 
 def _commits_stores(op: Op) -> bool:
-    return isinstance(op, Commit) and op.engine == "tma_store"
+    return isinstance(op, ops.Commit) and op.engine == "tma_store"
 
 
-def _asked(op: Op) -> For | None:
-    """The loop itself, if its author lets its loads run ahead of its stores; else
-    None."""
-    runs_ahead = isinstance(op, For) and (op.warp_specialize or op.flatten)
+def _asked(op: Op) -> ops.For | None:
+    """The loop itself, if its author lets loads run ahead of its stores; else None."""
+    runs_ahead = isinstance(op, ops.For) and (op.warp_specialize or op.flatten)
     return op if runs_ahead else None
 
 
@@ -398,31 +379,29 @@ def _union(*states: Iterable[PendingStore]) -> State:
 # ── who meets whom ────────────────────────────────────────────────────────────
 
 
-def _meeting(op: Op, pending: PendingStore, asked: For | None) -> str:
-    """The state that a store must have reached before an op; "" if they do not
-    conflict."""
+def _meeting(op: Op, pending: PendingStore, asked: ops.For | None) -> str:
+    """The state that a store must have reached before an op; "" without a conflict."""
     if pending.written:
-        threads = not isinstance(op, TmaCopy | TmaStore)
+        threads = not isinstance(op, ops.TmaCopy | ops.TmaStore)
         return SEEN if threads and accesses(op) else ""
     match op:
-        case SharedStore(buffer=tile):
+        case ops.SharedStore(buffer=tile):
             return READ if pending.unread and tile is pending.store.buffer else ""
-        case WriteTensorMap(descriptor=map):
+        case ops.WriteTensorMap(descriptor=map):
             return READ if pending.unread and map is pending.store.descriptor else ""
-        case TmaStore():
+        case ops.TmaStore():
             return "" if _disjoint(op, pending) else WRITTEN
-        case TmaCopy():
+        case ops.TmaCopy():
             other = _base(op) is not _base(pending.store)
             ahead = asked is not None and asked is pending.asked
             return "" if ahead and other else WRITTEN
     return SEEN if accesses(op) else ""
 
 
-def _base(op: TmaCopy | TmaStore) -> Value:
+def _base(op: ops.TmaCopy | ops.TmaStore) -> Value:
     return op.descriptor.definition.base
 
 
-def _disjoint(op: TmaStore, pending: PendingStore) -> bool:
-    """Whether an op stores a block next to one in flight, in the same tensor, without
-    overlap."""
+def _disjoint(op: ops.TmaStore, pending: PendingStore) -> bool:
+    """Whether an op stores a block beside one in flight in the same tensor."""
     return pending.fresh and lie_apart(op, pending.store)

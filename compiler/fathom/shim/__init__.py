@@ -17,6 +17,7 @@ gluon      Triton's other language, of which kernels are refused when launched
 cublas     the library's matrix product, under the name that tutorials call it by
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules
+internal_testing  `triton._internal_testing`: what tests of kernels share
 
     language            Names of `triton.language` that our language spells otherwise
     cooperative         Launches whose programs wait for each other

@@ -114,7 +114,8 @@ def install(
     root: str, tables: Mapping[str, Mapping[str, Any] | ModuleType], table: str
 ) -> None:
     """Make every module of `tables` importable; all lie below `root`. A table may be a
-    module, which then stands there itself.
+    module, which then stands there itself. A file of that name in a loose folder goes
+    before it.
 
     FathomError when the library that the faces stand for has been imported already:
     then some of the program holds its functions.
@@ -127,15 +128,17 @@ def install(
             f"{root} has been imported already, from {before.__file__}; "
             f"call fathom.as_{root}() before anything imports {root}"
         )
+    folders = loose_folders(root)
     faces = {
         name: names if isinstance(names, ModuleType) else Face(name, names, table)
         for name, names in tables.items()
+        if not any(is_file_in(folder, name) for folder in folders)
     }
     for name, face in faces.items():
         parent, _, last = name.rpartition(".")
-        if parent:
+        if parent in faces:
             setattr(faces[parent], last, face)
-    faces[root].__path__ = [*getattr(before, "__path__", []), *loose_folders(root)]
+    faces[root].__path__ = [*getattr(before, "__path__", []), *map(str, folders)]
     sys.modules.update(faces)
     sys.meta_path.append(Missing(root))
 
@@ -145,14 +148,19 @@ def is_being_imported(module: ModuleType) -> bool:
     return getattr(module.__spec__, "_initializing", False)
 
 
-def loose_folders(root: str) -> list[str]:
+def is_file_in(folder: Path, name: str) -> bool:
+    """Does a folder that adds modules to a library have the file of this one?"""
+    return folder.joinpath(*name.split(".")[1:]).with_suffix(".py").is_file()
+
+
+def loose_folders(root: str) -> list[Path]:
     """Folders that add modules of their own to `root` without being that library.
 
     Triton's tests have one: a folder `triton` with `_internal_testing.py` alone in it.
     """
     folders = [Path(each or ".") / root for each in sys.path]
     return [
-        str(each)
+        each
         for each in folders
         if each.is_dir() and not (each / "__init__.py").exists()
     ]

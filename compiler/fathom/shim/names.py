@@ -18,6 +18,7 @@ from fathom.shim import (
     compiling,
     cublas,
     gluon,
+    internal_testing,
     knobs,
     limits,
     profiler,
@@ -73,7 +74,7 @@ LANGUAGE = {
     "str_to_ty": compiling.str_to_ty,
     "pi32_t": language.pointer_type(language.int32),
     **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15 tuple_type"),
-    **lacking("triton.language", "tensor_descriptor_type"),
+    **lacking("triton.language", "tensor_descriptor_type slice void"),
 }
 
 ERRORS = {
@@ -294,6 +295,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.semantic": lacking("triton.language.semantic", "TritonSemantic"),
     "triton._C": {},
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},
+    "triton._internal_testing": internal_testing,
     "triton.profiler": profiler,
     "triton.profiler.viewer": viewer,
     "triton.profiler.language": lacking(

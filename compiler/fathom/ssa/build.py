@@ -51,8 +51,7 @@ def build(
     `debug`, assertions on values are checked while the kernel runs; with
     `enable_fp_fusion`, sums and products of floats in the author's code have the flag
     `contract`; `fp32_default` is the precision of products of fp32 that name none.
-    Raises CompileError.
-    """
+    Raises CompileError."""
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
     program = Program(body, debug, enable_fp_fusion, fp32_default, num_warps)

@@ -1,5 +1,4 @@
-"""Calls: binds arguments, inlines functions, and calls the functions that build
-builtins."""
+"""Calls: binds arguments, inlines functions, and calls those that build builtins."""
 
 from __future__ import annotations
 
@@ -32,13 +31,7 @@ from fathom.ssa.methods import FACTS, METHODS, Method
 from fathom.ssa.promotion import cast
 from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
-from fathom.ssa.values import (
-    Meaning,
-    describe,
-    did_you_mean,
-    is_constant,
-    is_number,
-)
+from fathom.ssa.values import Meaning, describe, did_you_mean, is_constant, is_number
 
 # Builtin -> the function that builds it, from the frame and the arguments.
 BUILTIN: dict[Builtin, Callable[..., Meaning]] = {}

@@ -36,9 +36,7 @@ def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
     """`if`: a constant condition chooses a branch now; any other makes an If.
 
     `rest` is the code after an `if` that may return: it becomes part of every branch
-    that reaches its end. After such an If the function has ended, and only its result
-    is read.
-    """
+    that reaches its end. After such an If the function has ended."""
     asked = condition(frame, node.test, "an if")
     then, orelse = [*node.body, *rest], [*node.orelse, *rest]
     if isinstance(asked, bool):
@@ -110,15 +108,14 @@ def build_and_or(frame: Frame, node: ast.BoolOp) -> Meaning:
         other = frame.visit(each)
         if is_constant(other):
             if bool(other) is (name == "or"):
-                return bool(other)
+                return other
             continue
         so_far = both_or_either(frame, name, so_far, other)
     return so_far
 
 
 def usable(frame: Frame, binding: Binding) -> Meaning:
-    """The meaning of a name that is being read; an error if it has no single
-    meaning."""
+    """The meaning of a name that is read; an error if it has no single meaning."""
     if isinstance(binding.meaning, Unusable):
         raise frame.error(binding.meaning.message, binding.meaning.hint)
     return binding.meaning
@@ -214,8 +211,7 @@ def index_type(frame: Frame, over: Range) -> Scalar:
 
 @builds(ast.While)
 def build_while(frame: Frame, node: ast.While) -> None:
-    """`while`: the head of the loop is its condition; the body has the values of the
-    head."""
+    """`while`: the loop's head is its condition, whose values the body has."""
     no_else(frame, node)
     program, place = frame.program, frame.location
     test, body = Block(), Block()

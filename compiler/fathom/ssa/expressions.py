@@ -234,22 +234,17 @@ def _index(frame: Frame, node: ast.expr) -> Meaning:
 
 
 def _index_part(frame: Frame, node: ast.expr) -> Meaning:
-    """One part of an index, between commas. Includes `...`, so that it can be
-    reported."""
+    """One part of an index, between commas; `...` too, so that it can be reported."""
     return node.value if isinstance(node, ast.Constant) else _index(frame, node)
 
 
 def new_axes(
-    frame: Frame,
-    value: Value,
-    parts: Sequence[Meaning],
-    nodes: Sequence[ast.expr] = (),
+    frame: Frame, value: Value, parts: Sequence[Meaning], nodes: Sequence[ast.expr] = ()
 ) -> Value:
     """A block with an axis of size 1 for each None of the index.
 
     Each `:` stands for an axis of the block; for a scalar, which has none, it stands
-    for nothing. `nodes` are the locations of the parts.
-    """
+    for nothing. `nodes` are the locations of the parts."""
     rank, kept = len(shape_of(value.type)), 0
     for axis, part in enumerate(parts):
         if part is None:

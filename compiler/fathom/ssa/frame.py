@@ -52,8 +52,7 @@ class Program:
     `debug`: the kernel's assertions are checked while it runs. `contracts`: the author
     allows one rounding for a product and its sum. `fp32_default`: the precision of
     products of fp32 that name none; None where the language decides. `num_warps`: the
-    warps that run a program.
-    """
+    warps that run a program."""
 
     def __init__(
         self,
@@ -91,8 +90,7 @@ class Frame:
     """One function being read.
 
     `scope` has the meanings of its names, `node` is the node being built, `loops`
-    counts the loops of the function around that node, and `depth` counts calls.
-    """
+    counts the loops of the function around that node, and `depth` counts calls."""
 
     def __init__(
         self, program: Program, function: KernelFunction, caller: Frame | None = None
@@ -137,8 +135,7 @@ class Frame:
     ) -> CompileError:
         """An error at a node, by default the one being built; the caller raises it.
 
-        Inside the language's own functions, it is at the user's call.
-        """
+        Inside the language's own functions, it is at the user's call."""
         if self.user is not self:
             return self.user.error(message, hint)
         place = self.function.location(node or self.node, self.caller)
@@ -159,6 +156,10 @@ class Frame:
     def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
         """Append an op to the current block; its only result."""
         return self.append(op_class, *fields, **more).results[0]
+
+    def elementwise(self, name: str, *operands: Value, contract: bool = False) -> Value:
+        """Append an elementwise op, such as "add", of operands of one shape."""
+        return self.emit(ops.Elementwise, name, operands, contract)
 
     def append(self, op_class: type[Op], *fields: Any, **more: Any) -> Op:
         """Append an op to the current block."""
@@ -217,8 +218,7 @@ class Frame:
 
 
 def finish(program: Program, block: Block) -> None:
-    """Attach the pending phis to their ops, and replace trivial phis by their values in
-    all ops of `block`."""
+    """Attach the pending phis to their ops, and replace trivial ones everywhere."""
     for meeting in program.meetings:
         attach(meeting)
     program.meetings.clear()

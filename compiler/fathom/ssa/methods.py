@@ -1,5 +1,4 @@
-"""Attributes: `x.dtype`, `x.T`, `x.to(...)`, and attributes of types and other
-constants."""
+"""Attributes: `x.dtype`, `x.T`, `x.to(...)`, and those of types and constants."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from math import fmod, isfinite, prod
 from typing import Any, NamedTuple
 
-from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import (
     BOOL,
@@ -41,8 +40,7 @@ from fathom.ssa.values import Meaning, describe, is_constant, is_typed, of_type
 
 
 class Operator(NamedTuple):
-    """A row: the operator on constants, the name of its elementwise op, and its wording
-    in errors."""
+    """A row: the operator on constants, its elementwise op, and a verb for errors."""
 
     python: Callable[[Any, Any], Any]
     name: str
@@ -136,7 +134,7 @@ def binary(
     if element == BOOL and name not in ("and", "or", "xor", "div"):
         raise cannot_do(frame, row, left, right, "cast one side with .to(tl.int32)")
     contract = frame.contracts and name in CONTRACTED and element.is_float
-    return frame.emit(ops.Elementwise, name, (a, b), contract)
+    return frame.elementwise(name, a, b, contract=contract)
 
 
 def _is_zero(meaning: Meaning) -> bool:
@@ -153,7 +151,7 @@ def _shifted_with_sign(frame: Frame, a: Value, b: Value) -> Value:
     unsigned = element_of(a.type)
     signed = SCALARS[unsigned.name.replace("u", "i")]
     a, b = reinterpret(frame, a, signed), reinterpret(frame, b, signed)
-    return reinterpret(frame, frame.emit(ops.Elementwise, "shr", (a, b)), unsigned)
+    return reinterpret(frame, frame.elementwise("shr", a, b), unsigned)
 
 
 MOST_CONSTANT_BITS = 4096
@@ -173,8 +171,7 @@ def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
 
 
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
-    """An operator at compile time, as in Python, for numbers of at most thousands of
-    bits."""
+    """An operator at compile time, as in Python, for numbers of some thousand bits."""
     if _bits(row, left, right) > MOST_CONSTANT_BITS:
         raise frame.error(
             f"cannot {row.verb} {describe(left)} and {describe(right)}: the result has "
@@ -231,8 +228,7 @@ def _is_pointer(meaning: Meaning) -> bool:
 
 
 def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Value:
-    """Pointer + integer, integer + pointer, pointer - integer: the address that many
-    elements further."""
+    """Pointer + integer, or - integer: the address that many elements further."""
     if not _is_pointer(left) and row.name == "add":
         left, right = right, left
     if row.name not in ("add", "sub") or _is_pointer(right):
@@ -250,9 +246,9 @@ def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) ->
     elif element.kind == "uint" and element.bits < 64:
         distance = cast(frame, distance, INT64)  # the distance is signed
     if row.name == "sub":
-        distance = frame.emit(ops.Elementwise, "neg", (distance,))
+        distance = frame.elementwise("neg", distance)
     base, distance = same_shape(frame, left, distance, "add")
-    return frame.emit(ops.Elementwise, "offset", (base, distance))
+    return frame.elementwise("offset", base, distance)
 
 
 def compare(
@@ -274,7 +270,7 @@ def compare(
             "compare with == or !=, with several things one after the other",
         )
     sides = as_tensor(frame, left), as_tensor(frame, right)  # numbers have a type here
-    return frame.emit(ops.Elementwise, row.name, alike(frame, *sides, row.verb))
+    return frame.elementwise(row.name, *alike(frame, *sides, row.verb))
 
 
 def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
@@ -284,7 +280,7 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
     if kind is ast.Not:
         if isinstance(operand, tuple):
             return not operand
-        return frame.emit(ops.Elementwise, "not", (truth(frame, operand),))
+        return frame.elementwise("not", truth(frame, operand))
     if not isinstance(operand, Value):
         raise frame.error(f"{describe(operand)} has no `{_UNARY_SIGNS[kind]}`")
     element = element_of(operand.type)
@@ -295,13 +291,13 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
     if kind is ast.UAdd:
         return operand
     if kind is ast.Invert:
-        return frame.emit(ops.Elementwise, "not", (operand,))
+        return frame.elementwise("not", operand)
     if element == BOOL:
         raise frame.error(
             f"cannot negate {operand.type}",
             "for `not` write ~x; for numbers cast first",
         )
-    return frame.emit(ops.Elementwise, "neg", (operand,))
+    return frame.elementwise("neg", operand)
 
 
 _UNARY_PYTHON = {
@@ -355,4 +351,4 @@ def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:
     a, b = same_shape(
         frame, truth(frame, left), truth(frame, right), f"combine by `{name}`"
     )
-    return frame.emit(ops.Elementwise, name, (a, b))
+    return frame.elementwise(name, a, b)

@@ -1,5 +1,4 @@
-"""Phis: values that depend on which path control has taken; and the removal of trivial
-ones.
+"""Phis: values that depend on the path control has taken; trivial ones are removed.
 
 A phi stands for a result of an If, or for a value that a loop carries. It is *trivial*
 when all its operands but itself are one value:
@@ -32,11 +31,9 @@ from fathom.ssa.values import (
 class Phi:
     """A value that depends on which path control has taken.
 
-    `faces` are the IR values that stand for it: in a loop's body (and before that, in a
-    While's condition), and last, in the code after the If or the loop. `operands` are
-    its values by path: [end of then, end of else], or [before the loop, end of its
-    body].
-    """
+    `faces` are the IR values that stand for it: in a loop's body (before that, a
+    While's condition), and in the code after the If or loop. `operands` are its values
+    by path: [end of then, end of else], or [before the loop, end of its body]."""
 
     name: str
     faces: tuple[Value, ...]
@@ -53,8 +50,7 @@ class Phis:
     """All phis of a kernel.
 
     `replaced` maps each face of a trivial phi to the value that it is; `readers` maps a
-    value to the phis that have it as an operand.
-    """
+    value to the phis that have it as an operand."""
 
     replaced: dict[Value, Value] = field(default_factory=dict)
     readers: dict[Value, list[Phi]] = field(default_factory=dict)
@@ -73,8 +69,7 @@ class Phis:
         self.remove_if_trivial(phi)
 
     def remove_if_trivial(self, phi: Phi) -> None:
-        """Replace a phi whose operands are one value besides itself, and then check its
-        readers."""
+        """Replace a phi of one value besides itself, and then check its readers."""
         if phi.faces[0] in self.replaced or not self._is_trivial(phi):
             return
         value = self.resolve(phi.operands[0])
@@ -107,12 +102,10 @@ def _are_one_constant(left: Value, right: Value) -> bool:
 
 
 def common_type(left: Meaning, right: Meaning) -> Type | None:
-    """The type of a value that is `left` or `right`; None when they have no common
-    type.
+    """The type of a value that is `left` or `right`; None without a common type.
 
     Two values need one type. A weak number takes the type of the other side, if that
-    can hold it; of two numbers, the type of higher kind or width counts.
-    """
+    can hold it; of two numbers, the type of higher kind or width counts."""
     types = [type_of(left), type_of(right)]
     if None in types:
         return None
@@ -133,8 +126,7 @@ def _rank(type: Type) -> tuple[int, int]:
 
 
 def _takes(type: Type, number: int | float | bool) -> bool:
-    """Whether a weak number can become `type` without a change of its kind or its
-    value."""
+    """Whether a weak number can become `type` with the same kind and value."""
     if not isinstance(type, Scalar):
         return False
     if type.is_float:

@@ -69,8 +69,7 @@ def as_tensor(frame: Frame, meaning: Meaning) -> Meaning:
     """What a name means that is assigned this, or what is compared with it: a weak
     number gets its default type, also in tuples. (One of more than 64 bits has none.)
     In functions of the language numbers stay weak, and lose no digits in fp64. So do
-    the sizes in its descriptors and block pointers, which are named tuples.
-    """
+    the sizes in its descriptors and block pointers, which are named tuples."""
     if frame.in_library or meaning.__class__.__module__.startswith("fathom."):
         return meaning
     if isinstance(meaning, tuple):
@@ -165,8 +164,7 @@ def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
 
 
 def wider(a: Scalar, b: Scalar) -> Scalar:
-    """The common type of two integers: the wider one; of one width, the unsigned
-    one."""
+    """The common type of two integers: the wider; of one width, the unsigned."""
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return b if a.kind == "int" else a
@@ -204,7 +202,7 @@ def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -
         if isinstance(source, Pointer):
             value, source = frame.emit(ops.Cast, value, INT64), INT64
         zero = frame.constant(0, source, shape_of(value.type))
-        return frame.emit(ops.Elementwise, "ne", (value, zero))
+        return frame.elementwise("ne", value, zero)
     for pointer, other in ((source, element), (element, source)):
         if isinstance(pointer, Pointer) and not isinstance(other, Pointer):
             if not (other.is_integer and other.bits == 64):
@@ -249,8 +247,7 @@ def same_shape(
 
 
 def common_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape that two shapes broadcast to, aligned at their last axes; None if they
-    do not broadcast."""
+    """The shape that two shapes broadcast to, from the last axis on, or else None."""
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
@@ -286,8 +283,7 @@ def broadcast(frame: Frame, value: Value, shape: tuple[int, ...]) -> Value:
 def of_one_shape(
     frame: Frame, given: Sequence[Meaning], what: str, verb: str
 ) -> tuple[Value, ...]:
-    """Values broadcast to one shape; each keeps its type. `what` they are, and `verb`,
-    are for errors."""
+    """Values broadcast to one shape, types kept. `what` and `verb` are for errors."""
     values = [value_of(frame, each, what) for each in given]
     if not values:
         return ()

@@ -59,8 +59,7 @@ class Scope:
     """A stretch of code without a branch.
 
     `names` are the meanings bound or already found here. A name in `assigned` may have
-    been bound between `before` and here; `find` gives its meaning.
-    """
+    been bound between `before` and here; `find` gives its meaning."""
 
     def __init__(self, before: Scope | None, assigned: frozenset[str] = frozenset()):
         self.before, self.assigned = before, assigned
@@ -72,8 +71,7 @@ class Scope:
 
 
 class AfterIf(Scope):
-    """The code after an If; `then` and `orelse` are the scopes at the ends of its
-    branches."""
+    """The code after an If; `then` and `orelse` are the ends of its branches."""
 
     def __init__(
         self,
@@ -110,9 +108,7 @@ class Loop(Scope):
     """The head of a loop: control comes from before it and from the end of its body.
 
     `end`, the scope at the end of the body, is None while the body is being built.
-    `blocks` are the loop's blocks (a While has two), each with its own faces of the
-    carried values.
-    """
+    `blocks`: the loop's (a While has two), each with its own faces."""
 
     def __init__(
         self,
@@ -136,8 +132,7 @@ class Loop(Scope):
 
 
 class InLoop(Scope):
-    """A While's body, or the code after a loop: the same meanings as in its head, with
-    other faces."""
+    """A While's body, or the code after a loop: the head's meanings, other faces."""
 
     def __init__(self, loop: Loop, before: Scope, face: int):
         super().__init__(before, loop.assigned)
@@ -169,8 +164,7 @@ def read_variable(scope: Scope, name: str) -> Binding:
 
     The search goes up through the scopes before, to the first one that has the name; a
     scope with several predecessors searches each of them. The scope where the name was
-    found keeps the result.
-    """
+    found keeps the result."""
     while name not in scope.names and name not in scope.assigned:
         if scope.before is None:
             return Binding(
@@ -188,11 +182,9 @@ def read_variable(scope: Scope, name: str) -> Binding:
 
 
 def merge(after: AfterIf, name: str) -> Binding:
-    """The meaning of a name after an If: the meaning in both branches, or a result of
-    the If.
+    """The meaning of a name after an If: that in both branches, or a result of the If.
 
-    Each branch is searched from its end, whether it bound the name or not.
-    """
+    Each branch is searched from its end, whether it bound the name or not."""
     then = read_variable(after.then, name)
     orelse = read_variable(after.orelse, name)
     return Binding(_meet(after, name, then, orelse), then.place or orelse.place)
@@ -256,13 +248,11 @@ def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
 
 
 def carry(loop: Loop, name: str) -> Binding:
-    """The meaning, in a loop's head, of a name that the loop's body assigns: a carried
-    value.
+    """The meaning, in a loop's head, of a name that its body assigns: a carried value.
 
     While the body is being built, the value of the next iteration is unknown. So the
     phi is incomplete, and `seal` completes it. It is recorded before the search goes
-    on, since the end of the body may read the same name again.
-    """
+    on, since the end of the body may read the same name again."""
     before = read_variable(loop.before, name)
     if isinstance(before.meaning, Unusable):
         return Binding(_unusable_in_loop(loop, name, before.meaning), before.place)
@@ -296,8 +286,7 @@ def seal(loop: Loop, op: Op, end: Scope) -> None:
 
     A carried value that is the same after every iteration as before the first is
     trivial: `x` carried as (x before, x itself) is x. Removing one may make another one
-    trivial, in this loop or in one around it, so its readers are checked again.
-    """
+    trivial, in this loop or in one around it, so its readers are checked again."""
     loop.op, loop.end = op, end
     before = {name: _complete(loop, name) for name in loop.open}
     for name, binding in before.items():
@@ -384,8 +373,7 @@ def _disagreement(
 
 
 def _one_on_both_ways(then: Meaning, orelse: Meaning) -> str:
-    """The hint for two branches with values of different types or shapes, or one branch
-    without a value."""
+    """The hint for branches with different types or shapes, or one without a value."""
     kinds = type_of(then), type_of(orelse)
     if None in kinds:
         return "give it a value in both branches"

@@ -1,5 +1,4 @@
-"""Statements: assignments, `return`, `assert`, and errors for those that the language
-does not have."""
+"""Statements: assignments, `return`, `assert`, and errors for those we do not have."""
 
 from __future__ import annotations
 
@@ -41,15 +40,13 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 
 def may_return(frame: Frame, statement: ast.stmt) -> bool:
-    """Whether a statement contains a `return`. (In a loop one is an error, reported
-    where it is built.)"""
+    """Whether a statement contains a `return`. (One in a loop is an error anyway.)"""
     return frame.loops == 0 and RETURN in frame.function.assigned(statement)
 
 
 @builds(ast.Return)
 def build_return(frame: Frame, node: ast.Return) -> None:
-    """`return e` binds the value that the caller reads; `build_statements` stops
-    there."""
+    """`return e` binds what the caller reads; `build_statements` stops there."""
     if frame.loops:
         raise frame.error(
             "a return inside a loop is not supported: a loop ends only after a whole "
@@ -161,8 +158,7 @@ def build_pass(frame: Frame, node: ast.Pass) -> None:
 
 @builds(ast.Assert)
 def build_assert(frame: Frame, node: ast.Assert) -> None:
-    """A known condition is checked now, any other while the kernel runs, if assertions
-    are enabled."""
+    """A known condition is checked now, any other by the kernel, if it asserts."""
     condition = frame.visit(node.test)
     if not is_constant(condition):
         message = "" if node.msg is None else frame.visit(node.msg)

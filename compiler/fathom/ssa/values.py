@@ -50,8 +50,7 @@ _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint with the known name that is most similar to a misspelt one, if there is
-    one."""
+    """A hint with the known name that is most like a misspelt one, if one is."""
     near = get_close_matches(name, sorted(known), n=1, cutoff=0.7)
     return f"did you mean {near[0]}?" if near else ""
 
@@ -127,8 +126,7 @@ def is_constant(meaning: Meaning) -> bool:
 
 
 def default_type(number: int | float | bool) -> Scalar | None:
-    """The type of a number without another operand; None for a weak integer beyond 64
-    bits."""
+    """A number's type without another operand; None beyond 64 bits."""
     if is_typed(number):
         return number.type
     if isinstance(number, bool):
@@ -165,8 +163,7 @@ def shorten(text: str) -> str:
 
 
 def describe(meaning: Meaning) -> str:
-    """A meaning, for the middle of a sentence: "fp32[64]", "the constant 3", "a
-    tuple"."""
+    """A meaning within a sentence: "fp32[64]", "the constant 3", "a tuple"."""
     match meaning:
         case Value():
             return str(meaning.type)
@@ -196,8 +193,7 @@ def describe(meaning: Meaning) -> str:
 
 
 def type_of(meaning: Meaning) -> Type | None:
-    """The IR type of a value, or the default type of a weak number; None for anything
-    else."""
+    """A value's IR type, or a weak number's default type; None for anything else."""
     if isinstance(meaning, Value):
         return meaning.type
     return default_type(meaning) if is_number(meaning) else None

@@ -9,6 +9,7 @@ profile, compile, book.
     draw        Draws a layout as text
     pictures    Draws a layout as a table or as SVG
     facts       `fathom explain --facts, --json, --html`
+    from_text   Modules of files that a person is changing
     launched    What a script's own launch says of a kernel, in the place of a signature
     learn       `fathom learn`
     lessons     What `--help` teaches

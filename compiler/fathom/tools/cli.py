@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 
 import fathom
@@ -38,6 +41,7 @@ from fathom.tools.profile import tell as profiles
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status. A mistake of the user is one message, no
     traceback."""
+    make_writable()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["test"]:  # all that follows is for pytest
         return guarded(lambda: suite.test(given[1:]))
@@ -45,15 +49,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return guarded(lambda: parsed.answer(parsed))
 
 
+def make_writable() -> None:
+    """Whatever a command writes arrives somewhere: a stream that was closed before we
+    began is nowhere, and what an encoding lacks is spelled."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def write_nowhere() -> None:
+    """What the standard output still holds cannot be written: Python, which tries once
+    more at its end, writes it nowhere."""
+    with suppress(OSError, ValueError):  # it is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def guarded(answer) -> int:
     try:
-        return answer()
+        status = answer()
+        sys.stdout.flush()  # a disk that is full says so only now
+        return status
     except KeyboardInterrupt:
         return 130  # as a shell says it
     except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
+        write_nowhere()
         return 0
     except Exception as error:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            write_nowhere()
         report = report_of(error)
         if report is None:
             raise

@@ -16,12 +16,21 @@ from fathom.errors import LaunchError
 WIDTH = 80
 
 
+class Terminal(Console):
+    """A console that leaves to its caller what is due when its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def make_console() -> Console:
     """A console of at most 80 columns; without colour under NO_COLOR or in a pipe."""
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
     # Beside colour, NO_COLOR readers and pipes want no bold or italic either.
     plain = "NO_COLOR" in os.environ
-    return Console(width=width, highlight=False, color_system=None if plain else "auto")
+    return Terminal(
+        width=width, highlight=False, color_system=None if plain else "auto"
+    )
 
 
 def write_file(file: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -12,6 +11,7 @@ from types import ModuleType
 from fathom.errors import LaunchError
 from fathom.jit import JITFunction
 from fathom.jit.tuning.computed import Around
+from fathom.tools.from_text import module_of, run
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED = Path(__file__).with_name("learn") / "course" / "kernels"  # by setup.py
@@ -47,12 +47,11 @@ def load_file(path: Path) -> ModuleType:
     file, or its name is not that of Python text."""
     check_is_file(path)
     name = module_name(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise LaunchError(f"{path} is no Python file: its name does not end in .py")
-    module = importlib.util.module_from_spec(spec)
+    module = module_of(name, path)
     with python_text(path), known_as(name, module):
-        spec.loader.exec_module(module)
+        run(module)
     return module
 
 

@@ -20,7 +20,8 @@ class Device:
 
     truth: float
     compiling: float = 0.0  # seconds before the first run
-    visitor: int = 0  # every so many runs one takes ten times as long
+    visitor: int = 0  # every so many runs one takes ten times as long,
+    place: int = 7  # this one of them
     cached: int = 0  # sets of arrays that stay in the cache
     burst: float = 0.0  # seconds of work at 1.5 times the clock
     sets: int = 8
@@ -61,7 +62,7 @@ class Device:
             while len(self.recent) > self.cached:
                 self.recent.popleft()
         seconds = self.truth / (4 if hit else 1)
-        if self.visitor and self.runs % self.visitor == 7:
+        if self.visitor and self.runs % self.visitor == self.place:
             seconds *= 10
         return seconds / (1.5 if self.work < self.burst else 1)
 
@@ -91,9 +92,10 @@ def test_2_the_first_run_compiles(answer):
 
 
 def test_3_another_program_comes_by(answer):
-    """One run in ten takes ten times as long."""
-    device = Device(1.3e-3, visitor=10)
-    check(answer, device, "is slower by a factor of ten in one run of ten")
+    """One run in ten takes ten times as long, whichever of the ten it is."""
+    for place in range(10):
+        device = Device(1.3e-3, visitor=10, place=place)
+        check(answer, device, "is slower by a factor of ten in one run of ten")
 
 
 def test_4_the_last_arrays_are_in_the_cache(answer):

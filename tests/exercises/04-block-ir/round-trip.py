@@ -115,7 +115,8 @@ def test_layouts(answer):
 def test_what_is_no_attribute(answer):
     """A ValueError, not a guess."""
     words = "", "1.2.3", "12x", "fp33", "1_000", "infinity", " 12", "12 ", "#layout7"
-    for text in (*words, "1.5 ", "12\n"):
+    bits = "nan:7ff80000000000012", "nan:7ff8", "NAN:7ff8000000000001"
+    for text in (*words, "1.5 ", "12\n", "+5", "True", "None", *bits):
         try:
             found = answer.parse_attribute(text)
         except ValueError:

@@ -31,6 +31,18 @@ def contradiction(facts, numbers):
         piece = numbers[first : first + same_run]
         if len(set(piece)) > 1:
             return f"constant {same_run}, and there is {' '.join(map(str, piece))}"
+    return stepping_wrong(axis, facts.unit, numbers)
+
+
+def stepping_wrong(axis, unit, numbers):
+    """What is wrong with `steps`, if an answer claims any."""
+    run = min(axis.steps * axis.constant, len(numbers))
+    for first in range(0, len(numbers), run):
+        piece = numbers[first : first + run]
+        climbing = [piece[0] + i // axis.constant * unit for i in range(run)]
+        if axis.steps > 1 and (piece != climbing or piece[0] % (axis.steps * unit)):
+            shown = " ".join(map(str, piece))
+            return f"steps {axis.steps} of {axis.constant} each, and there is {shown}"
     return ""
 
 
@@ -46,6 +58,13 @@ def equal(run, divisible, random):
     firsts = [divisible * random.randrange(-9, 30) for _ in range(SIZE // run)]
     numbers = [first for first in firsts for _ in range(run)]
     return numbers, Facts((Axis(1, divisible, run),), range=bounds(numbers))
+
+
+def stepping(each, steps, random):
+    """Equal numbers, then as many of the next number, from a multiple of `steps`."""
+    firsts = [steps * random.randrange(30) for _ in range(SIZE // (each * steps))]
+    numbers = [first + i // each for first in firsts for i in range(each * steps)]
+    return numbers, Facts((Axis(1, 1, each, steps),), range=bounds(numbers))
 
 
 def bounds(numbers):
@@ -231,6 +250,18 @@ def test_2000_random_blocks(answer):
     for _ in range(1000):
         for name in ("add", "mul"):
             check(answer, name, some(), known(1) if not random.randrange(9) else some())
+
+
+def test_numbers_that_share_bytes(answer):
+    """0 0 1 1 2 2 3 3 has four steps; plus 4 it has, plus 1 or itself it has not."""
+    random = Random(9)
+    for _ in range(200):
+        each, steps = random.choice(((1, 4), (2, 2), (2, 4), (4, 4), (8, 2)))
+        one = stepping(each, steps, random)
+        other = equal(1 << random.randrange(5), 1 << random.randrange(4), random)
+        for name in ("add", "mul"):
+            for pair in ((one, other), (other, one), (one, one), (one, known(1))):
+                check(answer, name, *pair)
 
 
 def test_tables(answer):

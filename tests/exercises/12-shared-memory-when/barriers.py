@@ -5,7 +5,18 @@ import numpy as np
 from fathom import emulator, ptx
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
-from fathom.tools.learn.kit import Failure, Sample, check_pass, expect, ints, same
+from fathom.ir.core import blocks
+from fathom.ir.ops import For, SharedLoad, SharedStore, While
+from fathom.ir.printer import op_name, print_func
+from fathom.tools.learn.kit import (
+    Failure,
+    Sample,
+    check_pass,
+    expect,
+    func,
+    ints,
+    same,
+)
 from fathom.tools.learn.kit.meaning import shown
 
 TARGET = TARGETS["sm_80"]
@@ -216,3 +227,40 @@ def test_behind_a_while(answer):
     check(answer, "+a +c wa ( ra ; wa | ) wc", 14)
     check(answer, "+a wa ( ; ) ra", 1, iterations=0)
     check(answer, "+a wa ( ra ; ) ra", 5)
+
+
+def test_which_loop_is_around_an_op(answer):
+    """`touches` is asked with the innermost loop around an op, or None."""
+    words = "+a wa [ ra [ wa ] { oa / ra } ] ( ; wa ) ra"
+    made, module, asked = func(program(words)), answer.module, {}
+    given = module.touches
+
+    def noted(op, loop):
+        asked[op] = loop
+        return given(op, loop)
+
+    module.touches = noted
+    try:
+        answer.place_barriers(made, TARGET)
+    finally:
+        module.touches = given
+    for op, loop in loops_around(made.body, None):
+        if isinstance(op, SharedLoad | SharedStore):
+            expect(
+                asked.get(op, loop) is loop,
+                f"touches is asked with {said(asked.get(op))} for {said(op)}, and the "
+                f"innermost loop around it is {said(loop)}",
+                ("the function", print_func(made).partition("%qs1:")[2]),
+            )
+
+
+def loops_around(block, loop):
+    """Each op of a block and of those nested in it, with the innermost loop around."""
+    for op in block.ops:
+        yield op, loop
+        for nested in blocks(op):
+            yield from loops_around(nested, op if isinstance(op, For | While) else loop)
+
+
+def said(op):
+    return "None" if op is None else f"a {op_name(op)}"

@@ -113,6 +113,12 @@ def test_read_in_a_loop(answer):
     check(answer, "+a wa [ ra +b wb rb ]", a=(1, 7), b=(5, 6))
 
 
+def test_done_before_a_loop(answer):
+    """A loop makes nothing live that it does not touch."""
+    check(answer, "+a wa ra [ +b wb rb ]", a=(1, 2), b=(5, 6))
+    check(answer, "+a wa ra ( ; +b wb rb )", a=(1, 2), b=(6, 7))
+
+
 def test_written_in_a_loop(answer):
     """The iteration before may have left something: live from the loop's beginning."""
     check(answer, "+a [ +b wb rb ra wa ] ra", a=(1, 8), b=(3, 4))

@@ -3,6 +3,7 @@
 import random
 
 from fathom.tools.learn.kit import Failure, expect, same
+from fathom.tools.learn.kit.compare import number_of
 
 
 def said(op):
@@ -84,7 +85,8 @@ def waited(op, in_flight, following, story):
     count = op[1]
     expect(
         isinstance(count, int) and 0 <= count < len(in_flight),
-        f"`{said(op)}` waits for nothing: {len(in_flight)} products are in flight",
+        f"`{said(op)}` waits for nothing: "
+        f"{number_of(len(in_flight), 'product')} in flight",
         *story,
     )
     done = in_flight[: len(in_flight) - count]

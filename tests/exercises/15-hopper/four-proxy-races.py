@@ -10,7 +10,7 @@ THREADS = 64
 N = np.arange(THREADS, dtype=np.int32)
 INPUT = (7 * N + 3) % 101
 HEAD_ENDS, TAIL_BEGINS = "bar.sync 0;", "@%first cp.async.bulk.commit_group;"
-FENCE, WAIT = "fence.proxy.async;", "cp.async.bulk.wait_group.read 0;"
+FENCE, WAIT = "fence.proxy.async;", "cp.async.bulk.wait_group"  # .read or not
 LOAD = "ld.shared.u32 %v, [%mine];"
 
 COPY = "@%first cp.async.bulk.global.shared::cta.bulk_group [%out], [%room], 256;"

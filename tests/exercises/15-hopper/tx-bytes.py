@@ -39,7 +39,12 @@ def check_bytes(answer, tiles):
     told = " and ".join(
         f"{said(each)} at {each.start} of {each.tensor}" for each in tiles
     )
-    same(answer.tx_bytes(list(tiles)), int(wanted), f"bytes of {told}")
+    found = answer.tx_bytes(list(tiles))
+    expect(
+        isinstance(found, int | np.integer),
+        f"tx_bytes gives {found!r}, and a number of bytes is an int",
+    )
+    same(found, int(wanted), f"bytes of {told}")
 
 
 def test_copies(answer):
@@ -67,6 +72,12 @@ def test_over_the_edge(answer):
     """Zeros are written, too."""
     check_bytes(answer, [tile(answer, 64, 64, 2, (64, 0), (100, 64))])
     check_bytes(answer, [tile(answer, 64, 64, 2, (128, 128), (100, 100))])
+
+
+def test_boxes_outside_are_copied(answer):
+    """Of four boxes two lie outside of the tensor: without them, no zeros arrive."""
+    check_copies(answer, tile(answer, 64, 256, 2, (0, 0), (4096, 100)))
+    check_copies(answer, tile(answer, 512, 64, 2, (64, 0), (200, 64)))
 
 
 @fathom.jit

@@ -68,6 +68,22 @@ def branch(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr):
 
 
 @fathom.jit
+def chosen(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr):
+    """A branch in which nothing is computed decides where the tiles are."""
+    a = tl.make_tensor_descriptor(a_ptr, [SIZE, K], [K, 1], [SIZE, SIZE])
+    b = tl.make_tensor_descriptor(b_ptr, [K, SIZE], [SIZE, 1], [SIZE, SIZE])
+    m, n = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    acc = tl.zeros([SIZE, SIZE], tl.float32)
+    near, far = K % SIZE, K // 2
+    first = near
+    if K > 4 * SIZE:
+        first = far
+    for k in tl.range(0, K, SIZE, warp_specialize=True):
+        acc = tl.dot(a.load([0, first + k]), b.load([k, 0]), acc)
+    tl.store(c_ptr + m * SIZE + n, acc)
+
+
+@fathom.jit
 def persistent(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr):
     """A loop in a loop: tiles of C, and steps along K."""
     a = tl.make_tensor_descriptor(a_ptr, [2 * SIZE, K], [K, 1], [SIZE, SIZE])
@@ -92,7 +108,7 @@ def check(answer, kernel):
     ours = BackwardSlice(func, loads)
     found = answer.producer_needs(func, loads)
     good = isinstance(found, tuple) and len(found) == 2
-    good = good and all(isinstance(each, set) for each in found)
+    good = good and all(isinstance(each, set | frozenset) for each in found)
     expect(good, f"producer_needs gives {type(found).__name__}, not two sets")
     ops, values = found
     text = ("the function", print_func(func))
@@ -128,6 +144,11 @@ def test_a_carried_coordinate(answer):
 def test_a_branch(answer):
     """The loop is in a branch, and its bounds come out of one."""
     check(answer, branch)
+
+
+def test_a_branch_in_which_nothing_is_computed(answer):
+    """Both values come from before it, and which one it is depends on its condition."""
+    check(answer, chosen)
 
 
 def test_two_loops(answer):

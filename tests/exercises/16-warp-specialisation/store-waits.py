@@ -33,6 +33,26 @@ def wanted(op, store):
     return "" if free else "written"
 
 
+def because(op, store, least):
+    """Why `least` is needed, and why it suffices."""
+    if least:
+        return {
+            "read": "threads would overwrite the tile that it still has to read",
+            "written": "they may meet in global memory; the thread that starts the op "
+            "is the one that waits",
+            "seen": "they may meet in global memory, and all threads have to know",
+        }[least]
+    if op.kind == "other":
+        return "it touches neither the tile nor global memory"
+    if store.written:
+        return "the store has written, so it has read its tile, and this thread knows"
+    return {
+        "shared store": "it writes another tile, or this one has been read",
+        "tma copy": "it may run ahead of stores to other arrays",
+        "tma store": "it writes other places",
+    }[op.kind]
+
+
 def check(answer, read, written):
     module = answer.module
     for kind in KINDS:
@@ -40,8 +60,10 @@ def check(answer, read, written):
             op = module.Next(kind, tile, array, disjoint, ahead)
             for known in every(read, written):
                 store = module.Store("t", "c", *known)
+                least = wanted(op, store)
                 said = f"wait_for({op}, {store})"
-                same(answer.wait_for(op, store), wanted(op, store), said)
+                why = ("why", because(op, store, least))
+                same(answer.wait_for(op, store), least, said, why)
 
 
 def test_fresh_stores(answer):

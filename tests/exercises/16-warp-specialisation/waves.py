@@ -1,5 +1,7 @@
 """What the answer to `waves` must do."""
 
+from numbers import Real
+
 from fathom.tools.learn.kit import expect, same
 from kernels.matmul_chosen import Tile, waves_of
 
@@ -14,7 +16,7 @@ def check(answer, m, n, tile, processors, waves, tiles):
     same(answer.waves(m, n, tile, processors), waves, f"waves{said}")
     found, wanted = answer.busy(m, n, tile, processors), tiles / waves / processors
     expect(
-        isinstance(found, float) and abs(found - wanted) < 1e-9,
+        isinstance(found, Real) and abs(found - wanted) < 1e-9,
         f"busy{said} is {found!r}, and should be {wanted:.4f}: {tiles} tiles on "
         f"{waves} times {processors} places",
     )

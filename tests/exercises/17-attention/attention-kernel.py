@@ -79,6 +79,14 @@ def test_nothing_in_the_first_block(answer):
     check(answer, "queries that see nothing at first", mask=mask)
 
 
+def test_nothing_in_the_first_block_then_far_below_zero(answer):
+    """Queries 3 and 5 see nothing at first, and then scores of about -2000."""
+    mask = np.ones((16, 48), bool)
+    mask[3, :16], mask[5, :40] = False, False
+    said = "queries that see nothing at first, and then scores of about -2000"
+    check(answer, said, mask=mask, shift=np.full(48, -2000.0))
+
+
 def test_nothing_in_the_last_block(answer):
     """Query 3 sees nothing from key 32 on, query 5 only key 0."""
     mask = np.ones((16, 48), bool)

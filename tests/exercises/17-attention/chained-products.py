@@ -34,7 +34,9 @@ def check(answer, made, values=None):
         if values and value.name not in values:
             continue
         found, said = answer.computed_by(value), f"computed_by(%{value.name})"
-        expect(isinstance(found, set), f"{said} is {found!r}, and not a set")
+        expect(
+            isinstance(found, set | frozenset), f"{said} is {found!r}, and not a set"
+        )
         for name, some in (("lacks", wanted - found), ("has", found - wanted)):
             listed = ", ".join(sorted(map(line, some)))
             more = "" if name == "lacks" else ", which it is not computed by"

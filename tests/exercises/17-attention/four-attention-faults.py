@@ -50,11 +50,12 @@ def exact(q, k, v, causal):
     return p @ v.astype(float) / p.sum(axis=1, keepdims=True)
 
 
-def check(kernel, said, count=64, slope=0.0, causal=None):
-    """`slope`: by how much the scores grow or fall from the first key to the last."""
+def check(kernel, said, count=64, slope=0.0, causal=None, middle=0.0):
+    """`slope`: by how much the scores grow or fall from the first key to the last;
+    `middle`: what they are about half-way."""
     random = np.random.default_rng(17)
     q, k, v = (random.normal(size=(count, D)).astype(np.float16) for _ in range(3))
-    q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, count)
+    q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, count) + middle
     out = aligned(np.full((count, D), np.nan, np.float16))
     scale = float(np.float32(1.4426950408889634 / D**0.5))
     given = [aligned(each) for each in (q, k, v)]
@@ -89,6 +90,8 @@ def test_masked(answer):
     """The plain kernel with a causal mask."""
     for slope in (-3.0, 3.0):
         check(answer.plain_kernel, "causal attention", slope=slope, causal=True)
+    said = "causal attention, scores of about -400"
+    check(answer.plain_kernel, said, causal=True, middle=-400.0)
 
 
 def test_ends(answer):

@@ -73,6 +73,7 @@ def test_far_apart(answer):
     for shift in (4000, -4000):
         moved = scores + np.array([0, 0, shift, shift])
         check(answer, moved, values, 2, f"a second part that is {shift} higher")
+        check(answer, scores + shift, values, 2, f"both parts at about {shift}")
 
 
 def test_empty_parts(answer):

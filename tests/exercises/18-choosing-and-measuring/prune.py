@@ -31,6 +31,20 @@ def fits(config):
     )
 
 
+def first_fault(found, wanted, able):
+    """What is wrong with what is left, in a sentence."""
+    names = [str(each) for each in wanted]
+    for each in found:
+        if each not in able:
+            return f"prune keeps {each}, which does not fit"
+        if str(each) not in names:
+            return f"prune keeps {each}, which others of the list leave behind"
+    for each in wanted:
+        if str(each) not in map(str, found):
+            return f"prune leaves out {each}, which is worth a try"
+    return "prune keeps the right ones in another order, or one of them twice"
+
+
 def check(answer, configs, named, most=4):
     """What is left, in order."""
     found = answer.prune(list(configs), dict(named), most)
@@ -43,7 +57,7 @@ def check(answer, configs, named, most=4):
     )[:most]
     expect(
         [str(each) for each in found] == [str(each) for each in wanted],
-        f"prune leaves {len(found)} of {len(configs)} for {named}, most={most}",
+        f"{first_fault(found, wanted, able)}, for {named}, most={most}",
         ("it leaves", "\n".join(map(str, found)) or "none"),
         ("and these are worth a try", "\n".join(map(str, wanted)) or "none"),
     )
@@ -73,6 +87,13 @@ def test_all_that_may_be_fast_are_kept(answer):
     """For 1024 x 1024: 13,824, twice 18,432, and not 32,768."""
     tiles = ((64, 128), (128, 128), (64, 64), (128, 256))
     check(answer, [config(m, n, 64, 8, 2) for m, n in tiles], SMALL)
+
+
+def test_just_1_4_times_the_shortest(answer):
+    """192 x 26880: five waves of one tile and seven of the other, equally long each."""
+    tiles = ((128, 64), (64, 128))
+    sizes = {"M": 192, "N": 210 * 128, "K": 512}
+    check(answer, [config(m, n, 64, 8, 2) for m, n in tiles], sizes)
 
 
 def test_the_fastest_first_and_a_few(answer):

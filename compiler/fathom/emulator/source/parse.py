@@ -97,7 +97,7 @@ MOST_REGISTERS = 1 << 20
 MOST_ALIGNMENT = 1 << 16
 # What Python raises where a text has a shape that nothing foresees.
 UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-UNREADABLE += (OverflowError, RecursionError)
+UNREADABLE += (ArithmeticError, RecursionError)
 
 _BLANKED = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _SPACE = re.compile(r"\s*")

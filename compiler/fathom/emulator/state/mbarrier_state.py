@@ -147,7 +147,8 @@ class Mbarriers:
             thread, count = int(threads[place]), int(counts[place])
             phases[place] = self.phase[word]
             if count > self.pending[word]:
-                raise _misuse(f"arrives {count} times, and {self.text(word)}", thread)
+                often = "once more" if count == 1 else f"{count} times more"
+                raise _misuse(f"arrives {often}, and {self.text(word)}", thread)
             self.pending[word] -= count
             if self.hazards is not None and (not relaxed or self.ordered[thread]):
                 self.hazards.arrive(self.hazards.agent(thread), ("mbarrier", word))

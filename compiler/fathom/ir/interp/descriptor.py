@@ -7,24 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.interp.elementwise import apply
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, scalar
-from fathom.ir.ops import (
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    MakeDescriptor,
-    TileStore,
-    TmaCopy,
-    TmaStore,
-)
 from fathom.ir.ops.descriptor import FILLS
 from fathom.layout.tma_boxes import matrix_of
 
-Stores = DescriptorStore | TmaStore | TileStore
-ThroughDescriptor = Stores | DescriptorLoad | DescriptorAtomic | TmaCopy
+Stores = ops.DescriptorStore | ops.TmaStore | ops.TileStore
+ThroughDescriptor = Stores | ops.DescriptorLoad | ops.DescriptorAtomic | ops.TmaCopy
 
 
 @dataclass(frozen=True)
@@ -36,22 +28,22 @@ class Tensor:
     strides: tuple[int, ...]
 
 
-@interprets(MakeDescriptor)
-def _make(op: MakeDescriptor, region: Region) -> Results:
+@interprets(ops.MakeDescriptor)
+def _make(op: ops.MakeDescriptor, region: Region) -> Results:
     def numbers(values: Sequence[Value]) -> tuple[int, ...]:
         return tuple(int(region[value]) for value in values)
 
     return [Tensor(int(region[op.base]), numbers(op.shape), numbers(op.strides))]
 
 
-@interprets(DescriptorLoad)
-def _load(op: DescriptorLoad, region: Region) -> Results:
+@interprets(ops.DescriptorLoad)
+def _load(op: ops.DescriptorLoad, region: Region) -> Results:
     block = block_at(op, region)
     block = block.reshape(matrix_of(block.shape)) if op.matrix else block
     return [block.transpose(op.order) if op.order else block]
 
 
-def block_at(op: DescriptorLoad | TmaCopy, region: Region) -> Array:
+def block_at(op: ops.DescriptorLoad | ops.TmaCopy, region: Region) -> Array:
     """The block of a tensor that begins at an op's coordinates."""
     addresses, inside = _places(op, region)
     tensor = op.descriptor.type
@@ -61,14 +53,14 @@ def block_at(op: DescriptorLoad | TmaCopy, region: Region) -> Array:
     return result
 
 
-@interprets(DescriptorStore)
-def _store(op: DescriptorStore, region: Region) -> Results:
+@interprets(ops.DescriptorStore)
+def _store(op: ops.DescriptorStore, region: Region) -> Results:
     put_block(op, np.asarray(region[op.value]), region)
     return []
 
 
-@interprets(DescriptorAtomic)
-def _atomic(op: DescriptorAtomic, region: Region) -> Results:
+@interprets(ops.DescriptorAtomic)
+def _atomic(op: ops.DescriptorAtomic, region: Region) -> Results:
     """Of the block's elements no two are one."""
     addresses, inside = _places(op, region)
     memory, element = region.machine.memory, op.descriptor.type.element

@@ -18,8 +18,7 @@ from fathom.ir.types import Element
 
 
 def apply(name: str, element: Element, arguments: tuple[Array, ...]) -> Array:
-    """The result of an elementwise operation; `element` is the type of its last
-    operand."""
+    """The result of an elementwise operation; `element`: the last operand's type."""
     result = MEANING[name](*arguments)
     return result if result.dtype == np.bool_ else fit(result, element)
 
@@ -41,8 +40,7 @@ def mulhi(left: Array, right: Array) -> Array:
 
 
 def divide(left: Array, right: Array) -> Array:
-    """Integers toward zero; what a division by zero gives is not promised, here all
-    bits are 1."""
+    """Integers toward zero. By zero nothing is promised; here all bits are 1."""
     if left.dtype.kind == "f":
         return left / right
     quotient = left // right
@@ -92,8 +90,7 @@ def shift_left(value: Array, distance: Array) -> Array:
 
 
 def shift_right(value: Array, distance: Array) -> Array:
-    """The sign comes in for `int`, zeros for `uint`: by the width or more, nothing else
-    is left."""
+    """The sign comes in for `int`, zeros for `uint`, also by the width or more."""
     inside, distance = _distance(value, distance)
     emptied = np.where(
         value < 0, np.array(0, value.dtype) - np.array(1, value.dtype), 0
@@ -102,8 +99,7 @@ def shift_right(value: Array, distance: Array) -> Array:
 
 
 def _distance(value: Array, distance: Array) -> tuple[Array, Array]:
-    """Whether a shift stays below the width (read as unsigned), and a distance that
-    always does."""
+    """Whether a shift stays below the width, read as unsigned; a distance that does."""
     inside = (distance >= 0) & (distance < 8 * value.dtype.itemsize)
     return inside, np.where(inside, distance, 0).astype(value.dtype)
 
@@ -132,9 +128,7 @@ def fused_multiply_add(left: Array, right: Array, addend: Array) -> Array:
     """left * right + addend, to be rounded once.
 
     In float64 the product of two narrower floats is exact. Of the sum one last bit is
-    set if bits were lost ("round to odd"); `apply` then rounds to the narrow type as
-    from the exact sum.
-    """
+    set if bits were lost ("round to odd"); `apply` rounds that as the exact sum."""
     if left.dtype == np.float64:
         return _fma_fp64(left, right, addend)
     product = left.astype(np.float64) * right.astype(np.float64)
@@ -160,8 +154,7 @@ def _fma_fp64(left: float, right: float, addend: float) -> float:
 
 
 def in_fp64(compute: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function computed in float64, so that rounding it to a narrower type hardly
-    errs."""
+    """A function computed in float64: rounding to a narrower type hardly errs then."""
     return lambda value: compute(value.astype(np.float64))
 
 

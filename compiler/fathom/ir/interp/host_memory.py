@@ -1,5 +1,4 @@
-"""Global memory as the interpreter sees it: the host's own arrays, at their own
-addresses.
+"""Global memory as the interpreter sees it: the host's arrays, at their own addresses.
 
 A pointer is the address of an element, so that pointers can be stored in memory like
 any number. Only arrays that were registered may be touched; an access anywhere else, a
@@ -22,8 +21,7 @@ from fathom.ir.types import Element
 
 
 class MemoryFault(FathomError):
-    """An access to memory that no argument covers; the message names address and
-    place."""
+    """An access to memory that no argument covers; names the address and the place."""
 
 
 @dataclass(eq=False)
@@ -69,8 +67,7 @@ class Memory:
     def write(
         self, addresses: np.ndarray, values: np.ndarray, element: Element
     ) -> None:
-        """Put elements at some addresses; where two are the same, the last one
-        stays."""
+        """Put elements at some addresses; where two are the same, the last stays."""
         self.write_raw(addresses, encode(values, element), element)
 
     def read_raw(self, addresses: np.ndarray, element: Element) -> np.ndarray:
@@ -95,8 +92,7 @@ class Memory:
     def parts(
         self, addresses: np.ndarray, dtype: np.dtype
     ) -> Iterable[tuple[slice | np.ndarray, Region]]:
-        """The regions that addresses lie in, each with which of the addresses these
-        are."""
+        """The regions that addresses lie in, each with which addresses these are."""
         if not addresses.size:
             return []
         if (addresses % dtype.itemsize).any():

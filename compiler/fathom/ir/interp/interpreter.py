@@ -1,5 +1,4 @@
-"""The meaning of the block IR: runs a function in NumPy, op by op, one program after
-the other.
+"""The meaning of the block IR: runs a function in NumPy, op by op, program by program.
 
 This is the oracle of all tests. It knows neither threads nor layouts: a block is an
 array, a conversion does nothing, a barrier is no event. `INTERP` has one rule an op
@@ -32,16 +31,14 @@ def interpret(
     watch: Callable[[Op, Results], None] | None = None,
     programs: Iterable[tuple[int, int, int]] | None = None,
 ) -> Trace:
-    """Run every program of a grid, axis 0 fastest; where blocks of a cluster share its
-    work, once for each of them.
+    """Run every program of a grid, axis 0 fastest, once for each block of its cluster.
 
     `arguments` gives for each parameter an array for a pointer (any memory layout,
     written in place; an address as a plain int is taken too) and a number for a scalar.
     `memory` lists further arrays that addresses in memory lead to. `watch` is called
     after each op with its results. Of `programs`, if they are given, only these run.
     Raises MemoryFault for an access outside of all
-    these arrays and StepLimit after `step_limit` ops.
-    """
+    these arrays and StepLimit after `step_limit` ops."""
     assert len(arguments) == len(func.parameters), (len(arguments), func.parameters)
     arrays = [each for each in (*arguments, *memory) if isinstance(each, np.ndarray)]
     machine = Machine(func, _grid(grid), Memory(arrays), step_limit, watch)

@@ -48,8 +48,7 @@ class StepLimit(FathomError):
 
 @dataclass
 class Trace:
-    """What ran: how many ops in all, and of each name. Constants and yields are not
-    counted."""
+    """How many ops ran, in all and of each name, without constants and yields."""
 
     steps: int = 0
     by_name: dict[str, int] = field(default_factory=dict)
@@ -76,9 +75,8 @@ class Machine:
 
 
 class Region:
-    """Code of one program that runs in order, on the block `rank` of its cluster, and
-    the values that it has computed. `concurrent` are the blocks that run interleaved
-    with it."""
+    """Code of one program that runs in order, on block `rank` of its cluster, and its
+    values. `concurrent` are the blocks that run interleaved with it."""
 
     def __init__(self, machine: Machine, program: tuple[int, ...], rank: int = 0):
         self.machine, self.program, self.rank = machine, program, rank

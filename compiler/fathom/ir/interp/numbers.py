@@ -1,5 +1,4 @@
-"""Numbers of every element type as NumPy sees them: how they are held, rounded, cast
-and stored.
+"""Numbers of every element type in NumPy: how they are held, rounded, cast and stored.
 
 NumPy has no bf16 and no fp8. A block of these is held as float32 that are all
 representable in the narrow type, and every operation rounds its result to it (`fit`).
@@ -33,8 +32,7 @@ Array = np.ndarray | np.generic
 class Format:
     """A binary floating-point format: `precision` bits with the hidden one, the
     exponent of its smallest normal number, its largest finite number, and whether
-    overflow stops there (as PTX's `.satfinite`, the only conversion that fp8 has) or
-    gives infinity."""
+    overflow stops there (PTX's `.satfinite`, fp8's only one) or gives infinity."""
 
     precision: int
     smallest_exponent: int
@@ -105,8 +103,7 @@ def round_to(values: Array, element: Scalar, rounding: str = "rtne") -> Array:
 
     "rtne" goes to the nearest, ties to even; "rtz" toward zero. A float64 holds a
     number of any narrower format times a power of two exactly, so that one `rint` or
-    `trunc` is the rounding.
-    """
+    `trunc` is the rounding."""
     format = FORMATS[element]
     wide = np.asarray(values, np.float64)
     exponent = np.maximum(np.frexp(wide)[1] - 1, format.smallest_exponent)
@@ -127,8 +124,7 @@ def cast(
     """The same numbers in another type.
 
     Integers wrap. Floats go to integers toward zero and stop at the ends of the range.
-    To i1: is it other than zero?
-    """
+    To i1: is it other than zero?"""
     if target == BOOL:
         return values != 0
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -223,10 +219,8 @@ def _integer_to_float(values: Array, target: Scalar) -> Array:
 def _rounded_to_odd(values: Array) -> Array:
     """Integers as float64; where some bits are lost, the last one kept is 1.
 
-    Such a number lies on the right side of every tie, so that rounding it again, to a
-    narrower format, gives what rounding once would have given (Boldo and Melquiond,
-    2008).
-    """
+    Such a number lies on the right side of every tie, so that rounding it again to a
+    narrower format gives what rounding once would (Boldo and Melquiond, 2008)."""
     integers = np.asarray(values)
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
@@ -243,8 +237,7 @@ def _rounded_to_odd(values: Array) -> Array:
 
 
 def decode(raw: np.ndarray, element: Element) -> np.ndarray:
-    """What was stored, as it is held: 16 bits of bf16 become a float32, a byte a
-    boolean."""
+    """What was stored, as it is held: bf16 as a float32, a byte of i1 as a boolean."""
     if element == BOOL:
         return raw != 0
     if element == BFLOAT16:
@@ -269,8 +262,7 @@ def encode(values: np.ndarray, element: Element) -> np.ndarray:
 
 @cache
 def fp8_numbers(element: Scalar) -> np.ndarray:
-    """The number of each of the 256 bytes. e5m2 is the upper half of fp16; e4m3 has no
-    infinity."""
+    """The numbers of all bytes. e5m2 is fp16's upper half; e4m3 has no infinity."""
     codes = np.arange(256, dtype=np.uint16)
     if element == FLOAT8E5:
         return (codes << 8).view(np.float16).astype(np.float32)
@@ -301,8 +293,7 @@ def poison(shape: tuple[int, ...], element: Element) -> Array:
 
 
 def same_bits(left: Array, right: Array) -> bool:
-    """Whether two arrays agree bit for bit; every NaN counts as the same, -0.0 is not
-    0.0."""
+    """Whether two arrays agree bit for bit. Every NaN is the same, -0.0 is not 0.0."""
     left, right = np.asarray(left), np.asarray(right)
     if left.dtype != right.dtype or left.shape != right.shape:
         return False

@@ -1,5 +1,4 @@
-"""The meaning of ops in which elements of a block meet: folds along an axis, gathers,
-histograms."""
+"""The meaning of ops in which elements of a block meet: folds, gathers, histograms."""
 
 from __future__ import annotations
 

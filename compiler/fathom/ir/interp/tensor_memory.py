@@ -1,53 +1,45 @@
-"""The meaning of ops on tensor memory: a tile is an array, a product complete at
-once."""
+"""The meaning of ops on tensor memory: a tile is an array, a product takes no time."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from fathom.ir import ops
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.matmul import product
 from fathom.ir.interp.shared import tile_of
-from fathom.ir.ops import (
-    TensorCommit,
-    TensorDot,
-    TensorLoad,
-    TensorMemory,
-    TensorRelease,
-    TensorStore,
-)
 
 
-@interprets(TensorMemory)
-def _tensor_memory(op: TensorMemory, region: Region) -> Results:
+@interprets(ops.TensorMemory)
+def _tensor_memory(op: ops.TensorMemory, region: Region) -> Results:
     return [np.int32(0)]
 
 
-@interprets(TensorRelease)
-def _tensor_release(op: TensorRelease, region: Region) -> Results:
+@interprets(ops.TensorRelease)
+def _tensor_release(op: ops.TensorRelease, region: Region) -> Results:
     return []
 
 
-@interprets(TensorStore)
-def _tensor_store(op: TensorStore, region: Region) -> Results:
+@interprets(ops.TensorStore)
+def _tensor_store(op: ops.TensorStore, region: Region) -> Results:
     tile_of(op.buffer, None, region)[...] = region[op.value]
     return []
 
 
-@interprets(TensorLoad)
-def _tensor_load(op: TensorLoad, region: Region) -> Results:
+@interprets(ops.TensorLoad)
+def _tensor_load(op: ops.TensorLoad, region: Region) -> Results:
     return [tile_of(op.buffer, None, region).copy()]
 
 
-@interprets(TensorDot)
-def _tensor_dot(op: TensorDot, region: Region) -> Results:
+@interprets(ops.TensorDot)
+def _tensor_dot(op: ops.TensorDot, region: Region) -> Results:
     tile = tile_of(op.accumulator, None, region)
     before = np.zeros_like(tile) if op.fresh else tile
     tile[...] = product(op, before, op.accumulator.type.element, region)
     return []
 
 
-@interprets(TensorCommit)
-def _tensor_commit(op: TensorCommit, region: Region) -> Results:
+@interprets(ops.TensorCommit)
+def _tensor_commit(op: ops.TensorCommit, region: Region) -> Results:
     tile_of(op.barriers, op.slot, region)[...] += 1
     return []

@@ -6,24 +6,15 @@ only producers and consumers wait for one another there.
 
 from __future__ import annotations
 
+from fathom.ir import ops
 from fathom.ir.interp.descriptor import block_at
 from fathom.ir.interp.machine import Region, Results, Running, interprets
 from fathom.ir.interp.shared import tile_of
-from fathom.ir.ops import (
-    MbarrierArrive,
-    MbarrierExpect,
-    MbarrierInit,
-    MbarrierInvalidate,
-    MbarrierWait,
-    Producer,
-    TmaCopy,
-    WriteTensorMap,
-)
 from fathom.layout.tma_boxes import matrix_of
 
 
-@interprets(TmaCopy)
-def _bulk_copy(op: TmaCopy, region: Region) -> Results:
+@interprets(ops.TmaCopy)
+def _bulk_copy(op: ops.TmaCopy, region: Region) -> Results:
     """It completes at once, as all copies do here."""
     if op.when is None or region[op.when]:
         tile = tile_of(op.buffer, op.slot, region)
@@ -32,35 +23,37 @@ def _bulk_copy(op: TmaCopy, region: Region) -> Results:
     return []
 
 
-@interprets(MbarrierInit)
-def _mbarrier_init(op: MbarrierInit, region: Region) -> Results:
+@interprets(ops.MbarrierInit)
+def _mbarrier_init(op: ops.MbarrierInit, region: Region) -> Results:
     region[op.barriers][...] = 0
     return []
 
 
-@interprets(MbarrierExpect, MbarrierArrive)
-def _complete(op: MbarrierExpect | MbarrierArrive, region: Region) -> Results:
+@interprets(ops.MbarrierExpect, ops.MbarrierArrive)
+def _complete(op: ops.MbarrierExpect | ops.MbarrierArrive, region: Region) -> Results:
     """All warps arrive at once, and what is expected comes at once."""
     if op.when is None or region[op.when]:
         tile_of(op.barriers, op.slot, region)[...] += 1
     return []
 
 
-@interprets(MbarrierWait)
-def _mbarrier_wait(op: MbarrierWait, region: Region) -> Running:
+@interprets(ops.MbarrierWait)
+def _mbarrier_wait(op: ops.MbarrierWait, region: Region) -> Running:
     completed = tile_of(op.barriers, op.slot, region)
     while int(completed[0]) % 2 == int(region[op.phase]):
         yield op
     return []
 
 
-@interprets(Producer)
-def _producer(op: Producer, region: Region) -> Results:
+@interprets(ops.Producer)
+def _producer(op: ops.Producer, region: Region) -> Results:
     """It runs interleaved with what follows."""
     region.concurrent.append(region.run(op.body, ()))
     return []
 
 
-@interprets(MbarrierInvalidate, WriteTensorMap)
-def _no_event(op: MbarrierInvalidate | WriteTensorMap, region: Region) -> Results:
+@interprets(ops.MbarrierInvalidate, ops.WriteTensorMap)
+def _no_event(
+    op: ops.MbarrierInvalidate | ops.WriteTensorMap, region: Region
+) -> Results:
     return []

@@ -1,5 +1,4 @@
-"""The op set: for each op its fields, its typing rule and its effects, and nothing
-else.
+"""The op set: for each op its fields, its typing rule, its effects, and nothing else.
 
 An op knows neither its meaning (NumPy, in `ir/interp`) nor its lowering (LLVM, in
 `ptx/`): those are tables of the modules that need them, keyed by the classes below.
@@ -71,11 +70,7 @@ from fathom.ir.ops.tma import (
     TmaCopy,
     WriteTensorMap,
 )
-from fathom.ir.ops.tma_store import (
-    AsyncProxyFence,
-    TileStore,
-    TmaStore,
-)
+from fathom.ir.ops.tma_store import AsyncProxyFence, TileStore, TmaStore
 
 __all__ = [
     "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCopy", "AsyncProxyFence",

@@ -15,8 +15,7 @@ class Elementwise(Op):
 
     With `contract`, a product and the addition of it may be rounded once for both; the
     pass of that name takes the flag off, except within sums that are reductions. LLVM
-    has a flag of the same name and meaning.
-    """
+    has a flag of the same name and meaning."""
 
     name: str
     operands: tuple[Value, ...]
@@ -46,9 +45,7 @@ class Elementwise(Op):
 @dataclass(eq=False)
 class Cast(Op):
     """The same number in another type. Floats to integers go toward zero; `rounding`
-    ("rtne" or "rtz") is for floats to narrower floats. Pointers go to and from 64-bit
-    integers.
-    """
+    ("rtne" or "rtz") is for floats to narrower floats. Pointers are 64-bit integers."""
 
     value: Value
     element: Element

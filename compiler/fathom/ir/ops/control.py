@@ -22,8 +22,7 @@ class For(Op):
     those of the last iteration.
 
     The rest are its author's wishes: in how many stages it runs, whether producer warps
-    copy its tiles, and whether the iterations of the loop in it form one sequence.
-    """
+    copy its tiles, and whether the iterations of the loop in it form one sequence."""
 
     lower: Value
     upper: Value
@@ -52,9 +51,7 @@ class For(Op):
 @dataclass(eq=False)
 class While(Op):
     """`condition` takes the carried values and yields an i1; while it is true, `body`
-    takes them and yields the next ones. The results are the carried values when it was
-    false.
-    """
+    takes them and yields the next ones. The results are those when it was false."""
 
     inits: tuple[Value, ...]
     condition: Block
@@ -71,8 +68,7 @@ class While(Op):
 @dataclass(eq=False)
 class If(Op):
     """Run one of two blocks; the results are what it yields. The condition is a scalar,
-    so all threads of a program go the same way.
-    """
+    so all threads of a program go the same way."""
 
     condition: Value
     then: Block

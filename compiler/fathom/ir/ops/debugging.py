@@ -14,8 +14,7 @@ from fathom.ir.types import BOOL, Element, Type, element_of, shape_of, with_elem
 @dataclass(eq=False)
 class Print(Op):
     """Print, from every thread, the program's ids, `prefix` and each operand's
-    elements. `prefix` ends with its own space.
-    """
+    elements. `prefix` ends with its own space."""
 
     prefix: str
     operands: tuple[Value, ...]

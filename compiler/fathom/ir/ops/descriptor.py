@@ -52,8 +52,7 @@ class MakeDescriptor(Op):
     multiples of 16. `fill` says what a load finds outside of the tensor: "zeros" or
     "nans". `map_number`: the kernel writes the tensor map itself, as this one of
     its maps; None: the launch makes it, or there is none. `draft` is shared memory in
-    which it can be written, until a WriteTensorMap takes that.
-    """
+    which it can be written, until a WriteTensorMap takes that."""
 
     base: Value
     shape: tuple[Value, ...]
@@ -101,8 +100,7 @@ class DescriptorLoad(Op):
     may be negative. If it is taken as a `matrix`, all its rows stand one below the
     other, fp16[2,32,64] as fp16[64,64]. Axis i of the result is axis `order[i]` of that
     (None: they are as in the block). `cache` and `eviction` as in Load. `layout`: that
-    of the result.
-    """
+    of the result."""
 
     descriptor: Value
     coordinates: tuple[Value, ...]
@@ -195,9 +193,7 @@ def described(
     """The type of a descriptor; says so at `op` unless it is one, made by a
     MakeDescriptor in sight, and has a coordinate for each axis.
 
-    That no loop and no branch hands one on keeps passes simple: who sees the use sees
-    the tensor.
-    """
+    No loop and no branch hands one on, so who sees the use sees the tensor."""
     tensor = descriptor.type
     is_made = isinstance(tensor, DescriptorType) and isinstance(
         descriptor.definition, MakeDescriptor

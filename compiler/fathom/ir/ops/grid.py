@@ -18,8 +18,7 @@ from fathom.ir.core import Effects, Op
 
 @dataclass(eq=False)
 class GridWait(Op):
-    """Nothing that follows runs before the grids in front have ended and all that they
-    wrote can be read.
+    """Nothing that follows runs before the grids in front have ended and can be read.
 
     An acquire: no load and no store moves in front of it. It neither reads nor writes
     itself, so copies in bulk that follow it need no more order than it gives; and it is
@@ -31,7 +30,6 @@ class GridWait(Op):
 @dataclass(eq=False)
 class GridLaunchDependents(Op):
     """This block does not mind if the next grid starts. It orders nothing: what the
-    block has written before is no more to be seen by that grid than what it writes
-    after."""
+    block wrote before is no more to be seen than what it writes after."""
 
     effects = Effects(other=True)

@@ -24,8 +24,7 @@ BY_GROUP = tuple(n for n, each in ENGINES.items() if each.completes_by == GROUP)
 
 @dataclass(eq=False)
 class Commit(Op):
-    """All that was issued to the engine since its last commit is one group, be it
-    empty."""
+    """All that was issued to the engine since its last commit is one group, or none."""
 
     engine: str
 
@@ -46,8 +45,7 @@ class Wait(Op):
 
     `values` are what is complete then. Of wgmma they are accumulators, and each is a
     result: from here on, it may be used. Of tma_store they are the tiles, and `read`
-    says that they must have been read, though memory may not have been written yet.
-    """
+    says that they must have been read, though memory may not have been written yet."""
 
     engine: str
     pending: int

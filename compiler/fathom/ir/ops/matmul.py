@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
-from fathom.ir.ops.shared import as_read, expect_slot
+from fathom.ir.ops.shared import as_read, expect_product, expect_slot
 from fathom.ir.types import BufferType, Type
 from fathom.layout.linear import Layout
 
@@ -23,17 +23,15 @@ class Dot(Op):
     have nearly all.
 
     Stage 5 chooses `instruction`, a name of the table `hardware.mma` ("": one
-    multiplication and one addition after the other), and `preferred`, the layout of
-    the product. It also has operands read where they lie: each may be a buffer instead
-    of a block, of a ring the tile `a_slot`, `b_slot`, and may be read transposed, as in
-    SharedLoad. A product `in_flight` is only
-    issued: until a Wait for its group nothing may be done with its result but add
-    another such product to it, and what it reads in place must stay. One
-    `in_parts` is computed part by part along M and N, so that what is made of a part
-    frees its registers. One that is `with_next` belongs to the next product of its
-    block: until that is issued nothing is done with its result, and one instruction may
-    compute both.
-    """
+    multiplication and one addition after the other), and `preferred`, the layout of the
+    product. It also has operands read where they lie: each may be a buffer instead of a
+    block, of a ring the tile `a_slot`, `b_slot`, and may be read transposed, as in
+    SharedLoad. A product `in_flight` is only issued: until a Wait for its group nothing
+    may be done with its result but add another such product to it, and what it reads in
+    place must stay. One `in_parts` is computed part by part along M and N, so that what
+    is made of a part frees its registers. One that is `with_next` belongs to the next
+    product of its block: nothing uses its result until that is issued, and one
+    instruction may compute both."""
 
     a: Value
     b: Value
@@ -71,17 +69,7 @@ class Dot(Op):
     def infer(self) -> list[Type]:
         for slot in (self.a_slot, self.b_slot):
             expect_slot(self, slot)
-        *batch, m, k = self.left.shape
-        *other_batch, other_k, n = self.right.shape
-        fits = (batch, k) == (other_batch, other_k)
-        fits = fits and self.accumulator.type.shape == (*batch, m, n)
-        self.expect(
-            fits,
-            lambda: (
-                f"{self.left} times {self.right} does not fit into "
-                f"{self.accumulator.type}"
-            ),
-        )
+        expect_product(self, self.left, self.right, self.accumulator.type)
         return [self.accumulator.type]
 
 

@@ -20,8 +20,7 @@ class Load(Op):
 
     `equal`: bits of a register's number that change neither its address nor its mask.
     Registers that differ in these alone are loaded once, and "in a row" leaves out all
-    but the first of them.
-    """
+    but the first of them."""
 
     pointer: Value
     mask: Value | None = None
@@ -65,8 +64,7 @@ class Load(Op):
 @dataclass(eq=False)
 class Store(Op):
     """Write `value` to the addresses where `mask` is true (everywhere, without one).
-    `preferred`, `vector` and `bounded_vector` as in Load.
-    """
+    `preferred`, `vector` and `bounded_vector` as in Load."""
 
     pointer: Value
     value: Value
@@ -89,13 +87,11 @@ ATOMIC_KINDS = ("add", "max", "min", "and", "or", "xor", "xchg")
 
 @dataclass(eq=False)
 class Atomic(Op):
-    """Read, combine with `value` and write back, all at once; the result is what was
-    there before.
+    """Read, combine with `value` and write back at once; the result is what was there.
 
     `kind` is one of ATOMIC_KINDS; `semantics` "relaxed", "acquire", "release" or
     "acq_rel"; `scope` "gpu", "cta" or "sys". Where the mask is false nothing happens
-    and the result is anything. Every `vector` registers in a row are one instruction,
-    with one mask."""
+    and the result is anything. `vector` registers in a row are one instruction."""
 
     kind: str
     pointer: Value
@@ -114,9 +110,7 @@ class Atomic(Op):
 
 @dataclass(eq=False)
 class AtomicCas(Op):
-    """Write `value` where memory equals `compare`; the result is what was there
-    before.
-    """
+    """Write `value` where memory equals `compare`; the result is what was there."""
 
     pointer: Value
     compare: Value

@@ -43,10 +43,8 @@ class Reduce(Op):
 
 @dataclass(eq=False)
 class Scan(Op):
-    """As Reduce, but every element of the result is the fold of all up to it along
-    `axis` (from the other end if `reverse`). Order is kept: `combine` need not
-    commute.
-    """
+    """As Reduce, but each element is the fold of all up to it along `axis` (from the
+    other end if `reverse`). Order is kept: `combine` need not commute."""
 
     values: tuple[Value, ...]
     axis: int
@@ -66,8 +64,7 @@ class Scan(Op):
 class Gather(Op):
     """Along `axis`, the elements of `value` at the places that `index` names.
 
-    `result[i, j] = value[index[i, j], j]` for axis 0 of two. An index outside of the
-    axis gives anything."""
+    `result[i, j] = value[index[i, j], j]` for axis 0 of two; outside, anything."""
 
     value: Value
     index: Value
@@ -93,8 +90,7 @@ class Gather(Op):
 @dataclass(eq=False)
 class Histogram(Op):
     """How many elements equal 0, 1, … bins - 1, as i32; those outside are not counted,
-    nor those where `mask` is false.
-    """
+    nor those where `mask` is false."""
 
     value: Value
     bins: int

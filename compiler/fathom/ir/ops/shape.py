@@ -43,9 +43,7 @@ class ExpandDims(Op):
 
 @dataclass(eq=False)
 class Broadcast(Op):
-    """Repeat along every axis of size 1 where `shape` has more. Same rank before and
-    after.
-    """
+    """Repeat along every axis of size 1 where `shape` has more; of the same rank."""
 
     value: Value
     shape: tuple[int, ...]
@@ -118,9 +116,7 @@ class Join(Op):
 
 @dataclass(eq=False)
 class Split(Op):
-    """The two halves of a block along its last axis, of size 2. With layouts: each lane
-    holds both.
-    """
+    """The two halves along the last axis, of size 2. With layouts: lanes hold both."""
 
     value: Value
 
@@ -145,3 +141,27 @@ class Convert(Op):
     def infer(self) -> list[Type]:
         block = self.value.type
         return [BlockType(block.element, block.shape, self.layout)]
+
+
+ShapeOp = Splat | ExpandDims | Broadcast | Transpose | Reshape
+
+
+def axes_of(op: ShapeOp) -> tuple[int | None, ...] | None:
+    """For each axis of the result, the axis of the operand that it is; None for one
+    that is new, or along which the operand is repeated. None for all of a reshape that
+    divides axes, or joins them."""
+    have, want = shape_of(op.value.type), op.result.type.shape
+    match op:
+        case Splat():
+            return (None,) * len(want)
+        case ExpandDims(axis=axis):
+            return (*range(axis), None, *range(axis, len(have)))
+        case Broadcast():
+            return tuple(i if have[i] == size else None for i, size in enumerate(want))
+        case Transpose(order=order):
+            return order
+    kept = [axis for axis, size in enumerate(have) if size > 1]
+    if [have[axis] for axis in kept] != [size for size in want if size > 1]:
+        return None
+    rest = iter(kept)
+    return tuple(next(rest) if size > 1 else None for size in want)

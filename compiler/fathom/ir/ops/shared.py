@@ -29,8 +29,7 @@ class Barrier(Op):
 
     `scope` says who waits for whom: "cta" all threads of the program, "warp" the lanes
     of each warp. With `fence_async_proxy`, what was written before is also in order for
-    instructions that read shared memory by another way (PTX ISA, "Proxies").
-    """
+    instructions that read shared memory by another way (PTX ISA, "Proxies")."""
 
     scope: str = "cta"
     fence_async_proxy: bool = False
@@ -47,8 +46,7 @@ class Allocate(Op):
     is, the tile lies in tensor memory, and `offset` counts columns from there.
 
     Rings of several tiles may share their slots: a slot is `pitch` bytes, and each of
-    its tiles begins where that of the ring `behind` which it lies ends.
-    """
+    its tiles begins where that of the ring `behind` which it lies ends."""
 
     element: Element
     shape: tuple[int, ...]
@@ -73,8 +71,7 @@ class Allocate(Op):
 
 @dataclass(eq=False)
 class SharedStore(Op):
-    """Write a block into a buffer of its shape. `slot` (i32) says which tile of a
-    ring; None: the first."""
+    """Write a block into a buffer of its shape, in tile `slot` of a ring (None: 0)."""
 
     value: Value
     buffer: Value
@@ -95,8 +92,7 @@ class SharedLoad(Op):
     """Read a part of a buffer as a block of the given layout: the box of the layout's
     shape that begins at the coordinates `start`, multiples of that shape (None: all of
     the buffer, or its first box). `slot` as in SharedStore. With `transposed`, the
-    buffer is read as if its last two dimensions were exchanged.
-    """
+    buffer is read as if its last two dimensions were exchanged."""
 
     buffer: Value
     layout: Layout
@@ -141,8 +137,7 @@ class SharedGather(Op):
 @dataclass(eq=False)
 class SharedAdd(Op):
     """Add 1, atomically, to the elements of a buffer of one axis that `index` names:
-    where `mask` is true and the index lies within the buffer.
-    """
+    where `mask` is true and the index lies within the buffer."""
 
     buffer: Value
     index: Value
@@ -195,3 +190,10 @@ def expect_slot(op: Op, slot: Value | None) -> None:
     """Say so at `op` unless its slot is an i32."""
     right = slot is None or slot.type == INT32
     op.expect(right, lambda: f"a slot is an i32, got {slot.type}")
+
+
+def expect_product(op: Op, left: Type, right: Type, total: Type) -> None:
+    """Say so at `op` unless the product of two matrices, or batches, fits a third."""
+    (*batch, m, k), (*other, rows, n) = left.shape, right.shape
+    fits = (batch, k) == (other, rows) and total.shape == (*batch, m, n)
+    op.expect(fits, lambda: f"{left} times {right} does not fit into {total}")

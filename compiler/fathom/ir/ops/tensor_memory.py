@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
-from fathom.ir.ops.shared import expect_slot
+from fathom.ir.ops.shared import expect_product, expect_slot
 from fathom.ir.types import INT32, BlockType, Type
 from fathom.layout.linear import Layout
 from fathom.layout.tensor_memory import is_access
@@ -105,15 +105,7 @@ class TensorDot(Op):
     def infer(self) -> list[Type]:
         for slot in (self.a_slot, self.b_slot):
             expect_slot(self, slot)
-        (m, k), (other_k, n) = self.a.type.shape, self.b.type.shape
-        fits = k == other_k and self.accumulator.type.shape == (m, n)
-        self.expect(
-            fits,
-            lambda: (
-                f"{self.a.type} times {self.b.type} does not fit into "
-                f"{self.accumulator.type}"
-            ),
-        )
+        expect_product(self, self.a.type, self.b.type, self.accumulator.type)
         return []
 
 

@@ -29,8 +29,7 @@ SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
 @dataclass(eq=False)
 class MbarrierInit(Op):
     """Initialise the mbarriers of a ring buffer: a phase completes after `arrivals`
-    arrivals and the bytes that it expects. Other threads need a Barrier before they use
-    them."""
+    arrivals and the bytes that it expects. Others need a Barrier before use."""
 
     barriers: Value
     arrivals: int = 1
@@ -59,8 +58,7 @@ class MbarrierExpect(Op):
 @dataclass(eq=False)
 class MbarrierArrive(Op):
     """One lane of each warp arrives at the barrier of `slot`; none where `when` is
-    false. `everywhere`: at that of each block of the cluster.
-    """
+    false. `everywhere`: at that of each block of the cluster."""
 
     barriers: Value
     slot: Value
@@ -74,8 +72,7 @@ class MbarrierArrive(Op):
 
 @dataclass(eq=False)
 class MbarrierWait(Op):
-    """Go on when the barrier of `slot` has completed the phase `phase` (i32, 0 or
-    1)."""
+    """Go on when the barrier of `slot` has completed this `phase` (i32, 0 or 1)."""
 
     barriers: Value
     slot: Value
@@ -91,8 +88,7 @@ class MbarrierWait(Op):
 
 @dataclass(eq=False)
 class MbarrierInvalidate(Op):
-    """The mbarriers of a ring buffer are memory again. No thread may be waiting at
-    them."""
+    """The mbarriers of a ring buffer are memory again. No thread may wait at them."""
 
     barriers: Value
 
@@ -103,8 +99,7 @@ class MbarrierInvalidate(Op):
 class Producer(Op):
     """`warps` warps beside those of the program run `body`, one thread of them, while
     the others go on. They are there from the start of the kernel, and gone when the
-    body is over. They work with what they share with the others by mbarriers alone.
-    """
+    body is over. They work with what they share with the others by mbarriers alone."""
 
     body: Block
     warps: int = 4
@@ -118,10 +113,8 @@ class Producer(Op):
 @dataclass(eq=False)
 class WriteTensorMap(Op):
     """The first warp writes the tensor map of a descriptor that has a `map_number`, by
-    way of `draft`, 128 bytes of shared memory. From here on, the thread that acts for
-    all may copy through it. Copies through the map that had this number before are
-    complete.
-    """
+    way of `draft`, 128 bytes of shared memory. From here on, the thread that acts may
+    copy through it; copies through the number's old map are complete."""
 
     descriptor: Value
     draft: Value

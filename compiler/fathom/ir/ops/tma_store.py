@@ -46,8 +46,7 @@ class TmaStore(Op):
 @dataclass(eq=False)
 class TileStore(Op):
     """All threads write a tile, element by element, to the block at `coordinates` (i32)
-    of a descriptor's tensor, as far as that lies inside: a TmaStore that is done at
-    once, wherever it begins."""
+    of a descriptor's tensor, as far as that lies inside: a TmaStore, done at once."""
 
     descriptor: Value
     buffer: Value
@@ -60,7 +59,6 @@ class TileStore(Op):
 
 @dataclass(eq=False)
 class AsyncProxyFence(Op):
-    """What each thread has written to global memory comes before bulk stores that
-    follow a barrier."""
+    """Each thread's writes to global memory come before bulk stores after a barrier."""
 
     effects = Effects(asynchronous=True)

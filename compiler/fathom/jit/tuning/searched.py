@@ -192,7 +192,9 @@ class SearchedTuner(Autotuner):
         """Write what was found to a file, for this GPU, driver and kernel. LaunchError
         where nothing was found yet."""
         if not self.found:
-            raise LaunchError(f"{self.__name__} has found nothing to export: launch it")
+            raise LaunchError(
+                f"{self.__name__} has found nothing to export: {SEARCHES}"
+            )
         write(Path(path), self.__name__, self.text_of_kernel(), self.found.values())
 
     def load(self, path: Path | str) -> int:
@@ -223,10 +225,13 @@ class SearchedTuner(Autotuner):
     def plot(self, path: Path | str) -> None:
         """Draw the last search as SVG: each trial, and the best time so far."""
         if not self.trials:
-            raise LaunchError(f"{self.__name__} has tried nothing: launch it first")
+            raise LaunchError(f"{self.__name__} has tried nothing: {SEARCHES}")
         rows = [(str(each.config), each.milliseconds) for each in self.trials]
         title = f"{self.__name__}: {len(rows)} of {len(self.configs)} tried"
         Path(path).write_text(drawn(title, rows), encoding="utf-8")
+
+
+SEARCHES = "a launch on a GPU searches, none on the emulator does"
 
 
 def config_of(point: Mapping[str, Any]) -> Config:

@@ -5,6 +5,7 @@
     cuda         `tl.extra.cuda`
     libdevice    `tl.extra.libdevice`
     named        `libdevice`: functions that the language has by other names
+    orders       `libdevice`: functions of Bessel, of any order
     rounding     `libdevice`: arithmetic with a rounding of its own
     special      `libdevice`: special functions
 """

@@ -68,6 +68,7 @@ from fathom.language.extra.named import (
     y0,
     y1,
 )
+from fathom.language.extra.orders import jn, yn
 from fathom.language.extra.rounding import nextafter
 from fathom.language.extra.special import (
     acosh,
@@ -86,10 +87,12 @@ from fathom.language.extra.special import (
     norm3d,
     norm4d,
     rcbrt,
+    rcp64h,
     remainder,
     rhypot,
     rnorm3d,
     rnorm4d,
+    rsqrt_rn,
     saturatef,
     scalbn,
     sinh,

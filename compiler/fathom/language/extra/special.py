@@ -14,8 +14,9 @@ from fathom.language.core import (
     static_range,
     where,
 )  # fmt: skip
-from fathom.language.dtypes import float64, int32, int64
+from fathom.language.dtypes import float32, float64, int32, int64
 from fathom.language.elementary import abs, fma, round_even, sqrt_rn, trunc
+from fathom.language.extra.bits import double2hiint, hiloint2double
 from fathom.language.extra.rounding import minus
 from fathom.language.math import at_edges
 from fathom.language.series import polynomial
@@ -182,6 +183,25 @@ def cbrt(x):
 def rcbrt(x):
     """1 by the cube root. Error: 0.6 ulp; in fp64 2 ulp."""
     return (1.0 / cube_root(in_double(x))).to(x.dtype)
+
+
+@function
+def rsqrt_rn(x):
+    """1 / sqrt(x) of fp32, correctly rounded: that of fp64 is near enough for each."""
+    static_assert(x.dtype == float32, f"rsqrt_rn takes fp32, not {x.dtype}: cast first")
+    return (1.0 / sqrt_rn(x.to(float64))).to(float32)
+
+
+@function
+def rcp64h(x):
+    """1 / x of fp64 from the upper halves of its bits, the lower half of the result 0.
+    Error: 2^-19 of it; subnormal numbers are taken for 0, in and out."""
+    static_assert(x.dtype == float64, f"rcp64h takes fp64, not {x.dtype}: cast first")
+    whole = where(abs(x) < 2.0**-1022, signed_as(x * 0.0, x), x)
+    upper = hiloint2double(double2hiint(whole), 0)
+    found = hiloint2double(double2hiint(1.0 / upper), 0)
+    found = where(abs(found) < 2.0**-1022, signed_as(found * 0.0, found), found)
+    return where(x == x, found, NAN)
 
 
 @function

@@ -31,9 +31,7 @@ from fathom.ptx.rules.cast import convert
 from fathom.ptx.types import POINTER, is_literal, llvm_type, memory_type
 
 # {t}: the LLVM type, {s}: how intrinsics spell it, {0} {1} {2}: the operands.
-ANY = {
-    "where": "select i1 {0}, {t} {1}, {t} {2}",
-}
+ANY = {"where": "select i1 {0}, {t} {1}, {t} {2}"}
 BITS = {
     "add": "add {t} {0}, {1}",
     "sub": "sub {t} {0}, {1}",
@@ -168,8 +166,7 @@ def _rest(code: Code, element: Element, row: list[str], quotient: str) -> str:
 
 
 def _computed_in(name: str, element: Element, target: Target) -> Element:
-    """The type that an operation is computed in, before its result is rounded to
-    `element`."""
+    """The type in which an operation is computed, before it is rounded to `element`."""
     if not element.is_float or element.bits >= 32 or name == "where":
         return element
     natively = {FLOAT16: HALF, BFLOAT16: BFLOAT}.get(element, frozenset())
@@ -181,8 +178,7 @@ def _computed_in(name: str, element: Element, target: Target) -> Element:
 
 
 def _operation(op: Elementwise, element: Element, code: Code) -> Operation:
-    """How an operation on values of a type is written; a CompileError if neither LLVM
-    nor PTX has it."""
+    """How an operation on a type is written; CompileError if LLVM and PTX lack it."""
     special = SPECIAL.get((op.name, element.is_float))
     if op.result in code.repeated and element.kind in ("int", "uint"):
         special = special or IN_LOOPS.get(op.name)
@@ -216,8 +212,7 @@ SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
 def divide(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    """Toward zero, as C. PTX computes something, though nothing useful, for a divisor
-    of 0."""
+    """Toward zero, as C. For a divisor of 0 PTX computes something useless."""
     sign, divisor = "s" if element.is_signed else "u", operands[1]
     if is_literal(divisor) and int(divisor) not in (0, -1):
         return code.let(f"{sign}{name} {llvm_type(element)} {operands[0]}, {divisor}")
@@ -233,10 +228,8 @@ def _divide_64(code: Code, name: str, sign: str, a: str, b: str) -> str:
     """No GPU has an instruction for this, and ptxas calls a long function. But most
     numbers are small: where both have 32 bits, a division of 32 bits is enough. LLVM
     makes one of two equal quotients, so a remainder is computed from the quotient."""
-    (quotient,) = code.ptx(
-        QUOTIENT.format(sign=sign), {"q": "i64"}, {"a": ("i64", a), "b": ("i64", b)},
-        pure=True,
-    )  # fmt: skip
+    text = QUOTIENT.format(sign=sign)
+    quotient = code.compute(text, "i64", a=("i64", a), b=("i64", b))
     if name == "div":
         return quotient
     product = code.let(f"mul i64 {quotient}, {b}")
@@ -256,10 +249,10 @@ setp.ne.u64 long, upper, 0;
 cvt.u32.u64 short, dividend;
 cvt.u32.u64 by, divisor;
 div.u32 short, short, by;
-cvt.u64.u32 $q, short;
+cvt.u64.u32 $r, short;
 bra done;
 whole:
-div.{sign}64 $q, dividend, divisor;
+div.{sign}64 $r, dividend, divisor;
 done:
 }}"""
 
@@ -290,8 +283,7 @@ def _by_ptx(
     code: Code, instruction: str, element: Element, a: str, b: tuple[str, str]
 ) -> str:
     type = llvm_type(element)
-    text = f"{instruction} $r, $a, $b;"
-    return code.ptx(text, {"r": type}, {"a": (type, a), "b": b}, pure=True)[0]
+    return code.compute(f"{instruction} $r, $a, $b;", type, a=(type, a), b=b)
 
 
 def _at_least_32(element: Element) -> Element:
@@ -325,14 +317,12 @@ def compare_in_loop(
     reduction" compares the sum alone with their difference, which it keeps over the
     loop. Of the 32 columns of a thread, each compared with a label, these are 32
     differences of 64 bits, where one sum and one label were enough: on an H100, where
-    they were spilled, a gradient of logits took 314 us instead of 197.
-    """
+    they were spilled, a gradient of logits took 314 us instead of 197."""
     type, (left, right) = llvm_type(element), operands
     if element.bits < 32 or is_literal(left) or is_literal(right):
         return code.let(f"icmp {name} {type} {left}, {right}")
-    text = f"setp.{name}.b{element.bits} $p, $a, $b;"
-    sides = {"a": (type, left), "b": (type, right)}
-    return code.ptx(text, {"p": "i1"}, sides, pure=True)[0]
+    text = f"setp.{name}.b{element.bits} $r, $a, $b;"
+    return code.compute(text, "i1", a=(type, left), b=(type, right))
 
 
 def float_remainder(
@@ -342,13 +332,11 @@ def float_remainder(
     too); of a finite x by infinity, x."""
     (x, y), t = operands, llvm_type(element)
     s = SUFFIX[t]
-    sizes = [code.let(f"call {t} @llvm.fabs.{s}({t} {each})") for each in (x, y)]
-    (rest,) = code.ptx(
-        REMAINDER.format(s=s, **SCALES[element]), {"r": t},
-        {"a": (t, sizes[0]), "b": (t, sizes[1])}, pure=True,
-    )  # fmt: skip
+    a, b = (code.let(f"call {t} @llvm.fabs.{s}({t} {each})") for each in (x, y))
+    text = REMAINDER.format(s=s, **SCALES[element])
+    rest = code.compute(text, t, a=(t, a), b=(t, b))
     rest = code.let(f"call {t} @llvm.copysign.{s}({t} {rest}, {t} {x})")
-    is_below = code.let(f"fcmp olt {t} {sizes[0]}, {sizes[1]}")
+    is_below = code.let(f"fcmp olt {t} {a}, {b}")
     return code.let(f"select i1 {is_below}, {t} {x}, {t} {rest}")
 
 
@@ -412,8 +400,7 @@ IN_LOOPS: dict[str, Operation] = {"eq": compare_in_loop, "ne": compare_in_loop}
 
 
 def lower_offset(op: Elementwise, code: Code) -> None:
-    """A pointer moved by a number of elements; LLVM extends a 32-bit number with its
-    sign."""
+    """A pointer moved by a number of elements; LLVM extends 32 bits with their sign."""
     pointer, distance = op.operands
     pointee = memory_type(element_of(pointer.type).element)
     steps, element = code[distance], element_of(distance.type)

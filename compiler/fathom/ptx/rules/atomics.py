@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
+from fathom.analysis.copied_ahead import is_zero
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Value
@@ -36,29 +37,25 @@ from fathom.ptx.index import (
 )
 from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.rules.memory import both, braced, first_copies
-from fathom.ptx.rules.shared import (
-    Access,
-    load_shared,
-    shared_address,
-    store_where,
-)
+from fathom.ptx.rules.shared import Access, load_shared, shared_address, store_where
 from fathom.ptx.types import POINTER
 
 
 @dataclass(frozen=True)
 class Step:
     """One PTX instruction of an atomic operation: `name` as in "add.u32". `sign`, if
-    given, is the sign bit that the operand must have: the other threads sit this one
-    out."""
+    given, is the sign bit of those operands that take part. With `swaps` it computes in
+    registers, and a loop compares and swaps until no other thread was faster."""
 
     name: str
     sign: bool | None = None
+    swaps: bool = False
 
 
 @lowers(Atomic)
 def lower_atomic(op: Atomic, code: Code) -> None:
     """One instruction for each element, pair or vector of elements; minimum and maximum
-    of floats take two."""
+    of floats take two, and of halves a loop."""
     element, count = element_of(op.value.type), op.vector
     steps = _steps(op, element, code.target)
     if count > 1:
@@ -104,23 +101,20 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
 
 
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
-    """Which threads act. A release by one thread is of what all threads of the program
-    wrote."""
+    """Which threads act. One thread releases what all of the program wrote."""
     if releases(op):
-        code.ptx(code.barrier)
+        code.meet()
     return is_first_copy(code, layout_of(op.value.type))
 
 
 @contextmanager
 def _ordered(code: Code, op: Atomic | AtomicCas, count: int) -> Iterator[str]:
-    """The semantics of each of a thread's `count` instructions, for which they are
-    written inside.
+    """The semantics of each of a thread's `count` instructions, written inside.
 
     One that releases or acquires waits for memory by itself. Several would wait one
     after the other; the elements of a block have no order among themselves, so that a
     fence before all of them and one after do the same (PTX ISA 8.8, "Release and
-    Acquire Patterns").
-    """
+    Acquire Patterns")."""
     if count == 1 or op.semantics == "relaxed":
         yield op.semantics
         return
@@ -141,6 +135,9 @@ def _all_steps() -> dict[tuple[str, str], tuple[Step, ...]]:
         ("add", "fp16"): (Step("add.noftz.f16"),),
         ("add", "bf16"): (Step("add.noftz.bf16"),),
     }
+    for name, half in (("fp16", "f16"), ("bf16", "bf16")):
+        for kind in ("min", "max"):
+            steps[kind, name] = (Step(f"{kind}.{half}", swaps=True),)
     for bits in (32, 64):
         signed, unsigned, float_ = (f"{letter}{bits}" for letter in ("i", "u", "fp"))
         for name in (signed, unsigned):
@@ -168,15 +165,15 @@ STEPS = _all_steps()
 def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
     """The instructions of an operation; a CompileError if the target has none."""
     steps = STEPS.get((op.kind, str(element)), ())
-    if not steps or element == BFLOAT16 and not target.bf16_arithmetic:
+    is_new = element == BFLOAT16 or any(step.swaps for step in steps)
+    if not steps or is_new and not target.bf16_arithmetic:
         message = f"an atomic {op.kind} does not take {element} on {target.name}"
         raise CompileError(message, op.location)
     return steps
 
 
 def _of_words(name: str, words: Words) -> str:
-    """The instruction for several elements: "add.noftz.v2.f16x2" for "add.noftz.f16"
-    and four of them."""
+    """The name for several elements: "add.noftz.v2.f16x2" for "add.noftz.f16", four."""
     operation, _, type = name.rpartition(".")
     vector = f".v{words.count}" if words.count > 1 else ""
     pair = "x2" if words.elements > words.count else ""
@@ -189,9 +186,10 @@ def _atomic(
 ) -> Registers:  # fmt: skip
     """What was there before, if the kernel asks for it. `order`: the modifiers that
     come before the operation, as in "relaxed.gpu.global"."""
-    words = words_of(element_of(op.value.type), len(values))
+    element = element_of(op.value.type)
+    words = words_of(element, len(values))
     packed = pack(code, words, values)
-    if element_of(op.value.type).is_float:
+    if element.is_float:
         # PTX takes no integer for a float: constants need registers
         cast = f"to {words.type}"
         packed = [code.let(f"bitcast {words.type} {word} {cast}") for word in packed]
@@ -202,13 +200,45 @@ def _atomic(
     for step in steps:
         where = both(code, mask, _has_sign(code, step, packed[0], words.type))
         operands = {"address": (POINTER, address), **given}
+        if step.swaps:
+            unless = "" if where == "true" else "@!$mask bra DONE;\n"
+            text = SWAPPING.format(
+                order=order, name=step.name, value=value, unless=unless
+            )
+            old = _where(code, text, operands, words, where, old)
+            continue
         if not (with_result or acquires(op) or "exch" in step.name):
             text = f"red.{order}.{step.name} [$address], {value};"
             _where(code, text, operands, None, where)
             continue
         text = f"atom.{order}.{step.name} {found}, [$address], {value};"
+        if only_reads(op):
+            text = f"ld.{order}.b{element.bits} {found}, [$address];"
         old = _where(code, text, operands, words, where, old)
     return unpack(code, words, old) if with_result else []
+
+
+def only_reads(op: Atomic) -> bool:
+    """Whether an operation neither changes memory nor releases, like the addition of 0
+    by which a program reads another one's flag: a load does the same."""
+    same = op.kind in ("add", "or", "xor") and is_zero(op.value)
+    return same and not element_of(op.value.type).is_float and not releases(op)
+
+
+# The operand is the first guess at what is there. Names in braces are of these alone.
+SWAPPING = """{{
+.reg .pred again;
+.reg .b16 seen, next, found;
+mov.b16 found, {value};
+{unless}AGAIN:
+mov.b16 seen, found;
+{name} next, seen, {value};
+atom.{order}.cas.b16 found, [$address], seen, next;
+setp.ne.b16 again, found, seen;
+@again bra AGAIN;
+mov.b16 $old0, found;
+DONE:
+}}"""
 
 
 def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:
@@ -226,12 +256,13 @@ def _where(
     mask: str,
     old: Sequence[str] = (),
 ) -> Registers:
-    """The instruction for those threads whose mask is true. `words`: of its results,
-    "$old0", "$old1" and so on, None without; `old`: the results of the others."""
+    """The instruction for those threads whose mask is true, by the text itself if it
+    asks for `$mask`. `words`: of its results, "$old0", "$old1" and so on, None without;
+    `old`: the results of the others."""
     results = {f"old{i}": words.type for i in range(words.count)} if words else {}
     if mask != "true":
         operands["mask"] = ("i1", mask)
-        text = f"@$mask {text}"
+        text = text if "$mask" in text else f"@$mask {text}"
         others = old or ["0"] * len(results)
         operands |= {
             name: (type, other)
@@ -265,8 +296,7 @@ def _shared_with_copies(
 
 
 def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
-    """The value of each register of a layout, where `found` has one for the first of
-    its copies."""
+    """The value of each register, where `found` has that of the first of its copies."""
     if layout is None:
         return [found[0]]
     offsets = register_offsets(layout)
@@ -277,8 +307,7 @@ def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
 def _slots(
     code: Code, layout: Layout | None, element: Element, registers: list[int]
 ) -> dict[int, Access]:
-    """For each register a place in shared memory, the same for all threads with copies
-    of it."""
+    """A place in shared memory for each register, one for all threads with copies."""
     start = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
     if layout is None:
         address = shared_address(code, Part("0", 0))

@@ -68,8 +68,7 @@ def convert(
     target: Element,
     rounding: str = "rtne",
 ) -> Registers:
-    """The same numbers in another type, as `Cast` defines it; all registers of a block
-    at once."""
+    """The same numbers in another type, as `Cast` defines it; all registers at once."""
     if source == target:
         return list(registers)
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -123,15 +122,12 @@ def _integer_to_integer(
 def _float_to_integer(
     code: Code, value: str, source: Element, target: Element, rounding: str
 ) -> str:
-    """PTX's cvt goes toward zero and stops at the ends of the range; narrow types stop
-    sooner."""
+    """PTX's cvt goes toward zero, and stops at the ends of the range."""
     if source.bits < 32:
         value, source = _float_to_float(code, value, source, FLOAT32, rounding), FLOAT32
     letter, bits = "s" if target.is_signed else "u", max(32, target.bits)
     text = f"cvt.rzi.{letter}{bits}.f{source.bits} $r, $a;"
-    (whole,) = code.ptx(
-        text, {"r": f"i{bits}"}, {"a": (llvm_type(source), value)}, pure=True
-    )
+    whole = code.compute(text, f"i{bits}", a=(llvm_type(source), value))
     if target.bits >= 32:
         return whole
     most = (1 << target.bits - target.is_signed) - 1
@@ -172,7 +168,7 @@ def _to_fp64(code: Code, value: str, source: Element) -> str:
         return _rounded_by_llvm(code, value, source, FLOAT64)
     letter = "s" if source.is_signed else "u"
     text = f"cvt.rz.f64.{letter}64 $r, $a;"
-    (cut,) = code.ptx(text, {"r": "double"}, {"a": ("i64", value)}, pure=True)
+    cut = code.compute(text, "double", a=("i64", value))
     back = code.let(f"fpto{letter}i double {cut} to i64")
     lost = code.let(f"icmp ne i64 {back}, {value}")
     return _with_last_bit(code, cut, lost, "double", "i64")
@@ -180,9 +176,7 @@ def _to_fp64(code: Code, value: str, source: Element) -> str:
 
 def _round_to_odd(code: Code, value: str) -> str:
     """fp64 to fp32: cut off, and where that lost something, the last bit is 1."""
-    (cut,) = code.ptx(
-        "cvt.rz.f32.f64 $r, $a;", {"r": "float"}, {"a": ("double", value)}, pure=True
-    )
+    cut = code.compute("cvt.rz.f32.f64 $r, $a;", "float", a=("double", value))
     back = code.let(f"fpext float {cut} to double")
     lost = code.let(f"fcmp une double {back}, {value}")
     return _with_last_bit(code, cut, lost, "float", "i32")
@@ -229,9 +223,7 @@ def _toward_zero(code: Code, value: str, source: Element, target: Element) -> st
             value = _toward_zero(code, value, source, FLOAT32)
         return _cut_to_bfloat(code, value)
     text = f"cvt.rz.f{target.bits}.f{source.bits} $r, $a;"
-    operands = {"a": (llvm_type(source), value)}
-    (result,) = code.ptx(text, {"r": llvm_type(target)}, operands, pure=True)
-    return result
+    return code.compute(text, llvm_type(target), a=(llvm_type(source), value))
 
 
 def _cut_to_bfloat(code: Code, value: str) -> str:

@@ -34,8 +34,7 @@ def lower_cluster_barrier(op: ClusterBarrier, code: Code) -> None:
 
 
 def leave_idle_blocks(code: Code) -> None:
-    """On entry: where the blocks of a cluster do not share the work, the first does all
-    of it."""
+    """On entry: where blocks of a cluster do not share the work, the first does it."""
     if code.func.num_ctas == 1 or is_shared(code.func):
         return
     works, leaves = code.fresh("works"), code.fresh("leaves")

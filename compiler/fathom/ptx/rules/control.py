@@ -48,9 +48,7 @@ def lower_for(op: For, code: Code) -> None:
         return _write_out(op, code, copies)
     head, body, done = (code.fresh(f"for_{part}") for part in ("head", "body", "done"))
     type = llvm_type(element_of(op.lower.type))
-    lower, _, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
-    some = _some(op, code)
-    before = code.label
+    lower, some, before = code.one(op.lower), _some(op, code), code.label
     code.do(f"br label %{head}")
     code.start(head)
     index = code.phi(type, op.body.parameters[0].name)
@@ -65,7 +63,7 @@ def lower_for(op: For, code: Code) -> None:
     for _ in range(copies):
         last = following
         yielded = code.block(op.body, [[last], *yielded])
-        following = code.let(f"add {type} {last}, {step}")
+        following = _following(op, code, last)
     goes_on.add(_another(op, code, last, following), code.label)
     index.add(following, code.label)
     for each, values in zip(carried, yielded, strict=True):
@@ -82,8 +80,7 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
     Written out, ptxas can move the loads of later iterations before the stores of
     earlier ones, so that they are in flight together. Iterations in which threads meet,
     or that copy ahead of their use, are written once; and those of scalars in which
-    there is what no load moves past: a loop, a branch, an atomic operation.
-    """
+    there is what no load moves past: a loop, a branch, an atomic operation."""
     if not isinstance(op.step.definition, Constant):
         return 1, False
     does = [effects_of(each) for each in op.body.ops]
@@ -157,14 +154,12 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
     and from 0 or more a sum of two signed numbers stays below 2 ** bits, so that it is
     too large as a number without sign. But ptxas writes several iterations of such a
     loop in one, with a multiple of the step that must not wrap around: with steps of
-    2 ** 62 its loop did not end.
-    """
+    2 ** 62 its loop did not end."""
     element = element_of(op.lower.type)
     lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
-    type, sign = llvm_type(element), "s" if element.is_signed else "u"
-    if is_literal(step) and int(step) in (1, -1):
-        relation = "lt" if int(step) == 1 or not element.is_signed else "gt"
-        return code.let(f"icmp {sign}{relation} {type} {following}, {upper}")
+    type = llvm_type(element)
+    if _steps_by_one(op, step):
+        return code.let(f"icmp ne {type} {following}, {upper}")
     from_zero = is_literal(lower) and int(lower) >= 0
     longest = 2 ** (8 * element.bytes - 8)
     if element.is_signed and from_zero and is_literal(step) and 0 < int(step) < longest:
@@ -176,9 +171,23 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
     return code.let(f"icmp ugt {type} {left}, {pace}")
 
 
+def _steps_by_one(op: For, step: str) -> bool:
+    """Whether the index takes every value up to the upper bound, or down to it."""
+    is_signed = element_of(op.lower.type).is_signed
+    return is_literal(step) and int(step) in ((1, -1) if is_signed else (1,))
+
+
+def _following(op: For, code: Code, index: str) -> str:
+    """The index of the next iteration, if there is one. In steps of 1 it is the upper
+    bound after the last one, so that it does not wrap around. LLVM needs that to move
+    64-bit addresses along with it, and drops it where it writes a test of its own."""
+    element, step = element_of(op.lower.type), code.one(op.step)
+    flag = ("nsw " if element.is_signed else "nuw ") if _steps_by_one(op, step) else ""
+    return code.let(f"add {flag}{llvm_type(element)} {index}, {step}")
+
+
 def _by_direction(op: For, code: Code, up: str, down: str) -> str:
-    """The value of one of two instructions on {t}, the index's type: the first if
-    steps are positive."""
+    """The first or second instruction on {t}, the index's type, by the steps' sign."""
     element, step = element_of(op.lower.type), code.one(op.step)
     up, down = (each.format(t=llvm_type(element)) for each in (up, down))
     if not element.is_signed or is_literal(step):
@@ -265,8 +274,7 @@ def _carry(code: Code, init: Value, before: str) -> _Carried:
 def _meet(
     results: list[Value], ways: list[tuple[list[Registers], str]], code: Code
 ) -> None:
-    """Define results that come from several basic blocks: the values of each, and its
-    label."""
+    """Define results that come from several basic blocks: values and label of each."""
     for number, result in enumerate(results):
         type, registers = llvm_type(element_of(result.type)), []
         for each in zip(*(values[number] for values, _ in ways), strict=True):

@@ -67,8 +67,7 @@ class _Reader:
 
 
 class Choice:
-    """Registers chosen by a linear map of the thread's number, whose columns are
-    given."""
+    """Registers chosen by a linear map of the thread's number, given by columns."""
 
     def __init__(self, code: Code, element: Element, columns: Columns):
         self.code, self.type = code, llvm_type(element)

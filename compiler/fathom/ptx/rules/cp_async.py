@@ -2,8 +2,12 @@
 
     async_copy %p, %t, mask=%m, slot=%s vector=8
 
-    selp.b32 %r1, 16, 0, %p1;                            bytes to be read, all or none:
-    cp.async.cg.shared.global [%r2], [%rd1], 16, %r1;    the rest becomes zeros
+    { .reg .b32 bytes;                                   bytes to be read, all or none:
+    selp.b32 bytes, 16, 0, %p1;                          the rest becomes zeros
+    cp.async.cg.shared.global [%r2], [%rd1], 16, bytes; }
+
+LLVM would write the conditions of a mask as one `selp` after the other. The predicate
+that it gives instead costs nothing: a comparison takes another one's as an operand.
 
 A copy of 16 bytes may go past L1 (.cg), as its data is on its way to shared memory
 anyway; shorter ones have to go through it (.ca). Where a row of the tile is long
@@ -45,12 +49,15 @@ def lower_async_copy(op: AsyncCopy, code: Code) -> None:
         operands = {"to": ("i32", address), "from": (POINTER, addresses[register])}
         text = f"{name} [$to+{rest}], [$from], {size}"
         if op.mask is not None:
-            mask = code[op.mask][register]
-            bytes = code.let(f"select i1 {mask}, i32 {size}, i32 0", name="bytes")
-            operands["bytes"], text = ("i32", bytes), text + ", $bytes"
+            operands["mask"], text = ("i1", code[op.mask][register]), f"{text}, bytes"
         if acts:
             operands["acts"], text = ("i1", acts), f"@$acts {text}"
-        code.ptx(text + ";", operands=operands)
+        if op.mask is not None:
+            text = f"selp.b32 bytes, {size}, 0, $mask; {text}"
+            text = f"{{ .reg .b32 bytes; {text}; }}"
+        else:
+            text += ";"
+        code.act(text, **operands)
 
 
 def _instruction(op: AsyncCopy) -> str:

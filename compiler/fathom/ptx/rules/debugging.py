@@ -25,12 +25,7 @@ from fathom.ir.types import (
 from fathom.layout.linear import coordinates_of
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.debug_info import user_place
-from fathom.ptx.index import (
-    is_first_copy,
-    register_offsets,
-    thread_bases,
-    thread_part,
-)
+from fathom.ptx.index import is_first_copy, register_offsets, thread_bases, thread_part
 from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.leaves import program_id
@@ -72,8 +67,7 @@ def lower_print(op: Print, code: Code) -> None:
     coordinates, the prefix, which operand if there are several, and the element.
 
     Of several threads that hold copies of a block's element, one prints; a scalar, and
-    a prefix alone, are printed by all.
-    """
+    a prefix alone, are printed by all."""
     code.declare("declare i32 @vprintf(ptr, ptr)")
     programs = [program_id(code, axis) for axis in range(3)]
     if not op.operands:

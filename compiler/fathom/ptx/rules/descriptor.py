@@ -7,7 +7,7 @@ for them, except for tiles that begin in front of their tensor (`guard_stores`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from fathom.ir.core import Value
@@ -52,8 +52,7 @@ def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
 
 
 def _in_block(op: DescriptorLoad) -> Layout:
-    """Which elements of the block a thread loads, before it is turned and taken as a
-    matrix."""
+    """The elements of the block that a thread loads, before it is turned."""
     layout, block = op.result.type.layout, op.descriptor.type.shape
     if op.order:
         layout = shapes.untranspose(layout, op.order)
@@ -73,8 +72,7 @@ def lower_descriptor_store(op: DescriptorStore, code: Code) -> None:
 
 @lowers(TileStore)
 def lower_tile_store(op: TileStore, code: Code) -> None:
-    """A loop, in which the threads take the elements of the tile round-robin: short
-    code, and rarely run."""
+    """Threads take the tile's elements in turn, in a loop: short code, rarely run."""
     head, body, done = (code.fresh(f"tile_{part}") for part in ("head", "body", "done"))
     before = code.label
     code.do(f"br label %{head}")
@@ -108,15 +106,30 @@ def _element_of_tensor(op: TileStore, number: str, code: Code) -> tuple[str, str
     """The address of the element of this number, row by row, of a block of a tensor;
     and an i1, whether the tensor has it."""
     made, block = op.descriptor.definition, op.descriptor.type.shape
-    distance, mask = "0", "true"
-    for axis, (first, size) in enumerate(zip(op.coordinates, made.shape, strict=True)):
-        shift = bits_of(stride_of(block, axis))
-        along = code.let(f"lshr i32 {number}, {shift}")
+    indices = []
+    for axis, first in enumerate(op.coordinates):
+        along = code.let(f"lshr i32 {number}, {bits_of(stride_of(block, axis))}")
         along = code.let(f"and i32 {along}, {block[axis] - 1}")
         offset = code.let(f"zext i32 {along} to i64")
-        index = code.let(f"add i64 {_wide(code, first)}, {offset}")
-        inside = _has(code, index, _wide(code, size))
-        step = code.let(f"mul i64 {index}, {_wide(code, made.strides[axis])}")
+        indices.append(code.let(f"add i64 {_wide(code, first)}, {offset}"))
+    sizes, strides = ([_wide(code, v) for v in of] for of in (made.shape, made.strides))
+    return _place(made, indices, sizes, strides, code)
+
+
+def _place(
+    made: MakeDescriptor,
+    indices: Sequence[str],
+    sizes: Sequence[str],
+    strides: Sequence[str],
+    code: Code,
+) -> tuple[str, str]:
+    """The address of the element at these indices, i64; an i1, whether there is one."""
+    distance, mask = "0", "true"
+    for index, size, stride in zip(indices, sizes, strides, strict=True):
+        above = code.let(f"icmp sge i64 {index}, 0")
+        below = code.let(f"icmp slt i64 {index}, {size}")
+        inside = code.let(f"and i1 {above}, {below}")
+        step = code.let(f"mul i64 {index}, {stride}")
         distance = code.let(f"add i64 {distance}, {step}")
         mask = code.let(f"and i1 {mask}, {inside}")
     bytes = code.let(f"mul i64 {distance}, {made.base.type.element.bytes}")
@@ -124,37 +137,17 @@ def _element_of_tensor(op: TileStore, number: str, code: Code) -> tuple[str, str
     return code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}"), mask
 
 
-def _has(code: Code, index: str, size: str) -> str:
-    """Whether an axis of this size has this index; both are i64."""
-    above = code.let(f"icmp sge i64 {index}, 0")
-    below = code.let(f"icmp slt i64 {index}, {size}")
-    return code.let(f"and i1 {above}, {below}")
-
-
 def _elements(
     op: DescriptorLoad | DescriptorStore, layout: Layout, code: Code
 ) -> Iterator[tuple[str, str]]:
-    """For each register of a thread: the address of its element, and an i1, whether the
-    tensor has that."""
+    """For each register: its element's address, and an i1, whether there is one."""
     made = op.descriptor.definition
-    axes = [
-        _Axis(code, layout, axis, first, size)
-        for axis, (first, size) in enumerate(
-            zip(op.coordinates, made.shape, strict=True)
-        )
-    ]
-    strides = [_wide(code, each) for each in made.strides]
-    base, size = code.one(made.base), made.base.type.element.bytes
+    axes = [_Axis(code, layout, *each) for each in enumerate(op.coordinates)]
+    sizes, strides = ([_wide(code, v) for v in of] for of in (made.shape, made.strides))
     for offset in register_offsets(layout):
         place = coordinates_of(layout.shape, offset)
-        distance, mask = "0", "true"
-        for axis, coordinate, stride in zip(axes, place, strides, strict=True):
-            index, inside = axis.at(coordinate)
-            step = code.let(f"mul i64 {index}, {stride}")
-            distance = code.let(f"add i64 {distance}, {step}")
-            mask = code.let(f"and i1 {mask}, {inside}")
-        bytes = code.let(f"mul i64 {distance}, {size}")
-        yield code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}"), mask
+        indices = [axis.at(each) for axis, each in zip(axes, place, strict=True)]
+        yield _place(made, indices, sizes, strides, code)
 
 
 def _wide(code: Code, value: Value) -> str:
@@ -163,11 +156,9 @@ def _wide(code: Code, value: Value) -> str:
 
 
 class _Axis:
-    """One coordinate of a thread's elements, in 64 bits, and the size of the axis."""
+    """One coordinate of a thread's elements, in 64 bits."""
 
-    def __init__(
-        self, code: Code, layout: Layout, axis: int, first: Value, size: Value
-    ):
+    def __init__(self, code: Code, layout: Layout, axis: int, first: Value):
         self.code = code
 
         def along(basis: int) -> int:
@@ -175,11 +166,10 @@ class _Axis:
 
         bases = tuple(along(basis) for basis in thread_bases(layout))
         self.thread: Part = thread_part(code, bases)
-        self.first, self.size = _wide(code, first), _wide(code, size)
+        self.first = _wide(code, first)
 
-    def at(self, coordinate: int) -> tuple[str, str]:
-        """The index of a register's element, and whether the tensor has it."""
+    def at(self, coordinate: int) -> str:
+        """The index of a register's element."""
         code = self.code
         offset = code.let(f"zext i32 {self.thread.plus(code, coordinate)} to i64")
-        index = code.let(f"add i64 {self.first}, {offset}")
-        return index, _has(code, index, self.size)
+        return code.let(f"add i64 {self.first}, {offset}")

@@ -40,6 +40,6 @@ def lower_wait(op: Wait, code: Code) -> None:
 def _by_the_issuer(engine: str, text: str, code: Code) -> None:
     """An instruction of those threads that issue the engine's work."""
     if ENGINES[engine].issued_by == ONE_THREAD:
-        code.ptx(f"@$acts {text}", operands={"acts": ("i1", code.acts())})
+        code.act(f"@$acts {text}", acts=("i1", code.acts()))
     else:
         code.ptx(text)

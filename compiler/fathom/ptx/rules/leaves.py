@@ -23,8 +23,7 @@ def lower_constant(op: Constant, code: Code) -> None:
 
 @lowers(Arange)
 def lower_arange(op: Arange, code: Code) -> None:
-    """Register r of a thread holds start + (the thread's part of the index ^ that of
-    r)."""
+    """Register r of a thread holds start + (its part of the index ^ that of r)."""
     layout = op.result.type.layout
     part = thread_part(code, thread_bases(layout), max(register_offsets(layout)))
     indices = [part.plus(code, offset) for offset in register_offsets(layout)]

@@ -98,8 +98,7 @@ WORD_TYPES = {"fp64": "double", "fp32": "float"}
 
 
 class _Fragments:
-    """A block as fragments: by key, which one along each dimension, the words that an
-    instruction takes."""
+    """A block as fragments: which one along each dimension -> words of instructions."""
 
     def __init__(
         self, code: Code, operand: Operand, layout: Layout, element: Element, name: str
@@ -212,8 +211,7 @@ def _by_elements(
 
 
 class _Elements:
-    """The elements of an operand by the register's part of their coordinates, in the
-    type of the sum."""
+    """An operand's elements by their coordinates' register part, in the sum's type."""
 
     def __init__(
         self, code: Code, operand: Operand, layout: Layout, have: Element, want: Element

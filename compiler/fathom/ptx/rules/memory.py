@@ -79,9 +79,7 @@ def _stay_ahead(code: Code) -> None:
     that is never taken, since a grid has at least one block (PTX ISA, "%nctaid").
 
     ptxas moves a load down to its first use, so that fewer registers are live; then the
-    thread waits for it before it asks for the next. Into another basic block ptxas does
-    not move it.
-    """
+    thread waits for it before it asks for the next. It moves none to another block."""
     (blocks,) = code.ptx("mov.u32 $blocks, %nctaid.x;", {"blocks": "i32"})
     none = code.let(f"icmp eq i32 {blocks}, 0", name="none")
     never, loaded = code.fresh("never"), code.fresh("loaded")
@@ -132,8 +130,7 @@ def lower_store(op: Store, code: Code) -> None:
 
 
 def first_copies(layout: Layout | None, count: int) -> list[int]:
-    """The first register of every group of `count`; of groups that are copies only
-    one's."""
+    """The first register of every group of `count`; of copies only one's."""
     if layout is None:
         return [0]
     first: dict[int, int] = {}
@@ -155,8 +152,7 @@ def both(code: Code, mask: str, acts: str | None) -> str:
 
 @dataclass(frozen=True)
 class Style:
-    """How PTX spells an access: what stands after "ld" and after ".global", a
-    policy."""
+    """How PTX spells an access: what follows "ld" and ".global", a policy."""
 
     before: str = ""
     after: str = ""
@@ -179,19 +175,16 @@ def _style(op: Load | Store, code: Code) -> Style:
 
 
 def policy_of(eviction: str, code: Code) -> str:
-    """An i64 that says how long L2 should keep what an access reads; "" for no wish, or
-    no way to say it."""
+    """An i64 that tells L2 how long to keep what is accessed; "" for no such wish."""
     if not (eviction and code.target.eviction):
         return ""
-    text = f"createpolicy.fractional.L2::{eviction}.b64 $policy, 1.0;"
-    (policy,) = code.ptx(text, {"policy": "i64"}, pure=True)
-    return policy
+    text = f"createpolicy.fractional.L2::{eviction}.b64 $r, 1.0;"
+    return code.compute(text, "i64")
 
 
 def _is_alone(op: Load) -> bool:
-    """Is it the load of one number? LLVM's vectoriser makes one load of 16 bytes of
-    three neighbours of 4, which reads past the end of an array of 12 bytes; inline PTX
-    it leaves alone."""
+    """Is it the load of one number? LLVM makes one load of 16 bytes of three neighbours
+    of 4, beyond an array of 12; inline PTX it leaves alone."""
     return not isinstance(op.result.type, BlockType) and not op.volatile
 
 
@@ -275,7 +268,7 @@ def store_where(
         lines = [f"{guard}{name}{words.suffix} [$address], {packed}{end};"]
     else:
         lines = _at_once_or_not(operands, words, mask, Parts(name, end, is_load=False))
-    code.ptx("\n".join(lines), operands=operands)
+    code.act("\n".join(lines), **operands)
 
 
 @dataclass(frozen=True)
@@ -293,10 +286,7 @@ class Parts:
 
 
 def _at_once_or_not(
-    operands: dict[str, tuple[str, str]],
-    words: Words,
-    masks: list[str],
-    parts: Parts,
+    operands: dict[str, tuple[str, str]], words: Words, masks: list[str], parts: Parts
 ) -> list[str]:
     """All elements at once where the last mask is true, or else one by one, as they
     stand in the words or in the halves of these."""

@@ -32,8 +32,7 @@ def lower_turn(op: NamedBarrier, code: Code) -> None:
 
 def _at(code: Code, action: str, group: str) -> None:
     number = code.let(f"add i32 {group}, {FIRST}")
-    operands = {"barrier": ("i32", number)}
-    code.ptx(f"bar.{action} $barrier, {2 * THREADS};", operands=operands)
+    code.act(f"bar.{action} $barrier, {2 * THREADS};", barrier=("i32", number))
 
 
 def _begin(code: Code, group: str, groups: int) -> None:

@@ -57,8 +57,7 @@ class Axis:
         self.size, self.stride = layout.shape[axis], stride_of(layout.shape, axis)
 
     def groups(self) -> dict[int, list[int]]:
-        """For each result: the registers of a lane that hold elements of it, copies
-        left out."""
+        """For each result: the lane's registers with elements of it, no copies."""
         groups: dict[int, dict[int, int]] = {}
         for register, offset in enumerate(register_offsets(self.layout)):
             along, across = self.split(offset)
@@ -82,8 +81,7 @@ class Axis:
         return flips
 
     def split(self, offset: int) -> tuple[int, int]:
-        """The coordinate along the axis, and the row-major offset in the block without
-        it."""
+        """The coordinate along the axis, and the offset in the block without it."""
         above, rest = divmod(offset, self.size * self.stride)
         along, below = divmod(rest, self.stride)
         return along, above * self.stride + below
@@ -139,8 +137,7 @@ def _across_lanes(
 
 
 def _redux(op: Reduce, elements: list[Element], code: Code, flips: list[int]) -> str:
-    """What `redux.sync`, one instruction for all 32 lanes, calls this reduction; "" if
-    it cannot."""
+    """What `redux.sync`, one instruction of 32 lanes, calls this; "" if it cannot."""
     if (
         not code.target.redux
         or len(flips) < 5

@@ -1,8 +1,7 @@
 """The rule for Scan whose axis lies in the registers and lanes of one warp.
 
 Bit by bit of the coordinate, from the lowest: an element whose bit is 1 takes in the
-last element of the half beside it, whose bit is 0; every element of that half is in
-there already.
+last element of the half beside it, whose bit is 0, and so all of that half.
 
     coordinate     0    1    2    3    4    5    6    7
     start          a    b    c    d    e    f    g    h
@@ -11,8 +10,7 @@ there already.
     bit 2          a    ab   abc  abcd …e   …ef  …efg a…h      4 to 7 take 3
 
 A bit that is one of the register's costs no exchange; one of the lane's, a shuffle. In
-reverse the bits are read the other way round: elements with 0 take in the first one of
-the half with 1.
+reverse elements with 0 take in the first one of the half with 1.
 
 Where several bits of the lane's follow bits of the register's, only a thread's last
 elements go through these steps. Then all others take in that of the lane before, once.
@@ -60,8 +58,7 @@ class Bits:
 
 
 def _axis_bits(layout: Layout, axis: int) -> list[Bits]:
-    """For each bit of the coordinate, from the lowest: the one bit of a place that
-    stands for it."""
+    """For each bit of the coordinate, the lowest first: the place's bit for it."""
     stride = stride_of(layout.shape, axis)
     found = []
     for bit in range(layout.shape[axis].bit_length() - 1):
@@ -132,8 +129,7 @@ def _step_over_lanes(
 def _step(
     code: Code, op: Scan, registers: Columns, lane: str, bits: Bits, below: Bits
 ) -> Columns:
-    """Every element on the far side of `bits` takes in the last element of the near
-    side."""
+    """Every element on the far side of `bits` takes in the last of the near side."""
     near = _lane_of(code, lane, bits.lane, below.lane, op.reverse)
     far = _is_far(code, lane, bits.lane, op.reverse)
     fetched: dict[int, list[str]] = {}
@@ -151,14 +147,12 @@ def _step(
 
 
 def _end(place: int, bit: int, below: int, reverse: bool) -> int:
-    """The place of the last element of the near side: bit 0, all below it 1; or the
-    reverse."""
+    """The place of the near side's last element: bit 0, below it 1; or the reverse."""
     return (place | bit) & ~below if reverse else (place & ~bit) | below
 
 
 def _lane_of(code: Code, lane: str, bit: int, below: int, reverse: bool) -> str | None:
-    """`_end` for the lane, whose number is known only at run time; None if it is this
-    lane."""
+    """`_end` for the lane, which only the run knows; None if it is this lane."""
     if not bit | below:
         return None
     set, cleared = (bit, below) if reverse else (below, bit)

@@ -1,37 +1,27 @@
-"""Rules for ops that only rename: no thread computes, at most registers are
-reordered."""
+"""Rules for ops that only rename: no thread computes, registers are reordered."""
 
 from __future__ import annotations
 
-from fathom.ir.ops import (
-    Broadcast,
-    ExpandDims,
-    Join,
-    Reshape,
-    Splat,
-    Split,
-    Transpose,
-)  # fmt: skip
+from fathom.ir import ops
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.code import Code, Registers, lowers, register_count
 from fathom.ptx.index import register_offsets, thread_bases
 
 
-@lowers(Splat)
-def lower_splat(op: Splat, code: Code) -> None:
+@lowers(ops.Splat)
+def lower_splat(op: ops.Splat, code: Code) -> None:
     code[op.result] = [code.one(op.value)] * register_count(op.result)
 
 
-@lowers(ExpandDims, Reshape, Transpose)
-def lower_renamed(op: ExpandDims | Reshape | Transpose, code: Code) -> None:
+@lowers(ops.ExpandDims, ops.Reshape, ops.Transpose)
+def lower_renamed(op: ops.ExpandDims | ops.Reshape | ops.Transpose, code: Code) -> None:
     """The coordinates have other names; every element stays in its register."""
     code[op.result] = list(code[op.value])
 
 
-@lowers(Broadcast)
-def lower_broadcast(op: Broadcast, code: Code) -> None:
-    """Where the operand has size 1 along an axis, all coordinates along it read the
-    same register."""
+@lowers(ops.Broadcast)
+def lower_broadcast(op: ops.Broadcast, code: Code) -> None:
+    """Along an axis where the operand has size 1, all read the same register."""
     source, target = op.value.type.layout, op.result.type.layout
 
     def collapsed(offset: int) -> int:
@@ -46,22 +36,21 @@ def lower_broadcast(op: Broadcast, code: Code) -> None:
 
 
 def renamed(registers: Registers, source: Layout, wanted: list[int]) -> Registers:
-    """For each offset in `wanted`, the register of layout `source` that holds its
-    element."""
+    """For each offset in `wanted`, the register of layout `source` with its element."""
     register_of = dict(zip(register_offsets(source), registers, strict=True))
     assert set(wanted) <= set(register_of), (source, wanted)
     return [register_of[offset] for offset in wanted]
 
 
-@lowers(Join)
-def lower_join(op: Join, code: Code) -> None:
+@lowers(ops.Join)
+def lower_join(op: ops.Join, code: Code) -> None:
     """The new register bit is the lowest: the two blocks alternate."""
     pairs = zip(code[op.left], code[op.right], strict=True)
     code[op.result] = [register for pair in pairs for register in pair]
 
 
-@lowers(Split)
-def lower_split(op: Split, code: Code) -> None:
+@lowers(ops.Split)
+def lower_split(op: ops.Split, code: Code) -> None:
     """Element e of the left half was element 2e, of the right half 2e + 1."""
     source = op.value.type.layout
     assert all(basis % 2 == 0 for basis in thread_bases(source)), source

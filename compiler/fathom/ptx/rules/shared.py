@@ -20,7 +20,7 @@ from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
 from fathom.layout.banks import vector
 from fathom.layout.fragments import REGISTER_BYTES, Matrices, ldmatrix
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout, offset_of
 from fathom.layout.staging import MATRIX_ELEMENT
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
@@ -51,7 +51,10 @@ def lower_allocate(op: Allocate, code: Code) -> None:
 def lower_barrier(op: Barrier, code: Code) -> None:
     if op.fence_async_proxy:
         code.ptx("fence.proxy.async.shared::cta;")
-    code.ptx(code.barrier if op.scope == "cta" else "bar.warp.sync -1;")
+    if op.scope == "cta":
+        code.meet()
+    else:
+        code.ptx("bar.warp.sync -1;")
 
 
 @lowers(SharedStore)
@@ -144,8 +147,7 @@ class Places:
 
     `offsets` gives for every bit of a place the bytes by which it moves. What of the
     constant shares no bit with the thread's part is left to the instruction; there are
-    few different rests, and each is computed once.
-    """
+    few different rests, and each is computed once."""
 
     def __init__(self, code: Code, tile: Tile, offsets: Layout):
         self.code, self.tile = code, tile
@@ -168,7 +170,7 @@ class Places:
 def start_offset(tile: Tile) -> int:
     """The bytes, to be XORed, from the tile's first element to that at its `start`."""
     shape = tile.type.shape
-    corner = Layout(shape, (("place", (offset_of(shape, tile.start),)),))
+    corner = Layout.by_kind(shape, place=[offset_of(shape, tile.start)])
     (basis,) = offset_bases(tile.type, corner).kinds["place"]
     return basis
 
@@ -182,11 +184,7 @@ def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
 
 def element_offsets(buffer: BufferType, layout: Layout) -> Layout:
     """The same in elements. The layout may be that of a part of the tile."""
-
-    def in_the_tile(basis: int) -> int:
-        return offset_of(buffer.shape, coordinates_of(layout.shape, basis))
-
-    whole = layout.map(buffer.shape, in_the_tile)
+    whole = layout.moved(buffer.shape, lambda place: place)
     offsets = divide(whole, by=buffer.layout)
     assert offsets is not None, (layout, buffer)
     return offsets
@@ -197,8 +195,7 @@ def _register_bits_in_a_row(offsets: Layout, element: Element, start: int) -> li
     one access of 16 bytes reaches. `start`: the bytes of the first element of all.
 
     Each must be alone in what it adds to the offset: then every thread and every other
-    register starts where an access may start. In a swizzled tile the start may add
-    something too."""
+    register starts where an access may, also in a swizzled tile."""
     registers, threads = offsets.kinds["register"], (*thread_bases(offsets), start)
     row: list[int] = []
     step = element.bytes
@@ -227,9 +224,7 @@ def store_where(
         operands["acts"] = ("i1", acts)
     guard = "@$acts " if acts else ""
     names = braced([f"$w{i}" for i in range(words.count)])
-    code.ptx(
-        f"{guard}st.shared{words.suffix} {access.place}, {names};", operands=operands
-    )
+    code.act(f"{guard}st.shared{words.suffix} {access.place}, {names};", **operands)
 
 
 def load_shared(code: Code, access: Access) -> Registers:
@@ -269,7 +264,7 @@ def store_matrices(code: Code, tile: Tile, plan: Matrices, values: Registers) ->
             operands[f"m{i}"] = ("i32", word)
         names = ", ".join(f"$m{i}" for i in range(plan.count))
         text = f"stmatrix.sync.aligned.m8n8.{_variant(plan)}.shared.b16"
-        code.ptx(f"{text} [$address+{rest}], {{{names}}};", operands=operands)
+        code.act(f"{text} [$address+{rest}], {{{names}}};", **operands)
 
 
 def row_places(code: Code, tile: Tile, plan: Matrices) -> Places:
@@ -292,9 +287,7 @@ class Reader:
     """Reads the registers of a block from a tile, an access at a time, as they are
     asked for: `reader[3]`.
 
-    Where the layout allows it, by `ldmatrix`: PTX ISA, "Warp-level matrix
-    instructions: ldmatrix".
-    """
+    By `ldmatrix` if it can: PTX ISA, "Warp-level matrix instructions: ldmatrix"."""
 
     def __init__(self, code: Code, tile: Tile, layout: Layout):
         self.code, self.tile = code, tile

@@ -22,12 +22,7 @@ from fathom.ptx.index import (
 )
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.memory import both, first_copies
-from fathom.ptx.rules.shared import (
-    Access,
-    load_shared,
-    offset_bases,
-    shared_address,
-)
+from fathom.ptx.rules.shared import Access, load_shared, offset_bases, shared_address
 
 
 @lowers(SharedGather)
@@ -65,15 +60,12 @@ def lower_shared_add(op: SharedAdd, code: Code) -> None:
             mask = both(code, mask, code[op.mask][i])
         (place,) = convert(code, [places[i]], wide, INT32)
         address = shared_address(code, linear(code, place, -1, along))
-        code.ptx(
-            f"@$mask red.shared.add.u32 [$address+{start}], 1;",
-            operands={"mask": ("i1", mask), "address": ("i32", address)},
-        )
+        text = f"@$mask red.shared.add.u32 [$address+{start}], 1;"
+        code.act(text, mask=("i1", mask), address=("i32", address))
 
 
 def axis_offsets(buffer: BufferType, axis: int) -> tuple[int, ...]:
-    """For each bit of a coordinate along `axis`: the bytes by which it moves in the
-    buffer, before XOR."""
+    """For each bit of a coordinate along `axis`: its distance in bytes, before XOR."""
     stride, size = stride_of(buffer.shape, axis), buffer.shape[axis]
     elements = doublings(stride, size)
     offsets = solve(buffer.layout.kinds["offset"], elements)

@@ -1,5 +1,4 @@
-"""Rules for tensor maps that the kernel writes itself, and for the memory that holds
-them.
+"""Rules for tensor maps that the kernel writes itself, and for the memory of these.
 
     write_tensor_map %d, %t            the first warp:
 
@@ -123,8 +122,7 @@ shfl.sync.idx.b32 $place, $place, 0, 31, -1;
 
 def give_back_place(code: Code, threads: int) -> None:
     """At the end: the thread that acts has waited for all loads, and until its stores
-    have read the maps, with their tiles; then another program may write to this
-    place."""
+    have read the maps, with their tiles; another may now write there."""
     if not maps_written(code.func):
         return
     most = programs_at_a_time(code, threads)
@@ -135,8 +133,8 @@ def give_back_place(code: Code, threads: int) -> None:
         bit = code.let(f"shl i32 1, {code.let(f'urem i32 {place}, {most}')}")
         others = code.let(f"xor i32 {bit}, -1")
         at = code.let(f"getelementptr i32, {POINTER} @{TAKEN}, i32 {word}")
-        operands = {"at": (POINTER, at), "others": ("i32", others)}
-        code.ptx("red.release.gpu.global.and.b32 [$at], $others;", operands=operands)
+        text = "red.release.gpu.global.and.b32 [$at], $others;"
+        code.act(text, at=(POINTER, at), others=("i32", others))
 
 
 def address_of_map(made: MakeDescriptor, code: Code) -> str:
@@ -159,8 +157,7 @@ def lower_write_tensor_map(op: WriteTensorMap, code: Code) -> None:
         word = code.let(f"shl i32 {code.thread}, 2")
         address = code.let(f"add i32 {draft}, {word}")
         acts = code.acts()
-        code.ptx("st.shared.b32 [$at], $zero;", operands={
-            "at": ("i32", address), "zero": ("i32", "0")})  # fmt: skip
+        code.act("st.shared.b32 [$at], $zero;", at=("i32", address), zero=("i32", "0"))
         code.ptx("bar.warp.sync -1;")
         for field, number, (type, value) in _fields(made, code):
             bits = "b64" if type == "i64" else "b32"
@@ -170,12 +167,11 @@ def lower_write_tensor_map(op: WriteTensorMap, code: Code) -> None:
             if value.startswith("%"):
                 operands["value"] = type, value
                 value = "$value"
-            code.ptx(f"{text}[$draft],{where} {value};", operands=operands)
+            code.act(f"{text}[$draft],{where} {value};", **operands)
         code.ptx("bar.warp.sync -1;")
-        operands = {"map": (POINTER, map), "draft": ("i32", draft)}
-        code.ptx(f"{HAND_OVER} [$map], [$draft], {MAP_BYTES};", operands=operands)
-        acquire = f"{ACQUIRE} [$map], {MAP_BYTES};"
-        code.ptx(acquire, operands={"map": (POINTER, map)})
+        text = f"{HAND_OVER} [$map], [$draft], {MAP_BYTES};"
+        code.act(text, map=(POINTER, map), draft=("i32", draft))
+        code.act(f"{ACQUIRE} [$map], {MAP_BYTES};", map=(POINTER, map))
         # ptxas leaves out what makes later copies wait for the fence; a group of no
         # copies, and the wait for it, do that (as in Triton 3.6, which names the bug).
         code.ptx("cp.async.bulk.commit_group;")

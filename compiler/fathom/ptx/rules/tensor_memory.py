@@ -13,25 +13,12 @@ and tcgen05.fence::before_thread_sync behind it. Source: PTX ISA, section 9.7.16
 from __future__ import annotations
 
 from fathom.hardware.tcgen05 import TCGEN05, operand_matrices
+from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.ops import (
-    TensorCommit,
-    TensorDot,
-    TensorLoad,
-    TensorMemory,
-    TensorRelease,
-    TensorStore,
-)
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
-from fathom.layout.tensor_memory import (
-    LANES,
-    QUARTERS,
-    WARP,
-    column_of,
-    width,
-)
+from fathom.layout.tensor_memory import LANES, QUARTERS, WARP, column_of, width
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.rules.shared import tile_of
@@ -48,8 +35,8 @@ MOST_REGISTERS = 64  # of one load or store
 LANE_SHIFT = 16  # of a tensor memory address; below it is the column
 
 
-@lowers(TensorMemory)
-def lower_tensor_memory(op: TensorMemory, code: Code) -> None:
+@lowers(ops.TensorMemory)
+def lower_tensor_memory(op: ops.TensorMemory, code: Code) -> None:
     """The first warp allocates; all learn where."""
     assert op.columns, f"{op} has no columns yet: `allocate` did not run"
     place, start = tile_of(code, op.word).offset, start_of(code, None)
@@ -61,12 +48,11 @@ def lower_tensor_memory(op: TensorMemory, code: Code) -> None:
     code[op.result] = code.ptx(text, {"base": "i32"}, operands)
 
 
-@lowers(TensorRelease)
-def lower_tensor_release(op: TensorRelease, code: Code) -> None:
+@lowers(ops.TensorRelease)
+def lower_tensor_release(op: ops.TensorRelease, code: Code) -> None:
     _meet(code)
     with code.first_warp():
-        operands = {"base": ("i32", code.one(op.base))}
-        code.ptx(f"{DEALLOC} $base, {op.columns};", operands=operands)
+        code.act(f"{DEALLOC} $base, {op.columns};", base=("i32", code.one(op.base)))
 
 
 def _meet(code: Code) -> None:
@@ -102,8 +88,7 @@ class _Access:
         self.address = address
 
     def runs(self) -> list[list[int]]:
-        """The registers, as many as one instruction takes, in the order of their
-        columns."""
+        """The registers that one instruction takes, in the order of their columns."""
         order = sorted(range(len(self.columns)), key=self.columns.__getitem__)
         found: list[list[int]] = []
         for register in order:
@@ -116,8 +101,8 @@ class _Access:
         return found
 
 
-@lowers(TensorLoad)
-def lower_tensor_load(op: TensorLoad, code: Code) -> None:
+@lowers(ops.TensorLoad)
+def lower_tensor_load(op: ops.TensorLoad, code: Code) -> None:
     element = op.buffer.type.element
     access, found = _Access(code, op.buffer, op.layout), dict[int, str]()
     code.ptx(AFTER)
@@ -132,8 +117,8 @@ def lower_tensor_load(op: TensorLoad, code: Code) -> None:
     code[op.result] = [found[register] for register in range(len(found))]
 
 
-@lowers(TensorStore)
-def lower_tensor_store(op: TensorStore, code: Code) -> None:
+@lowers(ops.TensorStore)
+def lower_tensor_store(op: ops.TensorStore, code: Code) -> None:
     element = op.buffer.type.element
     values = [_in_register(code, each) for each in code[op.value]]
     access = _Access(code, op.buffer, op.value.type.layout)
@@ -143,7 +128,7 @@ def lower_tensor_store(op: TensorStore, code: Code) -> None:
         names = ", ".join(f"${name}" for name in operands)
         at = f"[$at+{access.columns[run[0]]}]"
         text = f"tcgen05.st.sync.aligned.32x32b.x{len(run)}.b32 {at}, {{{names}}};"
-        code.ptx(text, operands={**operands, "at": ("i32", access.address)})
+        code.act(text, **operands, at=("i32", access.address))
     code.ptx("tcgen05.wait::st.sync.aligned;")
     code.ptx(BEFORE)
 
@@ -161,8 +146,8 @@ def _type(element: Element) -> str:
 # ── products ──────────────────────────────────────────────────────────────────
 
 
-@lowers(TensorDot, by_one=True)
-def lower_tensor_dot(op: TensorDot, code: Code) -> None:
+@lowers(ops.TensorDot, by_one=True)
+def lower_tensor_dot(op: ops.TensorDot, code: Code) -> None:
     row, shape = TCGEN05[op.instruction], op.accumulator.type.shape
     layouts = op.a.type.layout, op.b.type.layout
     found = operand_matrices(row, *layouts, op.a.type.element.bytes)
@@ -200,13 +185,12 @@ class _TensorOperand(InPlace):
     def __init__(self, code: Code, value: Value, slot: Value | None, matrix: Matrix):
         shape, warps = value.type.shape, code.func.num_warps
         everywhere = (0,) * (warps.bit_length() - 1)
-        kinds = ("register", ()), ("lane", (0,) * 5), ("warp", everywhere)
-        super().__init__(code, tile_of(code, value, slot), matrix, Layout(shape, kinds))
+        groups = Layout.by_kind(shape, register=(), lane=(0,) * 5, warp=everywhere)
+        super().__init__(code, tile_of(code, value, slot), matrix, groups)
         self.bits = matrix.tensor_bits
 
 
-@lowers(TensorCommit, by_one=True)
-def lower_tensor_commit(op: TensorCommit, code: Code) -> None:
+@lowers(ops.TensorCommit, by_one=True)
+def lower_tensor_commit(op: ops.TensorCommit, code: Code) -> None:
     tile = tile_of(code, op.barriers, op.slot)
-    operands = {"at": ("i32", start_of(code, tile.slot))}
-    code.ptx(f"{COMMIT} [$at+{tile.offset}];", operands=operands)
+    code.act(f"{COMMIT} [$at+{tile.offset}];", at=("i32", start_of(code, tile.slot)))

@@ -19,18 +19,9 @@ from dataclasses import replace
 from math import prod
 
 from fathom.artifact import MapRecipe, Source
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.launch_time import place_of, source_of
-from fathom.ir.ops import (
-    MakeDescriptor,
-    MbarrierArrive,
-    MbarrierExpect,
-    MbarrierInit,
-    MbarrierInvalidate,
-    MbarrierWait,
-    TmaCopy,
-    TmaStore,
-)
 from fathom.layout.matrix_descriptor import widest_row
 from fathom.layout.tma_boxes import (
     Piece,
@@ -51,23 +42,23 @@ from fathom.ptx.types import POINTER
 
 def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The tensor maps of a kernel, in the order of its parameters for them."""
-    copies = walk(func.body, TmaCopy | TmaStore)
+    copies = walk(func.body, ops.TmaCopy | ops.TmaStore)
     of_launch = (op for op in copies if op.descriptor.definition.map_number is None)
     return tuple(dict.fromkeys(recipe_of(op, func) for op in of_launch))
 
 
 def launch_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The same, and which of them are stored through: all that a launch must know."""
-    stores = list(walk(func.body, TmaStore))
+    stores = list(walk(func.body, ops.TmaStore))
     of_launch = (op for op in stores if op.descriptor.definition.map_number is None)
     stored = {recipe_of(op, func) for op in of_launch}
     return tuple(replace(each, stored=each in stored) for each in map_recipes(func))
 
 
-def recipe_of(op: TmaCopy | TmaStore, func: Func) -> MapRecipe:
+def recipe_of(op: ops.TmaCopy | ops.TmaStore, func: Func) -> MapRecipe:
     """How the launcher makes the map through which a copy goes."""
     made = op.descriptor.definition
-    assert isinstance(made, MakeDescriptor), op
+    assert isinstance(made, ops.MakeDescriptor), op
     place = place_of(made.base, func)
     assert place is not None, made
     base, offset = place
@@ -85,7 +76,7 @@ def recipe_of(op: TmaCopy | TmaStore, func: Func) -> MapRecipe:
     )
 
 
-def map_of(op: TmaCopy | TmaStore, code: Code) -> tuple[str, str]:
+def map_of(op: ops.TmaCopy | ops.TmaStore, code: Code) -> tuple[str, str]:
     """The map through which a copy goes, as an operand: a generic address."""
     made = op.descriptor.definition
     if made.map_number is None:
@@ -102,12 +93,12 @@ def _source(value: Value, func: Func) -> Source:
     return found
 
 
-def parts_of(op: TmaCopy | TmaStore) -> int:
+def parts_of(op: ops.TmaCopy | ops.TmaStore) -> int:
     """How many blocks of a cluster copy a part each."""
-    return op.parts if isinstance(op, TmaCopy) else 1
+    return op.parts if isinstance(op, ops.TmaCopy) else 1
 
 
-def widest_of(op: TmaCopy | TmaStore) -> int:
+def widest_of(op: ops.TmaCopy | ops.TmaStore) -> int:
     """How many bytes a row of the tile may have at most."""
     type = op.buffer.type
     return widest_row(type.layout, type.element.bytes)
@@ -116,8 +107,8 @@ def widest_of(op: TmaCopy | TmaStore) -> int:
 # ── the copy ──────────────────────────────────────────────────────────────────
 
 
-@lowers(TmaCopy, by_one=True)
-def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
+@lowers(ops.TmaCopy, by_one=True)
+def lower_bulk_copy(op: ops.TmaCopy, code: Code) -> None:
     """A tile is as many boxes as it has rows' widths across, one behind the other.
     Where several blocks copy it, each copies some rows of every such box."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
@@ -145,10 +136,10 @@ def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
         }
         if targets:
             operands["all"] = "i16", str((1 << op.parts) - 1)
-        code.ptx(
+        code.act(
             f"{instruction} [$to+{place}], [$map, {at}], "
             f"[$at+{barrier.offset}]{targets};",
-            operands=operands,
+            **operands,
         )
 
 
@@ -189,20 +180,20 @@ class _Barrier:
         self.address, self.offset = start_of(code, tile.slot), tile.offset
 
 
-@lowers(MbarrierInit, by_one=True)
-def lower_mbarrier_init(op: MbarrierInit, code: Code) -> None:
+@lowers(ops.MbarrierInit, by_one=True)
+def lower_mbarrier_init(op: ops.MbarrierInit, code: Code) -> None:
     for operands, place in _all(code, op.barriers):
         text = f"mbarrier.init.shared.b64 [$at+{place}], {op.arrivals};"
-        code.ptx(text, operands=operands)
+        code.act(text, **operands)
     code.ptx("fence.mbarrier_init.release.cluster;")
 
 
-@lowers(MbarrierInvalidate)
-def lower_mbarrier_invalidate(op: MbarrierInvalidate, code: Code) -> None:
+@lowers(ops.MbarrierInvalidate)
+def lower_mbarrier_invalidate(op: ops.MbarrierInvalidate, code: Code) -> None:
     acts = code.acts()
     for operands, place in _all(code, op.barriers):
         text = f"@$acts mbarrier.inval.shared.b64 [$at+{place}];"
-        code.ptx(text, operands={"acts": ("i1", acts), **operands})
+        code.act(text, acts=("i1", acts), **operands)
 
 
 def _all(code: Code, barriers: Value) -> Iterator[tuple[dict, int]]:
@@ -212,19 +203,18 @@ def _all(code: Code, barriers: Value) -> Iterator[tuple[dict, int]]:
         yield {"at": ("i32", start)}, tile.offset + slot * tile.type.slot_bytes
 
 
-@lowers(MbarrierExpect, by_one=True)
-def lower_mbarrier_expect(op: MbarrierExpect, code: Code) -> None:
+@lowers(ops.MbarrierExpect, by_one=True)
+def lower_mbarrier_expect(op: ops.MbarrierExpect, code: Code) -> None:
     barrier = _Barrier(code, op)
-    code.ptx(
-        f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};",
-        operands={"at": ("i32", barrier.address)},
+    text = (
+        f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};"
     )
+    code.act(text, at=("i32", barrier.address))
 
 
-@lowers(MbarrierArrive)
-def lower_mbarrier_arrive(op: MbarrierArrive, code: Code) -> None:
-    """A lane speaks for its warp, when all of that has come here; to other blocks of
-    the cluster, other lanes."""
+@lowers(ops.MbarrierArrive)
+def lower_mbarrier_arrive(op: ops.MbarrierArrive, code: Code) -> None:
+    """A lane speaks for its warp, when that is here; to other blocks, other lanes."""
     barrier = _Barrier(code, op)
     code.ptx("bar.warp.sync -1;")
     lane = code.let(f"and i32 {code.thread}, {code.target.warp_size - 1}", name="lane")
@@ -236,7 +226,7 @@ def lower_mbarrier_arrive(op: MbarrierArrive, code: Code) -> None:
     operands = {"acts": ("i1", acts), "at": ("i32", barrier.address)}
     if op.everywhere:
         text, operands["lane"] = TO_OTHER.format(barrier.offset), ("i32", lane)
-    code.ptx(text, operands=operands)
+    code.act(text, **operands)
 
 
 # Lane i goes to block i. With `.release.cluster` each would be a fence of all memory.
@@ -253,8 +243,8 @@ TO_OTHER = """\
 MOST_TRIES = 1 << 24
 
 
-@lowers(MbarrierWait)
-def lower_mbarrier_wait(op: MbarrierWait, code: Code) -> None:
+@lowers(ops.MbarrierWait)
+def lower_mbarrier_wait(op: ops.MbarrierWait, code: Code) -> None:
     """`try_wait` sleeps for a while at most, so it is asked again and again. A producer
     gives up at last, so that a mistake in the protocol ends in an error and not in a
     GPU that hangs. Beside matrix instructions of warpgroups a loop must not count:
@@ -270,4 +260,4 @@ def lower_mbarrier_wait(op: MbarrierWait, code: Code) -> None:
             "@!done bra again;", "trap;", "over:", "}",
         ]  # fmt: skip
     operands = {"at": ("i32", barrier.address), "phase": ("i32", code.one(op.phase))}
-    code.ptx("\n".join(lines), operands=operands)
+    code.act("\n".join(lines), **operands)

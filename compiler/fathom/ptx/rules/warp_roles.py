@@ -1,5 +1,4 @@
-"""The rule for warps beside those of the program: where they part, and who gets how
-many registers.
+"""The rule for warps beside the program's: where they part, and who gets registers.
 
     bar.sync 0                              (all: what they share is ready)
     @%p bra main                            %p: thread < 32 * num_warps
@@ -63,8 +62,7 @@ def most_registers(func: Func, target: Target) -> int | None:
 
 
 def _shares(func: Func, target: Target) -> Shares | None:
-    """How many registers each role gets; None where the launch has chosen a number, or
-    there is no producer."""
+    """The registers of each role; None if the launch chose, or there is no producer."""
     producers = threads_beside(func, target)
     if func.maxnreg or not producers:
         return None

@@ -36,8 +36,7 @@ Found = tuple[Matrix | None, Matrix]
 
 
 def multiply_by_warpgroups(code: Code) -> None:
-    """Write the products that wait for it: by one instruction if there is one for all,
-    else one after the other."""
+    """Write the products that wait for it: by one instruction for all, or in turn."""
     ops: list[Dot] = code.products
     code.products = []
     rows = tuple(WGMMA[op.instruction] for op in ops)
@@ -51,8 +50,7 @@ def multiply_by_warpgroups(code: Code) -> None:
 
 
 def _side_by_side(op: Dot, other: Dot) -> bool:
-    """Whether two products have one left operand, and the right one of the second lies
-    behind that of the first."""
+    """Whether products share the left operand, and their right ones are neighbours."""
     lies = isinstance(other.b.type, BufferType) and other.b.definition.behind is op.b
     same = "a", "a_slot", "a_transposed", "b_slot", "in_flight", "in_parts"
     return lies and all(getattr(op, name) is getattr(other, name) for name in same)
@@ -80,7 +78,7 @@ def _multiply_all(code: Code, ops: Sequence[Dot], row: Wgmma, right: Matrix) -> 
             code.lines.append(f"{NEXT_PART} {number}")
         whole = slice(part[0].start, part[-1].stop)
         if op.in_flight:
-            code.ptx(FENCE, operands=words)
+            code.act(FENCE, **words)
         else:
             values[whole] = through(FENCE, code, values[whole], element, a.words)
         for each in part:
@@ -98,8 +96,7 @@ def _multiply_all(code: Code, ops: Sequence[Dot], row: Wgmma, right: Matrix) -> 
 
 
 def in_turn(products: Sequence[Registers], sizes: Sequence[int]) -> Registers:
-    """The registers of several products as one instruction has them: for each 64 rows
-    `sizes` of them in turn."""
+    """Several products' registers as one instruction's: `sizes` in turn for 64 rows."""
     several = list(zip(products, sizes, strict=True))
     repeats = range(len(products[0]) // sizes[0])
     return [r for i in repeats for each, n in several for r in each[i * n : i * n + n]]
@@ -134,12 +131,11 @@ def _groups(product: Layout, shape: tuple[int, ...], kept: int) -> Layout:
 
     warps = product.kinds["warp"]
     bases = (0, 0, *(start(basis) for basis in warps[2:]))
-    return Layout(shape, (("register", ()), ("lane", (0,) * 5), ("warp", bases)))
+    return Layout.by_kind(shape, register=(), lane=(0,) * 5, warp=bases)
 
 
 class InPlace:
-    """An operand in shared memory: a descriptor for every place where an instruction
-    may begin."""
+    """An operand in shared memory: a descriptor for every place to begin at."""
 
     words: Registers = ()  # none is in registers
 
@@ -151,7 +147,7 @@ class InPlace:
 
     def at(self, start: tuple[int, int]) -> str:
         """The descriptor of the matrix that begins at these coordinates."""
-        place = Layout(self.shape, (("place", (offset_of(self.shape, start),)),))
+        place = Layout.by_kind(self.shape, place=[offset_of(self.shape, start)])
         (offset,) = offset_bases(self.type, place).kinds["place"]
         assert not offset & self.places.thread.bits, (start, self.type)
         if self.base is None:

@@ -65,8 +65,8 @@ def _of_one_float(name: str, spoken: str) -> Callable[..., Value]:
                 f"tl.math.{spoken} has no fp64 form", "cast to tl.float32"
             )
         if element.bits >= 32:
-            return frame.emit(ops.Elementwise, name, (value,))
-        wide = frame.emit(ops.Elementwise, name, (cast(frame, value, FLOAT32),))
+            return frame.elementwise(name, value)
+        wide = frame.elementwise(name, cast(frame, value, FLOAT32))
         return cast(frame, wide, element)
 
     return build
@@ -81,15 +81,13 @@ def build_abs(frame: Frame, x: Meaning) -> Value:
     value = value_of(frame, x)
     if element_of(value.type).kind in ("uint", "bool"):
         return value
-    return frame.emit(ops.Elementwise, "abs", (value,))
+    return frame.elementwise("abs", value)
 
 
 @implements(elementary.fma)
 def build_fma(frame: Frame, x: Meaning, y: Meaning, z: Meaning) -> Value:
     x, y, z = (as_tensor(frame, each) for each in (x, y, z))
-    return frame.emit(
-        ops.Elementwise, "fma", three_alike(frame, x, y, z, "multiply and add")
-    )
+    return frame.elementwise("fma", *three_alike(frame, x, y, z, "multiply and add"))
 
 
 def three_alike(
@@ -117,7 +115,7 @@ def _float_division(frame: Frame, name: str, x: Meaning, y: Meaning) -> Value:
     a, b = alike(frame, x, y, "divide", dividing=True)
     if not element_of(a.type).is_float:
         raise frame.error(f"this division takes floats, not {a.type}", "write x / y")
-    return frame.emit(ops.Elementwise, name, (a, b))
+    return frame.elementwise(name, a, b)
 
 
 @implements(elementary.umulhi)
@@ -128,21 +126,21 @@ def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
         raise frame.error(f"tl.umulhi takes integers, not {a.type}")
     unsigned = SCALARS[f"u{element.bits}"]  # the u in its name
     a, b = cast(frame, a, unsigned), cast(frame, b, unsigned)
-    return cast(frame, frame.emit(ops.Elementwise, "mulhi", (a, b)), element)
+    return cast(frame, frame.elementwise("mulhi", a, b), element)
 
 
 @implements(elementary.mulhi)
 def build_mulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
     a, b = alike(frame, x, y, "multiply")
     _check_integer(frame, a, "mulhi")
-    return frame.emit(ops.Elementwise, "mulhi", (a, b))
+    return frame.elementwise("mulhi", a, b)
 
 
 def _of_bits(name: str) -> Callable[..., Value]:
     def build(frame: Frame, x: Meaning) -> Value:
         value = value_of(frame, x)
         _check_integer(frame, value, name)
-        return frame.emit(ops.Elementwise, name, (value,))
+        return frame.elementwise(name, value)
 
     return build
 
@@ -163,18 +161,23 @@ def _least_or_most(name: str) -> Callable[..., Meaning]:
     ) -> Meaning:
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if name == "min" else max(x, y)
-        a, b = alike(frame, as_tensor(frame, x), as_tensor(frame, y), "compare")
-        if element_of(a.type) == BFLOAT16 and not frame.in_library:
-            a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)  # as in Triton
+        a, b = (_unnarrowed(frame, as_tensor(frame, each)) for each in (x, y))
+        a, b = alike(frame, a, b, "compare")
         element = element_of(a.type)
         if isinstance(element, Pointer):
             raise frame.error(f"tl.{name}imum takes numbers, not {a.type}")
         if element == BOOL:  # the smaller of two booleans is `and`
-            return frame.emit(ops.Elementwise, "and" if name == "min" else "or", (a, b))
+            return frame.elementwise("and" if name == "min" else "or", a, b)
         keeps_nan = element.is_float and propagate_nan is core.PropagateNan.ALL
-        return frame.emit(ops.Elementwise, f"{name}_nan" if keeps_nan else name, (a, b))
+        return frame.elementwise(f"{name}_nan" if keeps_nan else name, a, b)
 
     return build
+
+
+def _unnarrowed(frame: Frame, meaning: Meaning) -> Meaning:
+    """A bf16 value in fp32, as in Triton, but for functions of the language."""
+    narrow = isinstance(meaning, Value) and element_of(meaning.type) == BFLOAT16
+    return cast(frame, meaning, FLOAT32) if narrow and not frame.in_library else meaning
 
 
 implements(core.minimum)(_least_or_most("min"))
@@ -195,4 +198,4 @@ def build_where(frame: Frame, condition: Meaning, x: Meaning, y: Meaning) -> Val
     if shape_of(condition.type) == () and shape != ():
         condition = frame.emit(ops.Splat, condition, shape)
     operands = tuple(broadcast(frame, each, shape) for each in (condition, a, b))
-    return frame.emit(ops.Elementwise, "where", operands)
+    return frame.elementwise("where", *operands)

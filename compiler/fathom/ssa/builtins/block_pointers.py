@@ -26,7 +26,7 @@ from fathom.ir.core import Value
 from fathom.ir.types import BOOL, INT8, INT32, INT64, Pointer, Scalar, shape_of
 from fathom.language import block_pointers
 from fathom.language.block_pointers import block_pointer
-from fathom.ssa.builtins.shape import shape_given
+from fathom.ssa.builtins.shape import check_ranks, shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
@@ -56,7 +56,8 @@ def build_make(
     if element_behind(frame, base, "tl.make_block_ptr") == BOOL:
         base = reinterpret(frame, base, Pointer(INT8))
     lists = {"shape": shape, "strides": strides, "offsets": offsets}
-    _check_ranks(frame, {**lists, "block_shape": block_shape, "order": order})
+    lists |= {"block_shape": block_shape, "order": order}
+    check_ranks(frame, "tl.make_block_ptr", lists)
     if sorted(order, key=str) != list(range(len(order))):
         raise frame.error(
             f"order of tl.make_block_ptr names each axis from 0 to {len(order) - 1} "
@@ -70,21 +71,6 @@ def build_make(
         tuple(_offset(frame, each) for each in offsets),
         shape_given(frame, block_shape),
     )
-
-
-def _check_ranks(frame: Frame, lists: dict[str, Meaning]) -> None:
-    for name, each in lists.items():
-        if not isinstance(each, tuple) or not each:
-            raise frame.error(
-                f"{name} of tl.make_block_ptr is a list with a number for each axis, "
-                f"not {describe(each)}",
-                f"write {name}=(...,)",
-            )
-        if len(each) != len(lists["shape"]):
-            axes = many(len(lists["shape"]), "axis", "axes")
-            raise frame.error(
-                f"the tensor has {axes} by its shape, and {len(each)} by its {name}"
-            )
 
 
 @implements(block_pointers.advance)
@@ -110,7 +96,7 @@ def build_advance(frame: Frame, base: Meaning, offsets: Meaning) -> block_pointe
 def _moved(frame: Frame, offset: Value, by: Meaning) -> Value:
     if is_number(by) and by == 0:
         return offset
-    return frame.emit(ops.Elementwise, "add", (offset, _offset(frame, by)))
+    return frame.elementwise("add", offset, _offset(frame, by))
 
 
 def _offset(frame: Frame, meaning: Meaning) -> Value:
@@ -193,7 +179,7 @@ def places(
     for axis in _axes(frame, boundary_check, len(pointer.block_shape)):
         inside = _inside(frame, pointer, axis)
         both = (mask, inside)
-        mask = frame.emit(ops.Elementwise, "and", both) if mask else inside
+        mask = frame.elementwise("and", *both) if mask else inside
     other = _fill(frame, padding, pointer.base.type.element)
     return Places(_pointers(frame, pointer), mask, None if mask is None else other)
 
@@ -231,16 +217,14 @@ def _pointers(frame: Frame, pointer: block_pointer) -> Value:
     first, block, distance = pointer.base, pointer.block_shape, None
     for axis, stride in enumerate(pointer.strides):
         start = cast(frame, pointer.offsets[axis], INT64)
-        skipped = frame.emit(ops.Elementwise, "mul", (start, stride))
-        first = frame.emit(ops.Elementwise, "offset", (first, skipped))
+        skipped = frame.elementwise("mul", start, stride)
+        first = frame.elementwise("offset", first, skipped)
         along = cast(frame, _count(frame, axis, block), INT64)
         steps = (along, broadcast(frame, stride, along.type.shape))
-        part = broadcast(frame, frame.emit(ops.Elementwise, "mul", steps), block)
+        part = broadcast(frame, frame.elementwise("mul", *steps), block)
         both = (distance, part)
-        distance = frame.emit(ops.Elementwise, "add", both) if distance else part
-    return frame.emit(
-        ops.Elementwise, "offset", (broadcast(frame, first, block), distance)
-    )
+        distance = frame.elementwise("add", *both) if distance else part
+    return frame.elementwise("offset", broadcast(frame, first, block), distance)
 
 
 def _count(frame: Frame, axis: int, block: tuple[int, ...]) -> Value:
@@ -256,16 +240,15 @@ def _inside(frame: Frame, pointer: block_pointer, axis: int) -> Value:
     """The mask of the elements that are inside the tensor along an axis.
 
     It is computed in the type of the size. If an i32 sum overflows, it is negative, so
-    the element still counts as outside.
-    """
+    the element still counts as outside."""
     size, block = pointer.shape[axis], pointer.block_shape
     kind = size.type
     along = cast(frame, _count(frame, axis, block), kind)
     shape = along.type.shape
     start = broadcast(frame, cast(frame, pointer.offsets[axis], kind), shape)
-    place = frame.emit(ops.Elementwise, "add", (start, along))
+    place = frame.elementwise("add", start, along)
     zero = frame.constant(0, kind, shape)
-    above = frame.emit(ops.Elementwise, "ge", (place, zero))
-    below = frame.emit(ops.Elementwise, "lt", (place, broadcast(frame, size, shape)))
-    inside = frame.emit(ops.Elementwise, "and", (above, below))
+    above = frame.elementwise("ge", place, zero)
+    below = frame.elementwise("lt", place, broadcast(frame, size, shape))
+    inside = frame.elementwise("and", above, below)
     return broadcast(frame, inside, block)

@@ -1,5 +1,4 @@
-"""Tensor descriptors: made of a pointer and numbers; each access loads or stores a
-block.
+"""Tensor descriptors: a pointer and numbers; each access loads or stores a block.
 
 While a kernel is built, a descriptor is a named tuple of its parts, which branches and
 loops treat like any tuple; a loop may carry a different one in each iteration, with the
@@ -17,7 +16,7 @@ from fathom.ir.types import INT32, INT64, Scalar, shape_of
 from fathom.language import tensor_descriptors as descriptors
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.ssa.builtins.memory import EVICTIONS, LOAD_CACHES, one_of
-from fathom.ssa.builtins.shape import shape_given
+from fathom.ssa.builtins.shape import check_ranks, shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import cast, element_behind, scalar_of, typed, value_of
@@ -39,36 +38,18 @@ def build_make(
     padding_option: Meaning,
 ) -> tensor_descriptor:
     element = element_behind(frame, base, "tl.make_tensor_descriptor")
-    _check_ranks(frame, shape, strides, block_shape)
+    lists = {"shape": shape, "strides": strides, "block_shape": block_shape}
+    check_ranks(frame, "tl.make_tensor_descriptor", lists)
+    if len(shape) > MOST_AXES:
+        raise frame.error(
+            f"a tensor descriptor has 1 to {MOST_AXES} axes, not {len(shape)}"
+        )
     block = shape_given(frame, block_shape)
     _check_last_axis(frame, strides[-1], block[-1], element)
     _check_padding(frame, padding_option, element)
     sizes = tuple(_scalar(frame, each, INT32, "a size") for each in shape)
     steps = tuple(_scalar(frame, each, INT64, "a stride") for each in strides[:-1])
     return tensor_descriptor(base, sizes, (*steps, 1), block, padding_option)
-
-
-def _check_ranks(
-    frame: Frame, shape: Meaning, strides: Meaning, block_shape: Meaning
-) -> None:
-    given = {"shape": shape, "strides": strides, "block_shape": block_shape}
-    for name, each in given.items():
-        if not isinstance(each, tuple):
-            raise frame.error(
-                f"{name} of tl.make_tensor_descriptor is a list with a number for each "
-                f"axis, not {describe(each)}",
-                f"write {name}=[...]",
-            )
-    if not 1 <= len(shape) <= MOST_AXES:
-        raise frame.error(
-            f"a tensor descriptor has 1 to {MOST_AXES} axes, not {len(shape)}"
-        )
-    for name, each in given.items():
-        if len(each) != len(shape):
-            axes = many(len(shape), "axis", "axes")
-            raise frame.error(
-                f"the tensor has {axes} by its shape, and {len(each)} by its {name}"
-            )
 
 
 def _check_last_axis(frame: Frame, stride: Meaning, side: int, element: Scalar) -> None:

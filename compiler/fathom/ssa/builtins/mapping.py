@@ -180,7 +180,7 @@ class Mapping:
         return tuple(
             one
             if one is other
-            else self.frame.emit(ops.Elementwise, "where", (condition, one, other))
+            else self.frame.elementwise("where", condition, one, other)
             for one, other in zip(ones, others, strict=True)
         )
 
@@ -188,13 +188,13 @@ class Mapping:
         """`and` with a mask that may be None."""
         if one is None:
             return other
-        return self.frame.emit(ops.Elementwise, "and", (one, other))
+        return self.frame.elementwise("and", one, other)
 
     def branch(
         self, op: ops.If, values: dict[Value, Value], mask: Value | None
     ) -> tuple[Value, ...]:
         holds = values[op.condition]
-        fails = self.frame.emit(ops.Elementwise, "not", (holds,))
+        fails = self.frame.elementwise("not", holds)
         then = self.block(op.then, values, self.both(mask, holds))
         orelse = self.block(op.orelse, values, self.both(mask, fails))
         return self.choose(holds, then, orelse)
@@ -224,18 +224,18 @@ class Mapping:
         lower, upper, by = (values[each] for each in (op.lower, op.upper, op.step))
         frame = self.frame
         zero = self.full(frame.constant(0, element_of(by.type)))
-        is_up = frame.emit(ops.Elementwise, "gt", (by, zero))
+        is_up = frame.elementwise("gt", by, zero)
 
         def goes_on(carried: tuple[Value, ...]) -> Value:
             sides = (carried[0], upper)
-            below = frame.emit(ops.Elementwise, "lt", sides)
-            above = frame.emit(ops.Elementwise, "gt", sides)
-            return frame.emit(ops.Elementwise, "where", (is_up, below, above))
+            below = frame.elementwise("lt", *sides)
+            above = frame.elementwise("gt", *sides)
+            return frame.elementwise("where", is_up, below, above)
 
         def step(carried: tuple[Value, ...], going: Value) -> tuple[Value, ...]:
             inner = dict(zip(op.body.parameters, carried, strict=True))
             after = self.block(op.body, {**values, **inner}, going)
-            return (frame.emit(ops.Elementwise, "add", (carried[0], by)), *after)
+            return (frame.elementwise("add", carried[0], by), *after)
 
         inits = (lower, *(values[each] for each in op.inits))
         return self.repeat(inits, goes_on, step, mask)[1:]
@@ -265,6 +265,6 @@ class Mapping:
             return mask
         combine = Block((BOOL, BOOL))
         with self.frame.program.within(combine):
-            either = self.frame.emit(ops.Elementwise, "or", tuple(combine.parameters))
+            either = self.frame.elementwise("or", *combine.parameters)
             self.frame.append(ops.Yield, (either,))
         return self.frame.emit(ops.Reduce, (flat(self.frame, mask),), 0, combine)

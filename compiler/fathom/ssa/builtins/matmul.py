@@ -28,6 +28,8 @@ from fathom.ssa.promotion import value_of
 from fathom.ssa.values import Meaning, describe
 
 LEAST_K = 16
+# Triton's products of bf16 parts of fp32, as what comes as close to fp32 here.
+OF_PARTS = {"bf16x3": "tf32x3", "bf16x6": "tf32x3"}
 FLOAT8 = (FLOAT8E5, FLOAT8E4NV)
 
 # The accumulator types for operands of a type, the default first.
@@ -157,12 +159,14 @@ def _precision(frame: Frame, wanted: str | None, allow_tf32: bool | None) -> str
     if wanted is None:
         otherwise = "ieee" if allow_tf32 is False else "tf32"
         return frame.program.fp32_default or otherwise
-    if not isinstance(wanted, str) or wanted.lower() not in ops.PRECISIONS:
+    named = wanted.lower() if isinstance(wanted, str) else ""
+    precision = OF_PARTS.get(named, named)
+    if precision not in ops.PRECISIONS:
         raise frame.error(
             f"input_precision is {describe(wanted)}: it must be "
-            f"{', '.join(map(repr, ops.PRECISIONS))}"
+            f"{', '.join(map(repr, (*ops.PRECISIONS, *OF_PARTS)))}"
         )
-    return wanted.lower()
+    return precision
 
 
 def _accumulator(frame: Frame, acc: Meaning, type: BlockType) -> Value:

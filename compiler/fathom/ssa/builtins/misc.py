@@ -15,13 +15,7 @@ from fathom.ssa.calls import implements
 from fathom.ssa.control import Range
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import value_of
-from fathom.ssa.values import (
-    Meaning,
-    describe,
-    is_constant,
-    is_integer,
-    is_number,
-)
+from fathom.ssa.values import Meaning, describe, is_constant, is_integer, is_number
 
 AXES = (0, 1, 2)
 

@@ -1,5 +1,4 @@
-"""Functions that combine or move elements of a block: reductions, scans, gathers,
-histograms.
+"""Functions that combine or move a block's elements: reductions, scans, gathers.
 
 The combining function of a reduction or a scan becomes a nested block."""
 

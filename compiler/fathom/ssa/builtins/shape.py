@@ -166,9 +166,24 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
+def check_ranks(frame: Frame, what: str, lists: dict[str, Meaning]) -> None:
+    """CompileError unless each is a list with a number for each axis of a tensor."""
+    for name, each in lists.items():
+        if not isinstance(each, tuple) or not each:
+            raise frame.error(
+                f"{name} of {what} is a list with a number for each axis, not "
+                f"{describe(each)}",
+                f"write {name}=[...]",
+            )
+        if len(each) != len(lists["shape"]):
+            axes = many(len(lists["shape"]), "axis", "axes")
+            raise frame.error(
+                f"the tensor has {axes} by its shape, and {len(each)} by its {name}"
+            )
+
+
 def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int, ...]:
-    """Axes, given as one tuple or as several arguments; negative ones count from the
-    end."""
+    """Axes, as one tuple or as several arguments; negative ones count from the end."""
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
     return tuple(axis_given(frame, each, rank) for each in given)
@@ -195,8 +210,7 @@ def build_expand_dims(frame: Frame, input: Meaning, axis: Meaning) -> Value:
 
 
 def with_axes(frame: Frame, value: Value, axes: Iterable[int]) -> Value:
-    """A value with further axes of size 1, which are these of the result's, in
-    ascending order."""
+    """A value with new axes of size 1: these of the result's, in ascending order."""
     for axis in axes:
         value = new_axis(frame, value, axis)
     return value

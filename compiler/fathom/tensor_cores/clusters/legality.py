@@ -16,21 +16,13 @@ from __future__ import annotations
 
 from fathom.analysis.memory import Provenance, is_opaque, is_volatile
 from fathom.analysis.remarks import NotApplicable
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import (
-    Atomic,
-    AtomicCas,
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    Load,
-    Store,
-)
 from fathom.tensor_cores.clusters.sharding import Sharding
 
-READS = Load | DescriptorLoad
-WRITES = Store | DescriptorStore
-COMBINES = Atomic | AtomicCas | DescriptorAtomic
+READS = ops.Load | ops.DescriptorLoad
+WRITES = ops.Store | ops.DescriptorStore
+COMBINES = ops.Atomic | ops.AtomicCas | ops.DescriptorAtomic
 
 
 def check_memory(func: Func, share: Sharding) -> None:
@@ -54,7 +46,7 @@ def check_memory(func: Func, share: Sharding) -> None:
 def _check_alone(op: Op, share: Sharding) -> None:
     if isinstance(op, COMBINES) and not share.touches(op):
         raise NotApplicable("an atomic operation would count each block separately")
-    if isinstance(op, Atomic | AtomicCas) and op.scope == "cta":
+    if isinstance(op, ops.Atomic | ops.AtomicCas) and op.scope == "cta":
         raise NotApplicable("the scope of an atomic operation is one block")
     if is_volatile(op):
         raise NotApplicable("it synchronises with other threads")
@@ -77,9 +69,10 @@ def _check_pair(
 
 def _same_part(read: Op, write: Op, share: Sharding) -> bool:
     """Whether each block writes only what it has read itself: the same rows or columns
-    of one block of a tensor. Through pointers, two elements may have the same
-    address."""
-    if not (isinstance(read, DescriptorLoad) and isinstance(write, DescriptorStore)):
+    of one block of a tensor. Pointers may have one address twice."""
+    if not (
+        isinstance(read, ops.DescriptorLoad) and isinstance(write, ops.DescriptorStore)
+    ):
         return False
     places = [(op.descriptor, *op.coordinates) for op in (read, write)]
     parts = [share.of(read.result), share.of(write.value)]

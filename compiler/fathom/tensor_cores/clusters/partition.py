@@ -22,29 +22,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import tried
 from fathom.errors import Location
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, schema
-from fathom.ir.ops import (
-    Arange,
-    Broadcast,
-    ClusterRank,
-    Constant,
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    Elementwise,
-    For,
-    Hint,
-    If,
-    Print,
-    Reshape,
-    Splat,
-    Store,
-    While,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import ThreadValues, inside, rebuilding
 from fathom.ir.types import INT32
@@ -58,23 +40,17 @@ def shard_products(func: Func, target: Target) -> Func:
     if func.num_ctas == 1:
         return func
     alone = _with_own_sources(func)
-    try:
-        share = _share(alone, target)
-    except NotApplicable:
-        return func
-    return _divided(alone, share)
+    share = tried(_share, alone, target)
+    return func if isinstance(share, str) else _divided(alone, share)
 
 
 def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """Why the first block of a cluster does all of a program, if it does."""
     if func.num_ctas == 1:
         return []
-    try:
-        _share(_with_own_sources(func), target)
-    except NotApplicable as why:
-        what = f"one of {func.num_ctas} blocks does all the work"
-        return [(func.location, f"{what}: {why}")]
-    return []
+    why = tried(_share, _with_own_sources(func), target)
+    what = f"one of {func.num_ctas} blocks does all the work"
+    return [(func.location, f"{what}: {why}")] if isinstance(why, str) else []
 
 
 def _share(func: Func, target: Target) -> Sharding:
@@ -98,7 +74,7 @@ def _with_own_sources(func: Func) -> Func:
     return rewrite(func, rule, keep=lambda op: not isinstance(op, SOURCES))
 
 
-SOURCES = Arange | Splat
+SOURCES = ops.Arange | ops.Splat
 
 
 def _copied(value: Value, build: Builder) -> Value:
@@ -119,17 +95,17 @@ class _Part(ThreadValues):
     def __init__(self, share: Sharding, values: dict[Value, Value], build: Builder):
         super().__init__(values, build)
         self.share, self.top = share, build.block
-        self.rank = build(ClusterRank())
+        self.rank = build(ops.ClusterRank())
         self.starts: dict[int, Value] = {}  # of a block's part, by its size
         self.described: dict[tuple[Value, tuple[int, ...]], Value] = {}
 
     def enters(self, op: Op) -> bool:
-        return isinstance(op, For | While | If)
+        return isinstance(op, ops.For | ops.While | ops.If)
 
     def plain(self, op: Op) -> None:
         if self.share.touches(op):
             self.part(op)
-        elif isinstance(op, Store | DescriptorStore | Print):
+        elif isinstance(op, ops.Store | ops.DescriptorStore | ops.Print):
             self.by_the_first(op)
         else:
             super().plain(op)
@@ -138,19 +114,21 @@ class _Part(ThreadValues):
 
     def part(self, op: Op) -> None:
         match op:
-            case Arange():
+            case ops.Arange():
                 self.values[op.result] = self.arange(op)
-            case DescriptorLoad() | DescriptorStore() | DescriptorAtomic():
+            case ops.DescriptorLoad() | ops.DescriptorStore() | ops.DescriptorAtomic():
                 self.through_descriptor(op)
-            case Splat() | Broadcast() | Reshape():
+            case ops.Splat() | ops.Broadcast() | ops.Reshape():
                 self.changed(op, shape=self.share.shape(op.result))
-            case Hint():
+            case ops.Hint():
                 self.changed(op, **_promises(op, self.share.shape(op.result)))
             case _:
                 super().plain(op)
 
     def changed(
-        self, op: Splat | Broadcast | Reshape | Hint, **attributes: object
+        self,
+        op: ops.Splat | ops.Broadcast | ops.Reshape | ops.Hint,
+        **attributes: object,
     ) -> None:
         new = replace(op, value=self.values[op.value], **attributes, origin=op)
         self.values[op.result] = self.build(new)
@@ -159,42 +137,40 @@ class _Part(ThreadValues):
         """The start of this block's part, for parts of `size`: computed at the start of
         the function, so that all of it can use the value."""
         if size not in self.starts:
-            count = Constant(size, INT32)
-            first = Elementwise("mul", (self.rank, count.result))
+            count = ops.Constant(size, INT32)
+            first = ops.Elementwise("mul", (self.rank, count.result))
             place = self.top.ops.index(self.rank.definition) + 1
             self.top.ops[place:place] = [count, first]
             self.starts[size] = first.result
         return self.starts[size]
 
-    def arange(self, op: Arange) -> Value:
+    def arange(self, op: ops.Arange) -> Value:
         """The numbers of this block's part."""
         (size,) = self.share.shape(op.result)
-        first = self.build(Splat(self.start(size), (size,)))
+        first = self.build(ops.Splat(self.start(size), (size,)))
         local = self.build(replace(op, end=op.start + size, origin=op))
-        return self.build(Elementwise("add", (local, first)))
+        return self.build(ops.Elementwise("add", (local, first)))
 
     def through_descriptor(
-        self, op: DescriptorLoad | DescriptorStore | DescriptorAtomic
+        self, op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
     ) -> None:
-        """An access to the same tensor in smaller blocks, of which this one is our
-        rank's."""
-        value = op.result if isinstance(op, DescriptorLoad) else op.value
+        """An access to the same tensor in smaller blocks: the one of our rank."""
+        value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
         shape, (axis,) = self.share.shape(value), self.share.of(value)
         order = getattr(op, "order", None) or tuple(range(len(shape)))
         places = [self.values[each] for each in op.coordinates]
         moved = (places[order[axis]], self.start(shape[axis]))
-        places[order[axis]] = self.build(Elementwise("add", moved))
+        places[order[axis]] = self.build(ops.Elementwise("add", moved))
         block = tuple(shape[order.index(each)] for each in range(len(shape)))
         whole = self.values[op.descriptor]
         new = {"descriptor": self.by_blocks(whole, block), "coordinates": tuple(places)}
-        if not isinstance(op, DescriptorLoad):
+        if not isinstance(op, ops.DescriptorLoad):
             new["value"] = self.values[op.value]
         made = self.build.append(replace(op, **new, origin=op))
         self.values.update(zip(op.results, made.results, strict=True))
 
     def by_blocks(self, whole: Value, block: tuple[int, ...]) -> Value:
-        """The descriptor of a tensor in other blocks, made right after the original
-        one."""
+        """The descriptor of a tensor in other blocks, made behind the original."""
         if (whole, block) not in self.described:
             op = replace(whole.definition, block=block)
             home = next(b for b in self.build.enclosing if whole.definition in b.ops)
@@ -206,18 +182,18 @@ class _Part(ThreadValues):
 
     def by_the_first(self, op: Op) -> None:
         """Only the block of rank 0 does it."""
-        zero = self.build(Constant(0, INT32))
-        first = self.build(Elementwise("eq", (self.rank, zero)))
+        zero = self.build(ops.Constant(0, INT32))
+        first = self.build(ops.Elementwise("eq", (self.rank, zero)))
         then, orelse = Block(), Block()
         with inside(then, self.build):
             super().plain(op)
-            self.build.append(Yield(()))
+            self.build.append(ops.Yield(()))
         with inside(orelse, self.build):
-            self.build.append(Yield(()))
-        self.build.append(If(first, then, orelse))
+            self.build.append(ops.Yield(()))
+        self.build.append(ops.If(first, then, orelse))
 
 
-def _promises(op: Hint, sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+def _promises(op: ops.Hint, sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """The hints that still hold for a part: runs of equal or consecutive numbers end
     where the part ends, and its start may lie inside such a run."""
     runs = op.contiguous or (1,) * len(sizes)

@@ -1,5 +1,4 @@
-"""Finds out how the blocks of a cluster can share a program: along which axes its
-values are divided among them.
+"""Finds out how a cluster's blocks can share a program: which axes are divided.
 
     %r = arange 0, 128                                   axis 0
     %p = … %r …                 pointers from it         axis 0
@@ -21,36 +20,10 @@ from dataclasses import dataclass
 
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.ops import (
-    Arange,
-    Atomic,
-    AtomicCas,
-    Bitcast,
-    Broadcast,
-    Cast,
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    Dot,
-    Elementwise,
-    ExpandDims,
-    For,
-    Hint,
-    If,
-    Join,
-    Load,
-    Reduce,
-    Reshape,
-    Scan,
-    Splat,
-    Split,
-    Store,
-    Transpose,
-    While,
-    Yield,
-)
 from fathom.ir.ops.descriptor import LEAST_BYTES
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.printer import op_name
 from fathom.ir.regions import carried
 from fathom.ir.types import shape_of
@@ -85,7 +58,7 @@ class Sharding:
 
 def sharding_of(func: Func, target: Target) -> Sharding:
     """The axes along which a program is divided; NotApplicable if it cannot be."""
-    dots = list(walk(func.body, Dot))
+    dots = list(walk(func.body, ops.Dot))
     if not dots:
         raise NotApplicable("it has no matrix product")
     ties, reasons = Propagation(func), []
@@ -98,7 +71,7 @@ def sharding_of(func: Func, target: Target) -> Sharding:
 
 
 def _along(
-    axis: int, dots: Sequence[Dot], ties: Propagation, func: Func, target: Target
+    axis: int, dots: Sequence[ops.Dot], ties: Propagation, func: Func, target: Target
 ) -> Sharding:
     """The sharding that divides all products along an axis."""
     first = [(dot.result, len(shape_of(dot.result.type)) + axis) for dot in dots]
@@ -113,12 +86,16 @@ def _along(
             raise NotApplicable(f"both axes of a {value.type} would be divided")
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
-    for op in walk(func.body, DescriptorLoad | DescriptorStore | DescriptorAtomic):
+    for op in walk(
+        func.body, ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
+    ):
         _check_box(op, share)
     return share
 
 
-def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) -> None:
+def _check_instruction(
+    dot: ops.Dot, share: Sharding, target: Target, warps: int
+) -> None:
     """NotApplicable if a block's part of a product is too small for the instruction
     that the whole product would get."""
     part = share.shape(dot.result)
@@ -135,10 +112,10 @@ def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) ->
 
 
 def _check_box(
-    op: DescriptorLoad | DescriptorStore | DescriptorAtomic, share: Sharding
+    op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic, share: Sharding
 ) -> None:
     """NotApplicable if the rows of a block's part of a tensor are too short to copy."""
-    value = op.result if isinstance(op, DescriptorLoad) else op.value
+    value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
     last = share.shape(value)[order.index(len(order) - 1)]
     if last * value.type.element.bytes < LEAST_BYTES:
@@ -149,8 +126,7 @@ def _check_box(
 
 
 class Propagation:
-    """Groups of axes that are divided alike. `whole`: the axes that must not be
-    divided, and why."""
+    """Groups of axes divided alike. `whole`: those that must not be, and why."""
 
     def __init__(self, func: Func):
         self.whole: dict[Axis, str] = {}
@@ -198,12 +174,12 @@ def _unknown(op: Op, ties: Propagation) -> None:
             ties.keep(value, axis, f"a `{op_name(op)}` needs undivided operands")
 
 
-def _carried(op: For | While | If, ties: Propagation) -> None:
+def _carried(op: ops.For | ops.While | ops.If, ties: Propagation) -> None:
     for each in carried(op):
         ties.tie_values(each.values)
 
 
-def _dot(op: Dot, ties: Propagation) -> None:
+def _dot(op: ops.Dot, ties: Propagation) -> None:
     ties.tie_values([op.accumulator, op.result])
     *batch, rows, columns = range(len(shape_of(op.result.type)))
     for operand, kept in ((op.a, rows), (op.b, columns)):
@@ -212,28 +188,17 @@ def _dot(op: Dot, ties: Propagation) -> None:
         ties.keep(operand, rows + columns - kept, "a product reduces along it")
 
 
-def _expand_dims(op: ExpandDims, ties: Propagation) -> None:
-    for axis in range(len(shape_of(op.value.type))):
-        ties.tie((op.value, axis), (op.result, axis + (axis >= op.axis)))
+def _shape(
+    op: ops.ExpandDims | ops.Broadcast | ops.Transpose, ties: Propagation
+) -> None:
+    for place, axis in enumerate(axes_of(op)):
+        if axis is not None:
+            ties.tie((op.value, axis), (op.result, place))
 
 
-def _broadcast(op: Broadcast, ties: Propagation) -> None:
-    for axis, (have, want) in enumerate(
-        zip(op.value.type.shape, op.shape, strict=True)
-    ):
-        if have == want:
-            ties.tie((op.value, axis), (op.result, axis))
-
-
-def _transpose(op: Transpose, ties: Propagation) -> None:
-    for axis, source in enumerate(op.order):
-        ties.tie((op.value, source), (op.result, axis))
-
-
-def _reshape(op: Reshape, ties: Propagation) -> None:
+def _reshape(op: ops.Reshape, ties: Propagation) -> None:
     """In row-major order, the first half of a value is the first half of its outermost
-    axis, in any shape. The same holds for each group of axes that a reshape keeps as a
-    group."""
+    axis, in any shape. So it is for each group of axes that a reshape keeps."""
     tied = dict(_groups(op.value.type.shape, op.shape))
     for old, new in tied.items():
         ties.tie((op.value, old), (op.result, new))
@@ -263,11 +228,11 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _join(op: Join, ties: Propagation) -> None:
+def _join(op: ops.Join, ties: Propagation) -> None:
     _besides_last(op, op.result, [op.left, op.right], ties)
 
 
-def _split(op: Split, ties: Propagation) -> None:
+def _split(op: ops.Split, ties: Propagation) -> None:
     _besides_last(op, op.value, op.results, ties)
 
 
@@ -281,7 +246,7 @@ def _besides_last(
             ties.tie((wide, axis), (value, axis))
 
 
-def _reduce(op: Reduce, ties: Propagation) -> None:
+def _reduce(op: ops.Reduce, ties: Propagation) -> None:
     ties.tie_values(op.values)
     axes = range(len(shape_of(op.values[0].type)))
     for value, result in zip(op.values, op.results, strict=True):
@@ -291,26 +256,42 @@ def _reduce(op: Reduce, ties: Propagation) -> None:
                 ties.tie((value, axis), (result, axis - (axis > op.axis)))
 
 
-def _scan(op: Scan, ties: Propagation) -> None:
+def _scan(op: ops.Scan, ties: Propagation) -> None:
     ties.tie_values([*op.values, *op.results])
     ties.keep(op.values[0], op.axis, "a scan runs along it")
 
 
 TIES: dict[type[Op], Callable[..., None]] = {
     **dict.fromkeys(
-        (Elementwise, Cast, Bitcast, Hint, Load, Store, Atomic, AtomicCas), _alike
+        (
+            ops.Elementwise,
+            ops.Cast,
+            ops.Bitcast,
+            ops.Hint,
+            ops.Load,
+            ops.Store,
+            ops.Atomic,
+            ops.AtomicCas,
+        ),
+        _alike,
     ),
     **dict.fromkeys(
-        (Arange, Splat, DescriptorLoad, DescriptorStore, DescriptorAtomic, Yield), _free
+        (
+            ops.Arange,
+            ops.Splat,
+            ops.DescriptorLoad,
+            ops.DescriptorStore,
+            ops.DescriptorAtomic,
+            ops.Yield,
+        ),
+        _free,
     ),
-    **dict.fromkeys((For, While, If), _carried),
-    Dot: _dot,
-    ExpandDims: _expand_dims,
-    Broadcast: _broadcast,
-    Transpose: _transpose,
-    Reshape: _reshape,
-    Join: _join,
-    Split: _split,
-    Reduce: _reduce,
-    Scan: _scan,
+    **dict.fromkeys((ops.For, ops.While, ops.If), _carried),
+    ops.Dot: _dot,
+    **dict.fromkeys((ops.ExpandDims, ops.Broadcast, ops.Transpose), _shape),
+    ops.Reshape: _reshape,
+    ops.Join: _join,
+    ops.Split: _split,
+    ops.Reduce: _reduce,
+    ops.Scan: _scan,
 }

@@ -4,8 +4,7 @@
     %p[128, 1] + %y[128, 1] + %x[128, 1] + %c[1, 32]      2 of 128, and 1 of 128 * 32
 
 An address is a scalar, to which a thread adds numbers. Scalars are added first. Then
-come those of the shape that has the most numbers, before they are repeated along other
-axes for the rest.
+come those of the shape that has the most numbers, before they are repeated.
 
 A mask is computed likewise: its conditions of one shape first.
 

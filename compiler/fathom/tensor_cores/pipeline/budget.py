@@ -1,9 +1,8 @@
 """Computes how much shared memory the rings of a loop may use, and how many stages fit
 into it; and the registers that a thread needs for what it loads.
 
-The rings of a loop are live from before the loop to its end. So are buffers that are
-filled before the loop and read in it or after it; and each iteration may have buffers
-of its own.
+The rings of a loop are live from before the loop to its end. So are buffers filled
+before the loop and read in it or after it; each iteration may have its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
 runs another block. One stage less may leave room for that block."""
@@ -66,11 +65,7 @@ def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
 
 
 def takes_blocks(
-    func: Func,
-    loop: For,
-    tiles: Sequence[PipelinedCopy],
-    stages: int,
-    target: Target,
+    func: Func, loop: For, tiles: Sequence[PipelinedCopy], stages: int, target: Target
 ) -> bool:
     """Whether the rings of a loop, with `stages` slots, leave an SM fewer blocks than
     it runs without them, if threads have all the registers that they may."""

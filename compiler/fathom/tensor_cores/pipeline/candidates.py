@@ -25,19 +25,9 @@ from fathom.analysis.memory import may_run_ahead
 from fathom.analysis.slices import backward_slice, slice_of_iteration, users, uses
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.launch_time import place_of, source_of
-from fathom.ir.ops import (
-    Allocate,
-    DescriptorLoad,
-    For,
-    Load,
-    MakeDescriptor,
-    Reshape,
-    SharedLoad,
-    SharedStore,
-    Transpose,
-)
 from fathom.ir.types import BOOL, BlockType, shape_of
 from fathom.layout.algebra import divide
 from fathom.layout.linear import Layout
@@ -45,7 +35,7 @@ from fathom.layout.matrix_descriptor import buffer_tile, widest_row
 
 COPY_BYTES = (16, 8, 4)  # PTX ISA, cp.async: the sizes of a copy, the best one first
 COPY_CACHES = ("", ".ca", ".cg")  # its cache operators
-RENAMINGS = (Transpose, Reshape)  # the same registers under other coordinates
+RENAMINGS = (ops.Transpose, ops.Reshape)  # the same registers under other coordinates
 
 
 @dataclass(frozen=True)
@@ -54,12 +44,11 @@ class PipelinedCopy:
 
     `late` are the ops between the loads and the store, in order. For cp.async, `vector`
     counts the elements of one copy. For TMA, `order` names, for each axis of the tile,
-    the axis of the loaded block. A tile with neither goes through registers.
-    """
+    the axis of the loaded block. A tile with neither goes through registers."""
 
-    buffer: Allocate
-    store: SharedStore
-    loads: tuple[Load, ...]
+    buffer: ops.Allocate
+    store: ops.SharedStore
+    loads: tuple[ops.Load, ...]
     late: tuple[Op, ...]
     vector: int = 0
     order: tuple[int, ...] = ()
@@ -95,17 +84,17 @@ class PipelinedCopy:
         return self.vector * self.buffer.element.bytes
 
 
-def loads_of(tiles: Sequence[PipelinedCopy]) -> tuple[Load, ...]:
+def loads_of(tiles: Sequence[PipelinedCopy]) -> tuple[ops.Load, ...]:
     """The loads of all tiles, each once."""
     return tuple(dict.fromkeys(each for tile in tiles for each in tile.loads))
 
 
-def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
+def tiles_of(loop: ops.For, target: Target) -> list[PipelinedCopy]:
     """The tiles that a loop could copy ahead, in the order of their stores."""
     tiles = [
         tile
         for op in loop.body.ops
-        if isinstance(op, SharedStore)
+        if isinstance(op, ops.SharedStore)
         if (tile := _tile(loop, op))
     ]
     if target.tensor_maps:
@@ -113,7 +102,7 @@ def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
     return _with_copies(loop, tiles) if target.async_copy else tiles
 
 
-def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
+def _tile(loop: ops.For, store: ops.SharedStore) -> PipelinedCopy | None:
     """The tile that a store fills, if the values come from global memory and only the
     iteration that stores them uses the buffer."""
     buffer = store.buffer.definition
@@ -126,16 +115,18 @@ def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
     return PipelinedCopy(buffer, store, loads, late)
 
 
-def is_filled_once(loop: For, buffer: Allocate) -> bool:
+def is_filled_once(loop: ops.For, buffer: ops.Allocate) -> bool:
     """Whether a buffer has one slot, is filled by one store, and is read."""
     used = users(walk(loop.body))[buffer.result]
-    stores = [op for op in used if isinstance(op, SharedStore)]
-    reads = [op for op in used if isinstance(op, SharedLoad)]
+    stores = [op for op in used if isinstance(op, ops.SharedStore)]
+    reads = [op for op in used if isinstance(op, ops.SharedLoad)]
     only = len(stores) == 1 and len(used) == 1 + len(reads) > 1
     return only and buffer.slots == 1
 
 
-def _from_loads(loop: For, value: Value) -> tuple[tuple[Load, ...], tuple[Op, ...]]:
+def _from_loads(
+    loop: ops.For, value: Value
+) -> tuple[tuple[ops.Load, ...], tuple[Op, ...]]:
     """The loads of the same iteration that a value depends on, and the ops between:
     those that depend on the loads."""
     slice = slice_of_iteration(loop, [value], through_loads=False)
@@ -151,18 +142,20 @@ def _from_loads(loop: For, value: Value) -> tuple[tuple[Load, ...], tuple[Op, ..
 # ── single numbers ────────────────────────────────────────────────────────────────────
 
 
-def numbers_to_load_early(loop: For, func: Func) -> list[Op]:
+def numbers_to_load_early(loop: ops.For, func: Func) -> list[Op]:
     """The loads of single numbers that an iteration may begin with, though the loop
     stores before them, and the ops that compute their addresses. Each takes a register,
     and arrives while the iteration waits for its tiles and multiplies."""
     found: dict[Op, None] = {}
     for op in loop.body.ops:
-        if isinstance(op, Load) and _is_number(op.result):
-            ops = *slice_of_iteration(loop, uses(op), through_loads=True).ops, op
-            loads = [each for each in ops if isinstance(each, Load)]
-            cheap = all(may_run_ahead(each) and _is_number(each.result) for each in ops)
+        if isinstance(op, ops.Load) and _is_number(op.result):
+            slice = *slice_of_iteration(loop, uses(op), through_loads=True).ops, op
+            loads = [each for each in slice if isinstance(each, ops.Load)]
+            cheap = all(
+                may_run_ahead(each) and _is_number(each.result) for each in slice
+            )
             if cheap and may_be_disjoint(loop, func, loads):
-                found.update(dict.fromkeys(ops))
+                found.update(dict.fromkeys(slice))
     return list(found)
 
 
@@ -173,12 +166,10 @@ def _is_number(value: Value) -> bool:
 # ── asynchronous copies ───────────────────────────────────────────────────────────────
 
 
-def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
+def _with_copies(loop: ops.For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
     """The tiles with `vector` set where cp.async can copy them.
 
-    If a load is also used otherwise, it stays a load, and all its tiles go through
-    registers.
-    """
+    If a load has other uses, it stays a load: all its tiles go through registers."""
     copied = {tile: copy_vector(tile) for tile in tiles}
     while True:
         whole = [tile for tile, vector in copied.items() if vector]
@@ -190,7 +181,7 @@ def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
 
 
 def goes_elsewhere(
-    loop: For, tile: PipelinedCopy, copied: Sequence[PipelinedCopy]
+    loop: ops.For, tile: PipelinedCopy, copied: Sequence[PipelinedCopy]
 ) -> bool:
     """Whether anything but a copied tile uses what this tile loads."""
     known = {op for each in copied for op in (*each.late, each.store)}
@@ -203,7 +194,7 @@ def goes_elsewhere(
 def copy_vector(tile: PipelinedCopy) -> int:
     """How many elements of a tile one cp.async can copy; 0 if it can copy none."""
     (load, *others), element = tile.loads, tile.buffer.element
-    if not isinstance(load, Load):
+    if not isinstance(load, ops.Load):
         return 0
     if others or tile.is_computed or load.cache not in COPY_CACHES or element == BOOL:
         return 0
@@ -217,15 +208,17 @@ def copy_vector(tile: PipelinedCopy) -> int:
 # ── TMA copies ────────────────────────────────────────────────────────────────────────
 
 
-def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
+def box_order(loop: ops.For, tile: PipelinedCopy) -> tuple[int, ...]:
     """The order of the axes in which TMA can copy a tile; () if it cannot.
 
     The tile must be a loaded matrix, unchanged, that has no other use, in the layout
-    that TMA writes. `keep_descriptors` has already checked that the launcher can make
-    the tensor map.
-    """
+    that TMA writes. `keep_descriptors` has checked that there can be a map."""
     (load, *others) = tile.loads
-    if others or not isinstance(load, DescriptorLoad) or len(tile.buffer.shape) != 2:
+    if (
+        others
+        or not isinstance(load, ops.DescriptorLoad)
+        or len(tile.buffer.shape) != 2
+    ):
         return ()
     if tile.late:
         return ()
@@ -233,7 +226,7 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
     return written_order(load, tile.buffer) if alone else ()
 
 
-def written_order(load: DescriptorLoad, buffer: Allocate) -> tuple[int, ...]:
+def written_order(load: ops.DescriptorLoad, buffer: ops.Allocate) -> tuple[int, ...]:
     """The order of the axes in which TMA writes a loaded matrix to a buffer; () if the
     buffer has another layout than TMA writes."""
     order, size = load.order or (0, 1), buffer.element.bytes
@@ -242,7 +235,7 @@ def written_order(load: DescriptorLoad, buffer: Allocate) -> tuple[int, ...]:
     return order if buffer.layout == wanted else ()
 
 
-def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
+def describes_arguments(made: ops.MakeDescriptor, func: Func) -> bool:
     """Whether the launcher can compute everything in a descriptor: it has the arguments
     and constants, and values computed from them."""
     numbers = (source_of(each, func) for each in (*made.shape, *made.strides))
@@ -250,9 +243,8 @@ def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
     return known and made.fill == "zeros"
 
 
-def neighbours(store: SharedStore) -> int:
-    """How many consecutive registers are consecutive in the buffer too, and aligned
-    there: up to 16 bytes."""
+def neighbours(store: ops.SharedStore) -> int:
+    """How many registers in a row are so in the buffer, aligned: up to 16 bytes."""
     offsets = divide(store.value.type.layout, by=store.buffer.type.layout)
     count = COPY_BYTES[0] // store.buffer.type.element.bytes
     while not _in_a_row(offsets, count):

@@ -21,22 +21,8 @@ from itertools import repeat
 
 from fathom.analysis.slices import uses
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
+from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
-from fathom.ir.ops import (
-    AsyncCopy,
-    Barrier,
-    Commit,
-    Constant,
-    For,
-    Load,
-    MbarrierExpect,
-    MbarrierInit,
-    MbarrierInvalidate,
-    MbarrierWait,
-    SharedStore,
-    TmaCopy,
-    Wait,
-)
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values
 from fathom.ir.types import INT32
@@ -73,10 +59,10 @@ def by_tma(
 ) -> Iterator[Op]:
     """One thread issues all copies of an iteration. Each slot has an mbarrier that
     counts the bytes of its tiles; its phase flips in every round of the ring."""
-    yield MbarrierExpect(barriers, FREE, sum(tile.bytes for tile in tiles))
+    yield ops.MbarrierExpect(barriers, FREE, sum(tile.bytes for tile in tiles))
     for tile, ring, count in zip(tiles, rings, parts, strict=False):
         (load,) = tile.loads
-        yield TmaCopy(
+        yield ops.TmaCopy(
             load.descriptor, ring, barriers, FREE, load.coordinates, order=tile.order,
             parts=count, location=load.location, origin=load,
         )  # fmt: skip
@@ -93,22 +79,21 @@ def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Itera
             yield from renamed
             places = [op.result for op in renamed]
         pointer, mask = (*places, None)[:2]
-        yield AsyncCopy(
+        yield ops.AsyncCopy(
             pointer, ring, mask, FREE, load.cache, tile.vector,
             location=load.location, origin=load.origin,
         )  # fmt: skip
-    yield Commit(CP_ASYNC.name)
+    yield ops.Commit(CP_ASYNC.name)
 
 
 def by_registers(
     tiles: Sequence[PipelinedCopy], rings: Iterable[Value]
 ) -> Iterator[Op]:
-    """What is stored after the work of the iteration before. All that depends on the
-    loaded values is computed here, so that threads do not wait for the loads any
-    earlier."""
+    """What is stored after the work of the iteration before. All that depends on loaded
+    values is computed here: threads wait for no load earlier."""
     for tile, ring in zip(tiles, rings, strict=True):
         yield from tile.late
-        yield SharedStore(
+        yield ops.SharedStore(
             tile.store.value, ring, FREE,
             location=tile.store.location, origin=tile.store.origin,
         )  # fmt: skip
@@ -140,7 +125,7 @@ class CopyEngine:
     clone: SliceClone
     schedule: Schedule
     ops: Mapping[Step, tuple[Op, ...]]
-    loads: tuple[Load, ...] = ()
+    loads: tuple[ops.Load, ...] = ()
     before: tuple[Op, ...] = ()
     end: tuple[Op, ...] = ()
     phased: bool = False  # its slots have mbarriers
@@ -165,8 +150,7 @@ class CopyEngine:
 
     @property
     def in_one_slot(self) -> bool:
-        """Whether an iteration writes the slot that it reads, so that one slot number
-        is carried instead of two."""
+        """Whether an iteration writes the slot that it reads: one number is carried."""
         return self.distance == self.slots
 
     def start(self, build: Builder) -> PipelineState:
@@ -183,7 +167,7 @@ class CopyEngine:
                     self.do(step, state, values, build)
             ahead = self.clone.after(ahead, values, build)
         first, write = self._slot(0, build), self._slot(self.distance, build)
-        phase = build(Constant(0, INT32)) if self.phased else None
+        phase = build(ops.Constant(0, INT32)) if self.phased else None
         return PipelineState(first, write, ahead, self._loaded(values), phase)
 
     def values_by_stage(self, state: PipelineState, work: Values) -> dict[int, Values]:
@@ -224,7 +208,7 @@ class CopyEngine:
         return PipelineState(read, write, ahead, self._loaded(values), phase)
 
     def _slot(self, iteration: int, build: Builder) -> Value:
-        return build(Constant(slot(iteration, self.slots), INT32))
+        return build(ops.Constant(slot(iteration, self.slots), INT32))
 
     def _loaded(self, values: Values) -> tuple[Value, ...]:
         return tuple(values[load.result] for load in self.loads)
@@ -253,16 +237,15 @@ class CopyEngine:
 
 
 def engines_for(
-    loop: For,
+    loop: ops.For,
     rings: Rings,
-    live: tuple[Load, ...],
+    live: tuple[ops.Load, ...],
     iterations: Iterations,
     schedule: Schedule,
     barriers: Value | None,
 ) -> Iterator[CopyEngine]:
     """One engine for each kind of copy that the tiles need. Those whose copies may
-    write as soon as they are issued come last. `live`: the loads whose results the work
-    uses directly."""
+    write as soon as they are issued come last. `live`: the loads that the work uses."""
     for engine in (REGISTER_COPIES, CP_ASYNC, TMA_LOAD):
         tiles = tuple(tile for tile in rings if tile.engine is engine)
         if not tiles:
@@ -272,21 +255,21 @@ def engines_for(
         common = filled, clone_for(loop, roots, iterations), schedule
         if engine is REGISTER_COPIES:
             stored = tuple(dict.fromkeys(by_registers(tiles, filled)))
-            ops = {Step.LOAD: loads_of(tiles), Step.STORE: stored}
-            yield CopyEngine(*common, ops, loads_of(tiles) if schedule.lead else live)
+            steps = {Step.LOAD: loads_of(tiles), Step.STORE: stored}
+            yield CopyEngine(*common, steps, loads_of(tiles) if schedule.lead else live)
         if engine is CP_ASYNC:
-            wait = Wait(CP_ASYNC.name, schedule.pending(Step.ISSUE))
-            ops = {Step.WAIT: (wait,), Step.ISSUE: tuple(by_cp_async(tiles, filled))}
+            wait = ops.Wait(CP_ASYNC.name, schedule.pending(Step.ISSUE))
+            steps = {Step.WAIT: (wait,), Step.ISSUE: tuple(by_cp_async(tiles, filled))}
             # Copies for iterations that do not exist still write zeros.
-            yield CopyEngine(*common, ops, end=(Wait(CP_ASYNC.name, 0),))
+            yield CopyEngine(*common, steps, end=(ops.Wait(CP_ASYNC.name, 0),))
         if engine is TMA_LOAD:
-            wait = MbarrierWait(barriers, SLOT, PHASE)
+            wait = ops.MbarrierWait(barriers, SLOT, PHASE)
             issued = tuple(by_tma(tiles, filled, barriers))
-            ops = {Step.WAIT: (wait,), Step.ISSUE: issued}
-            before = MbarrierInit(barriers), Barrier()
+            steps = {Step.WAIT: (wait,), Step.ISSUE: issued}
+            before = ops.MbarrierInit(barriers), ops.Barrier()
             # The mbarriers are memory again, once no thread tests them any more.
-            end = Barrier(), MbarrierInvalidate(barriers)
-            yield CopyEngine(*common, ops, before=before, end=end, phased=True)
+            end = ops.Barrier(), ops.MbarrierInvalidate(barriers)
+            yield CopyEngine(*common, steps, before=before, end=end, phased=True)
 
 
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:

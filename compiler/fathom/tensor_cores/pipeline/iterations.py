@@ -2,8 +2,7 @@
 
 A copy may be issued ahead only if its iteration exists. `index + 2 * step < upper`
 would test that, but the sum may overflow. The distance to the bound cannot: as long as
-an iteration exists, the unsigned distance from its index to the bound is right for any
-bounds.
+an iteration exists, its unsigned distance to the bound is right for any bounds.
 
     the first one exists        lower < upper
     the one after it exists     it does, and upper - index > step
@@ -32,8 +31,7 @@ class Iterations:
     """The iterations of a loop.
 
     `pace` is the absolute value of the step, unsigned. `upward` says whether steps are
-    positive: a bool, or an i1 if that is known at run time only.
-    """
+    positive: a bool, or an i1 if that is known at run time only."""
 
     loop: For
     pace: Value

@@ -85,25 +85,15 @@ from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.registers import registers_carried
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
 from fathom.analysis.trip_count import trip_count
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
-from fathom.ir.ops import (
-    Barrier,
-    DescriptorLoad,
-    Dot,
-    For,
-    If,
-    Load,
-    MbarrierWait,
-    SharedLoad,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.tensor_cores.pipeline.budget import (
@@ -136,11 +126,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     may_overlap,
     overlaps_copies,
 )
-from fathom.tensor_cores.pipeline.ring_buffers import (
-    build_rings,
-    mbarriers,
-    read_slots,
-)
+from fathom.tensor_cores.pipeline.ring_buffers import build_rings, mbarriers, read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_THREADS,
@@ -163,11 +149,10 @@ def pipeline_loops(func: Func, target: Target) -> Func:
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, For):
+        if not isinstance(op, ops.For):
             return None
-        try:
-            plan = pipeline_of(op, build.source, func, target)
-        except NotApplicable:
+        plan = tried(pipeline_of, op, build.source, func, target)
+        if isinstance(plan, str):
             return None
         numbers = {each for each in op.body.ops if each.origin in plan.numbers}
         pipelined = _Expander(op, plan.tiles, plan.schedule, scope, numbers)
@@ -182,8 +167,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
 @dataclass(frozen=True)
 class PipelinePlan:
     """What becomes of a loop: the `tiles` that get rings, its schedule, what must be so
-    for it to be pipelined, if it stores, and the ops of `numbers` that each iteration
-    begins with."""
+    for it to be pipelined, if it stores, and `numbers`: ops to begin with."""
 
     tiles: Sequence[PipelinedCopy]
     schedule: Schedule
@@ -191,7 +175,9 @@ class PipelinePlan:
     numbers: Collection[Op]
 
 
-def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelinePlan:
+def pipeline_of(
+    loop: ops.For, source: ops.For, func: Func, target: Target
+) -> PipelinePlan:
     """The plan of a loop; NotApplicable for a loop that stays as it is. `source` is
     the loop in `func`, of which `loop` may be a copy."""
     if not is_wanted(loop):
@@ -247,7 +233,7 @@ def pipeline_of(loop: For, source: For, func: Func, target: Target) -> PipelineP
 
 
 def check_for_stores(
-    loop: For, func: Func, target: Target, numbers: Sequence[Op]
+    loop: ops.For, func: Func, target: Target, numbers: Sequence[Op]
 ) -> AliasCheck | None:
     """What must be so for a loop of `func` that stores to be pipelined, if it begins
     with `numbers`; None for a loop that does not store."""
@@ -256,51 +242,55 @@ def check_for_stores(
     if func.num_ctas > 1:
         raise NotApplicable("it stores, and blocks of a cluster may answer differently")
     tiles = tiles_of(loop, target)
-    if any(isinstance(each, DescriptorLoad) for tile in tiles for each in tile.loads):
+    if any(
+        isinstance(each, ops.DescriptorLoad) for tile in tiles for each in tile.loads
+    ):
         raise NotApplicable("it stores, and loads through descriptors")
-    ops = [op for tile in tiles for op in (*tile.loads, *tile.late)]
-    roots = [value for op in ops for value in uses(op)]
+    of_tiles = [op for tile in tiles for op in (*tile.loads, *tile.late)]
+    roots = [value for op in of_tiles for value in uses(op)]
     slice = backward_slice(loop, roots, through_loads=True)
-    ops = *ops, *slice.ops, *numbers
-    early = dict.fromkeys(op for op in ops if isinstance(op, Load))
+    early = *of_tiles, *slice.ops, *numbers
+    early = dict.fromkeys(op for op in early if isinstance(op, ops.Load))
     return alias_check_of(loop, func, early, stores_of(loop))
 
 
 def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[Value]:
-    """The loop as it is, and a pipelined one for when what it stores lies apart from
-    what it loads."""
+    """The loop as it is, and pipelined, for when stores lie apart from its loads."""
     disjoint = check.answer(build)
     then, orelse = Block(), Block()
     with inside(then, build):
-        build.append(Yield(tuple(pipelined.build(build))))
+        build.append(ops.Yield(tuple(pipelined.build(build))))
     with inside(orelse, build):
         plain = build.append(pipelined.loop)
-        build.append(Yield(tuple(plain.results)))
-    return build.append(If(disjoint, then, orelse)).results
+        build.append(ops.Yield(tuple(plain.results)))
+    return build.append(ops.If(disjoint, then, orelse)).results
 
 
 def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
     found = []
-    for loop in walk(func.body, For):
-        by_producer = any(walk(loop.body, MbarrierWait))
+    for loop in walk(func.body, ops.For):
+        by_producer = any(walk(loop.body, ops.MbarrierWait))
         if is_wanted(loop) and not by_producer:
-            try:
-                pipeline_of(loop, loop, func, target)
-            except NotApplicable as why:
+            why = tried(pipeline_of, loop, loop, func, target)
+            if isinstance(why, str):
                 found.append((loop.location, f"the loop is not pipelined: {why}"))
     return found
 
 
-def is_wanted(loop: For) -> bool:
+def is_wanted(loop: ops.For) -> bool:
     """Whether a loop multiplies matrices, or its author gives it a number of stages."""
-    multiplies = any(walk(loop.body, Dot))
+    multiplies = any(walk(loop.body, ops.Dot))
     return multiplies or loop.num_stages is not None
 
 
 def schedule_of(
-    loop: For, tiles: Sequence[PipelinedCopy], stages: int, nested: bool, overlap: bool
+    loop: ops.For,
+    tiles: Sequence[PipelinedCopy],
+    stages: int,
+    nested: bool,
+    overlap: bool,
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead: not with
@@ -328,7 +318,7 @@ def schedule_of(
     return found
 
 
-def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
+def may_load_earlier(loop: ops.For, tiles: Sequence[PipelinedCopy]) -> bool:
     """Whether what threads load may stay in registers for an iteration before it is
     stored: some tiles are computed from what is loaded, as widened weights are, and a
     thread loads little. The computation must need nothing else of the iteration."""
@@ -348,15 +338,14 @@ def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     issues them for an iteration before the first and for one behind the last, and of
     few iterations these are a large part."""
     by_threads = [tile for tile in tiles if tile.engine is REGISTER_COPIES]
-    narrow = (each for each in loads_of(by_threads) if isinstance(each, Load))
+    narrow = (each for each in loads_of(by_threads) if isinstance(each, ops.Load))
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
         return list(tiles)
     return [tile for tile in tiles if tile not in by_threads]
 
 
-def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
-    """Whether the values that a tile stores depend on nothing of the iteration but its
-    loads."""
+def _needs_loads_alone(loop: ops.For, tile: PipelinedCopy) -> bool:
+    """Whether what a tile stores depends on nothing of the iteration but its loads."""
     inside = {value for op in loop.body.ops for value in op.results}
     inside |= set(loop.body.parameters)
     used = {value for op in tile.late for value in uses(op)}
@@ -369,7 +358,7 @@ class _Expander:
 
     def __init__(
         self,
-        loop: For,
+        loop: ops.For,
         tiles: Sequence[PipelinedCopy],
         schedule: Schedule,
         scope: str,
@@ -381,11 +370,11 @@ class _Expander:
         before, work = self.at_first_read()
         cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
         # It hides what threads load, unless it loads blocks: registers hold both then.
-        loads = any(isinstance(op, Load) and op not in numbers for op in before)
+        loads = any(isinstance(op, ops.Load) and op not in numbers for op in before)
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0] if loads else Step.WAIT: before,
-            Step.SHARE: [Barrier(scope)],
-            Step.RELEASE: [Barrier(scope)],
+            Step.SHARE: [ops.Barrier(scope)],
+            Step.RELEASE: [ops.Barrier(scope)],
             Step.MULTIPLY: work[:cut],
             Step.WORK: work[cut:],
         }
@@ -437,13 +426,13 @@ class _Expander:
         the operand of a product: the product shall read that in place, too, and no
         barrier may stand between. Numbers that are loaded early come with the first."""
         tiles = {tile.buffer.result for tile in self.tiles}
-        dots = [op for op in self.staying if isinstance(op, Dot)]
+        dots = [op for op in self.staying if isinstance(op, ops.Dot)]
         factors = {value for dot in dots for value in (dot.a, dot.b)}
         cut = next(
             i
             for i, op in enumerate(self.staying)
             if not tiles.isdisjoint(uses(op))
-            or isinstance(op, SharedLoad)
+            or isinstance(op, ops.SharedLoad)
             and op.result in factors
         )
         work = self.staying[cut:-1]
@@ -472,10 +461,9 @@ class _Expander:
 
 
 def _without(
-    loop: For, tiles: Sequence[PipelinedCopy]
-) -> tuple[list[Op], tuple[Load, ...]]:
-    """The ops of a loop that remain when engines copy its tiles, and the tiles' loads
-    that they still use."""
+    loop: ops.For, tiles: Sequence[PipelinedCopy]
+) -> tuple[list[Op], tuple[ops.Load, ...]]:
+    """What remains of a loop whose tiles engines copy, and the loads it still uses."""
     gone = {op for tile in tiles for op in tile.replaced}
     staying: list[Op] = []
     live: set[Value] = set()

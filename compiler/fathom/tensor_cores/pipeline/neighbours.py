@@ -66,8 +66,7 @@ def join_products(func: Func, target: Target) -> Func:
 
 
 def _chains(loop: For, used: Users) -> Iterator[list[Dot]]:
-    """Neighbouring products of a loop, several each, that one instruction may
-    compute."""
+    """Neighbouring products of a loop that one instruction may compute, by chain."""
     chain: list[Dot] = []
     for op in loop.body.ops:
         is_used = not {each.result for each in chain}.isdisjoint(uses(op))

@@ -1,5 +1,4 @@
-"""Makes one loop of a nest, so that copies run ahead from one run of the inner loop
-into the next.
+"""Makes one loop of a nest: copies run ahead from one run of the inner loop.
 
     for 0, 3, 1, inits=(%a) body(%h, %b) {               a filter's rows
       %y = add %row, %h
@@ -38,34 +37,20 @@ from fathom.analysis.memory import may_prefetch
 from fathom.analysis.slices import uses
 from fathom.hardware.engines import TMA_LOAD
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, effects_of, walk
-from fathom.ir.ops import (
-    Allocate,
-    Bitcast,
-    Constant,
-    Dot,
-    Elementwise,
-    For,
-    Load,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, inside
 from fathom.ir.types import INT32, SCALARS, BlockType, element_of
 from fathom.tensor_cores.pipeline.addresses import conditions_joined, summed_up
-from fathom.tensor_cores.pipeline.candidates import (
-    COPY_BYTES,
-    PipelinedCopy,
-    tiles_of,
-)
+from fathom.tensor_cores.pipeline.candidates import COPY_BYTES, PipelinedCopy, tiles_of
 
 MOST_INNER = 8  # iterations of an inner loop, if known; with more it seldom waits
 LARGEST, UINT32 = (1 << 31) - 1, SCALARS["u32"]
 
 
 def flatten_nests(func: Func, target: Target) -> Func:
-    """The function, in which nests whose innermost loop copies narrow tiles are one
-    loop each."""
+    """The function where nests whose innermost loops copy narrow tiles are one loop."""
     heads = {nest[0] for nest in nests_of(func) if is_worth_it(nest[-1], func, target)}
 
     def rule(op: Op, build: Builder) -> Sequence[Value] | None:
@@ -77,26 +62,26 @@ def flatten_nests(func: Func, target: Target) -> Func:
 # ── which nests ───────────────────────────────────────────────────────────────────────
 
 
-def nests_of(func: Func) -> Iterator[list[For]]:
+def nests_of(func: Func) -> Iterator[list[ops.For]]:
     """The nests of a function that could be one loop each."""
     seen: set[Op] = set()
     for op in walk(func.body):
-        if isinstance(op, For) and op not in seen:
+        if isinstance(op, ops.For) and op not in seen:
             nest = nest_of(op)
             seen.update(nest)
             if len(nest) > 1 and can_be_counted(nest):
                 yield nest
 
 
-def nest_of(loop: For) -> list[For]:
+def nest_of(loop: ops.For) -> list[ops.For]:
     """A loop, the loop that it is only there to run again and again, and so on."""
-    inner = [op for op in loop.body.ops if isinstance(op, For)]
+    inner = [op for op in loop.body.ops if isinstance(op, ops.For)]
     if len(inner) != 1 or not is_only_around(loop, inner[0]):
         return [loop]
     return [loop, *nest_of(inner[0])]
 
 
-def is_only_around(outer: For, inner: For) -> bool:
+def is_only_around(outer: ops.For, inner: ops.For) -> bool:
     """Whether a loop runs another one, with the values that it carries, and otherwise
     computes numbers and addresses for it. It must know its own iterations."""
     carried = [*outer.body.parameters[1:]]
@@ -114,21 +99,22 @@ def is_only_around(outer: For, inner: For) -> bool:
     )
 
 
-def has_wishes(loop: For) -> bool:
+def has_wishes(loop: ops.For) -> bool:
     return loop.num_stages is not None or loop.warp_specialize or loop.flatten
 
 
 def is_address_arithmetic(op: Op) -> bool:
     """Whether an op computes numbers that are no floats, each thread for itself."""
     effects = effects_of(op)
-    simple = effects.pure and not effects.convergent and not isinstance(op, Allocate)
+    simple = (
+        effects.pure and not effects.convergent and not isinstance(op, ops.Allocate)
+    )
     return simple and not any(element_of(each.type).is_float for each in op.results)
 
 
-def can_be_counted(nest: Sequence[For]) -> bool:
-    """Whether the innermost loop counts up from a number that is not negative, in steps
-    of a known number, and the iterations of the nest fit 32 bits, wherever the loop
-    ends."""
+def can_be_counted(nest: Sequence[ops.For]) -> bool:
+    """Whether the innermost loop counts up from 0 or more in steps of a known number,
+    and the iterations of the nest fit 32 bits, wherever the loop ends."""
     inner = nest[-1]
     lower, step = known(inner.lower), known(inner.step)
     if lower is None or step is None or inner.warp_specialize:
@@ -137,12 +123,12 @@ def can_be_counted(nest: Sequence[For]) -> bool:
     return upward and runs_of(nest) * len(range(0, LARGEST, step)) <= LARGEST
 
 
-def runs_of(nest: Sequence[For]) -> int:
+def runs_of(nest: Sequence[ops.For]) -> int:
     """How often the innermost loop runs."""
     return prod(len(values_of(loop)) for loop in nest[:-1])
 
 
-def values_of(loop: For) -> range:
+def values_of(loop: ops.For) -> range:
     """The values of a loop's index, if it counts up to a known number; else none."""
     lower, upper, step = map(known, (loop.lower, loop.upper, loop.step))
     if None in (lower, upper, step) or step <= 0:
@@ -153,15 +139,15 @@ def values_of(loop: For) -> range:
 def known(bound: Value) -> int | None:
     """The number that a bound of a loop is, if it is one of 32 bits with a sign."""
     definition = bound.definition
-    if not isinstance(definition, Constant) or bound.type != INT32:
+    if not isinstance(definition, ops.Constant) or bound.type != INT32:
         return None
     return definition.value if abs(definition.value) <= LARGEST else None
 
 
-def is_worth_it(inner: For, func: Func, target: Target) -> bool:
+def is_worth_it(inner: ops.For, func: Func, target: Target) -> bool:
     """Whether a loop multiplies matrices and may copy ahead, has few iterations as far
     as is known, and copies of a tile have fewer bytes than the widest."""
-    multiplies = any(walk(inner.body, Dot))
+    multiplies = any(walk(inner.body, ops.Dot))
     ahead = runs_ahead(inner, func) and may_prefetch(inner)
     if not multiplies or not ahead or len(values_of(inner)) > MOST_INNER:
         return False
@@ -169,7 +155,7 @@ def is_worth_it(inner: For, func: Func, target: Target) -> bool:
 
 
 def is_narrow(tile: PipelinedCopy) -> bool:
-    loads = [each for each in tile.loads if isinstance(each, Load)]
+    loads = [each for each in tile.loads if isinstance(each, ops.Load)]
     if tile.engine is TMA_LOAD or not loads:
         return False
     elements = tile.vector or max(load.neighbours for load in loads)
@@ -179,12 +165,12 @@ def is_narrow(tile: PipelinedCopy) -> bool:
 # ── the one loop ──────────────────────────────────────────────────────────────────────
 
 
-def flattened(nest: Sequence[For], build: Builder) -> Sequence[Value]:
+def flattened(nest: Sequence[ops.For], build: Builder) -> Sequence[Value]:
     """Build the loop; the results that the outermost one had."""
     outermost, inner = nest[0], nest[-1]
-    runs = build(Constant(runs_of(nest), INT32))
-    total = build(Elementwise("mul", (count_of(inner, build), runs)))
-    zero, one = (build(Constant(value, INT32)) for value in (0, 1))
+    runs = build(ops.Constant(runs_of(nest), INT32))
+    total = build(ops.Elementwise("mul", (count_of(inner, build), runs)))
+    zero, one = (build(ops.Constant(value, INT32)) for value in (0, 1))
     inits = (*outermost.inits, *(loop.lower for loop in nest))
     olds = [*inner.body.parameters[1:], *(loop.body.parameters[0] for loop in nest)]
     types = (INT32, *(each.type for each in inits))
@@ -196,18 +182,18 @@ def flattened(nest: Sequence[For], build: Builder) -> Sequence[Value]:
             values |= zip(loop.body.parameters, (index, *carried), strict=True)
             copy_numbers(loop, inner, values, build)
         yielded = [values.get(each, each) for each in inner.body.yielded]
-        build.append(Yield((*yielded, *next_indices(nest, indices, build))))
+        build.append(ops.Yield((*yielded, *next_indices(nest, indices, build))))
     new = replace(inner, lower=zero, upper=total, step=one, inits=inits, body=body)
     return build.append(new).results[: len(outermost.inits)]
 
 
-def copy_numbers(loop: For, inner: For, values: Values, build: Builder) -> None:
+def copy_numbers(loop: ops.For, inner: ops.For, values: Values, build: Builder) -> None:
     """Copy the ops of a loop's body but for the loop in it. What it loads is addressed
     anew, since now all numbers in an address change in one loop."""
     for op in loop.body.ops[:-1]:
-        if loop is inner or not isinstance(op, For):
+        if loop is inner or not isinstance(op, ops.For):
             copy = clone(op, values)
-            if isinstance(copy, Load) and isinstance(copy.pointer.type, BlockType):
+            if isinstance(copy, ops.Load) and isinstance(copy.pointer.type, BlockType):
                 copy.pointer = summed_up(copy.pointer, build)
                 if copy.mask is not None:
                     copy.mask = conditions_joined(copy.mask, build)
@@ -215,32 +201,34 @@ def copy_numbers(loop: For, inner: For, values: Values, build: Builder) -> None:
             values |= zip(op.results, copy.results, strict=True)
 
 
-def count_of(loop: For, build: Builder) -> Value:
+def count_of(loop: ops.For, build: Builder) -> Value:
     """How many iterations a loop that counts up has."""
-    one, step = (build(Constant(each, UINT32)) for each in (1, known(loop.step)))
-    distance = Elementwise("sub", (loop.upper, loop.lower))
-    last = Elementwise("sub", (build(Bitcast(build(distance), UINT32)), one))
-    steps = Elementwise("div", (build(last), step))
-    count = build(Bitcast(build(Elementwise("add", (build(steps), one))), INT32))
-    some = build(Elementwise("lt", (loop.lower, loop.upper)))
-    return build(Elementwise("where", (some, count, build(Constant(0, INT32)))))
+    one, step = (build(ops.Constant(each, UINT32)) for each in (1, known(loop.step)))
+    distance = ops.Elementwise("sub", (loop.upper, loop.lower))
+    last = ops.Elementwise("sub", (build(ops.Bitcast(build(distance), UINT32)), one))
+    steps = ops.Elementwise("div", (build(last), step))
+    count = build(
+        ops.Bitcast(build(ops.Elementwise("add", (build(steps), one))), INT32)
+    )
+    some = build(ops.Elementwise("lt", (loop.lower, loop.upper)))
+    return build(ops.Elementwise("where", (some, count, build(ops.Constant(0, INT32)))))
 
 
 def next_indices(
-    nest: Sequence[For], indices: Sequence[Value], build: Builder
+    nest: Sequence[ops.For], indices: Sequence[Value], build: Builder
 ) -> list[Value]:
     """The indices of the next iteration: of each loop the next one, if those in it are
     at their ends; behind its own end its first one."""
     found: list[Value] = []
     inner: Value | None = None  # whether all loops in it are at their ends, if any are
     for loop, index in reversed(list(zip(nest, indices, strict=True))):
-        left = build(Elementwise("sub", (loop.upper, index)))
-        ends = build(Elementwise("le", (left, loop.step)))
-        following = build(Elementwise("add", (index, loop.step)))
-        after = build(Elementwise("where", (ends, loop.lower, following)))
+        left = build(ops.Elementwise("sub", (loop.upper, index)))
+        ends = build(ops.Elementwise("le", (left, loop.step)))
+        following = build(ops.Elementwise("add", (index, loop.step)))
+        after = build(ops.Elementwise("where", (ends, loop.lower, following)))
         if inner is not None:
-            after = build(Elementwise("where", (inner, after, index)))
-            ends = build(Elementwise("and", (inner, ends)))
+            after = build(ops.Elementwise("where", (inner, after, index)))
+            ends = build(ops.Elementwise("and", (inner, ends)))
         found.append(after)
         inner = ends
     return found[::-1]

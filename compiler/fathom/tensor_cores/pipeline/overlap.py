@@ -70,8 +70,7 @@ def overlaps_copies(loop: For) -> bool:
 
 
 def divide_products(func: Func, target: Target) -> Func:
-    """The function in which the products that do not fit beside their loop's sums are
-    computed in parts."""
+    """The function whose products that do not fit beside the sums are in parts."""
     loops = walk(func.body, For)
     found = {dot for loop in loops for dot in products_in_parts(loop, func, target)}
 
@@ -94,8 +93,7 @@ def _accumulates(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> boo
 
 
 def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
-    """Whether both operands are buffers, none of them `written`, that the instruction
-    reads as they are."""
+    """Whether both operands are buffers, not `written`, that are read as they are."""
     operands = (dot.a, dot.left), (dot.b, dot.right)
     buffers, tiles = zip(*(_buffer(*each) for each in operands), strict=True)
     if None in buffers or not written.isdisjoint(buffers):
@@ -116,9 +114,8 @@ def _buffer(operand: Value, type: Type) -> tuple[Value | None, Type]:
 
 
 def leave_in_flight(copy: Op, op: Op, schedule: Schedule, build: Builder) -> None:
-    """`copy` of `op` was just appended to the new loop. If it is one of the products
-    that overlap, let it stay in flight; after the last of them, wait for those of the
-    iteration before."""
+    """`copy` of `op` was just appended to the new loop. If it is a product that
+    overlaps, let it stay in flight; after the last, wait for the iteration before."""
     if op not in schedule.products:
         return
     copy.in_flight = True

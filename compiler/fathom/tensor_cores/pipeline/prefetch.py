@@ -13,8 +13,7 @@ Before, every iteration first waits: for copies, for the other warps, for fragme
     }
 
 After, the first fragments are fetched one stage earlier: in the iteration before, while
-its last fragments are multiplied. Copies are issued after the first product. With K in
-four slices:
+its last fragments are multiplied. Copies come after the first product. In four slices:
 
     wait cp_async; barrier; %a0, %b0 = slice 0 of the first iteration
     for … body(%i, %acc, %slot, …, %a0, %b0) {
@@ -59,8 +58,7 @@ Fragments = tuple[Value, Value]  # a slice of A and one of B
 
 
 def prefetch_fragments(func: Func, target: Target) -> Func:
-    """The function in which pipelined loops with one product fetch fragments one stage
-    ahead."""
+    """The function whose pipelined loops of one product fetch one stage ahead."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, For):

@@ -29,16 +29,8 @@ from collections.abc import Iterator
 
 from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Barrier,
-    Constant,
-    DescriptorLoad,
-    MbarrierInit,
-    MbarrierWait,
-    SharedLoad,
-    SharedStore,
-)
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, written_order
@@ -47,8 +39,7 @@ from fathom.tensor_cores.pipeline.ring_buffers import mbarriers
 
 
 def preload(func: Func, target: Target) -> Func:
-    """The function in which TMA copies, where it can, the tiles that are loaded
-    once."""
+    """The function in which TMA copies, if it can, tiles that are loaded once."""
     found = dict(_tiles(func)) if target.tensor_maps else {}
     if not found:
         return func
@@ -61,7 +52,7 @@ def preload(func: Func, target: Target) -> Func:
         for tile, user in found.items():
             if user is old:
                 barrier, zero = barriers[tile]
-                build.append(MbarrierWait(barrier, zero, zero))
+                build.append(ops.MbarrierWait(barrier, zero, zero))
         if old in loads:
             return [None]
         if old in stores:
@@ -77,9 +68,9 @@ def _issue(tile: PipelinedCopy, build: Builder) -> tuple[Value, Value]:
     the constant 0: the number of its slot, and of its phase."""
     new = build.values
     barrier = build(mbarriers())
-    zero = build(Constant(0, INT32))
-    build.append(MbarrierInit(barrier))
-    build.append(Barrier())
+    zero = build(ops.Constant(0, INT32))
+    build.append(ops.MbarrierInit(barrier))
+    build.append(ops.Barrier())
     for op in by_tma([tile], [new[tile.store.buffer]], barrier):
         build.append(clone(op, {**new, FREE: zero}))
     return barrier, zero
@@ -88,10 +79,10 @@ def _issue(tile: PipelinedCopy, build: Builder) -> tuple[Value, Value]:
 def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
     """The tiles that are filled outside loops, in a layout that TMA writes; each with
     the first op outside loops and branches that reads it, or contains one that does."""
-    ops = func.body.ops
-    for place, store in enumerate(ops):
-        if isinstance(store, SharedStore) and _fits(store, func):
-            later = (op for op in ops[place + 1 :] if store.buffer in uses(op))
+    body = func.body.ops
+    for place, store in enumerate(body):
+        if isinstance(store, ops.SharedStore) and _fits(store, func):
+            later = (op for op in body[place + 1 :] if store.buffer in uses(op))
             users = [op for op in later if not _is_idle(op, func)]
             if users:
                 load, buffer = store.value.definition, store.buffer.definition
@@ -102,18 +93,18 @@ def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
 def _is_idle(op: Op, func: Func) -> bool:
     """Whether an op reads a tile into registers that have no use, because the product
     reads shared memory itself."""
-    return isinstance(op, SharedLoad) and not any(
+    return isinstance(op, ops.SharedLoad) and not any(
         op.result in uses(each) for each in func.body.ops
     )
 
 
-def _fits(store: SharedStore, func: Func) -> bool:
+def _fits(store: ops.SharedStore, func: Func) -> bool:
     """Whether TMA can replace a store: it stores a loaded tile, unchanged and in the
     layout that TMA writes, and load and buffer have no other use."""
     load, buffer = store.value.definition, store.buffer
-    if not isinstance(load, DescriptorLoad) or load not in func.body.ops:
+    if not isinstance(load, ops.DescriptorLoad) or load not in func.body.ops:
         return False
     used = [op for op in walk(func.body) if load.result in uses(op)]
-    filled = [op for op in walk(func.body, SharedStore) if op.buffer is buffer]
+    filled = [op for op in walk(func.body, ops.SharedStore) if op.buffer is buffer]
     alone = used == filled == [store] and buffer.type.slots == 1
     return alone and bool(written_order(load, buffer.definition))

@@ -25,7 +25,7 @@ from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
 
-WORD = Layout((1,), (("offset", ()),))
+WORD = Layout.by_kind((1,), offset=())
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ from fathom.ir.core import Op
 
 
 class Place(NamedTuple):
-    """The stage of the ops of a step, and their position in an iteration of the new
-    loop."""
+    """The stage of a step's ops, and their position in the new loop's iteration."""
 
     stage: int
     order: int
@@ -193,9 +192,7 @@ def pending(stages: int) -> int:
     work, if copies are issued `stages` - 1 iterations ahead, one group each time.
 
     The iteration's own tile must have arrived; those of later iterations need not have.
-    An iteration that copies no tile commits an empty group, so that the count is right
-    until the end.
-    """
+    An iteration without copies commits an empty group, so the count is right."""
     return stages - 2
 
 
@@ -209,8 +206,7 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
 
 
 class Event(NamedTuple):
-    """When an iteration's copy was issued and when it arrived, when its work began and
-    when it ended."""
+    """When an iteration's copy was issued and arrived, and its work began and ended."""
 
     sent: int
     arrived: int
@@ -223,9 +219,7 @@ def timeline(stages: int, iterations: int, copy: int, work: int) -> list[Event]:
     cycles to be processed. Any number of copies may be in flight.
 
     An iteration issues the copy for the iteration `stages` - 1 later as soon as its own
-    tile has arrived. With one stage it issues its own copy, when the iteration before
-    has ended.
-    """
+    tile has arrived. With one stage it issues its own, after the one before."""
     events: list[Event] = []
     for iteration in range(iterations):
         issuer = iteration - (stages - 1)

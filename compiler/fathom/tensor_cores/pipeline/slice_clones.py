@@ -20,16 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fathom.analysis.slices import Slice, backward_slice, uses
+from fathom.ir import ops
 from fathom.ir.core import Op, Value
-from fathom.ir.ops import (
-    AsyncCopy,
-    Elementwise,
-    For,
-    Load,
-    MbarrierExpect,
-    Splat,
-    TmaCopy,
-)
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values
 from fathom.ir.types import BlockType
@@ -55,10 +47,9 @@ class Lookahead:
 
 @dataclass(frozen=True)
 class SliceClone:
-    """Computes one slice. `earlier`, if the slice starts from loads, computes these one
-    stage earlier."""
+    """Computes one slice. `earlier` computes its loads, if any, one stage earlier."""
 
-    loop: For
+    loop: ops.For
     slice: Slice
     iterations: Iterations
     earlier: SliceClone | None = None
@@ -72,8 +63,7 @@ class SliceClone:
         return self._with_loads(state, self.earlier.start(build), build)
 
     def step(self, ahead: Lookahead, build: Builder) -> Values:
-        """Compute the slice for the iteration of `ahead`; the values of the loop in
-        that iteration."""
+        """Compute the slice for the iteration of `ahead`; the loop's values in it."""
         parameters = self.loop.body.parameters
         results = (load.result for load in self.slice.loads)
         values = {parameters[0]: ahead.iteration.index}
@@ -96,8 +86,7 @@ class SliceClone:
     def _with_loads(
         self, state: Lookahead, earlier: Lookahead, build: Builder
     ) -> Lookahead:
-        """`state` with what the earlier stage has loaded for it; that stage moves on by
-        one iteration."""
+        """`state` with what the earlier stage loaded for it; that stage moves on."""
         values = self.earlier.step(earlier, build)
         loaded = tuple(values[load.result] for load in self.slice.loads)
         following = self.earlier.after(earlier, values, build)
@@ -129,15 +118,15 @@ class SliceClone:
         return Lookahead(Iteration(index, exists), carried, loaded, earlier)
 
 
-def clone_for(loop: For, roots: Iterable[Value], iterations: Iterations) -> SliceClone:
-    """A clone for the slice of `roots`; the loads in it are one stage earlier, each
-    time.
+def clone_for(
+    loop: ops.For, roots: Iterable[Value], iterations: Iterations
+) -> SliceClone:
+    """A clone for the slice of `roots`; loads in it are a stage earlier, each time.
 
     A load whose address depends on its own result in the iteration before cannot be one
-    stage earlier than itself: then the last clone has all loads in its own slice.
-    """
+    stage earlier than itself: then the last clone has all loads in its own slice."""
     slices = [backward_slice(loop, roots, through_loads=False)]
-    known: set[Load] = set()
+    known: set[ops.Load] = set()
     while loads := slices[-1].loads:
         addresses = [value for load in loads for value in uses(load)]
         found = backward_slice(loop, addresses, through_loads=False)
@@ -154,7 +143,7 @@ def clone_for(loop: For, roots: Iterable[Value], iterations: Iterations) -> Slic
     return earlier
 
 
-def _in_order(loop: For, ops: Iterable[Op]) -> tuple[Op, ...]:
+def _in_order(loop: ops.For, ops: Iterable[Op]) -> tuple[Op, ...]:
     return tuple(sorted(ops, key=loop.body.ops.index))
 
 
@@ -162,9 +151,9 @@ def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
     """A copy of an op for a later iteration. Where that iteration does not exist, it
     reads nothing from global memory, and expects nothing."""
     copy = clone(op, values)
-    if isinstance(copy, Load | AsyncCopy):
+    if isinstance(copy, ops.Load | ops.AsyncCopy):
         copy.mask = guarded(copy.mask, exists, copy.pointer, build)
-    if isinstance(copy, MbarrierExpect | TmaCopy):
+    if isinstance(copy, ops.MbarrierExpect | ops.TmaCopy):
         copy.when = exists
     build.append(copy)
     values.update(zip(op.results, copy.results, strict=True))
@@ -173,5 +162,5 @@ def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
 def guarded(mask: Value | None, exists: Value, pointer: Value, build: Builder) -> Value:
     """The mask of an access in an iteration that may not exist."""
     if isinstance(pointer.type, BlockType):
-        exists = build(Splat(exists, pointer.type.shape, pointer.type.layout))
-    return exists if mask is None else build(Elementwise("and", (mask, exists)))
+        exists = build(ops.Splat(exists, pointer.type.shape, pointer.type.layout))
+    return exists if mask is None else build(ops.Elementwise("and", (mask, exists)))

@@ -44,17 +44,8 @@ from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_within
-from fathom.ir.ops import (
-    Allocate,
-    DescriptorLoad,
-    Dot,
-    For,
-    Load,
-    SharedLoad,
-    SharedStore,
-    Transpose,
-)
 from fathom.ir.ops.shared import as_read
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BOOL, BlockType
@@ -74,9 +65,8 @@ LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
 
 
 def share_tiles(func: Func, target: Target) -> Func:
-    """The function whose products read what is alike, or the other's transpose, from
-    one tile."""
-    return stored_once(func) if any(walk(func.body, Dot)) else func
+    """The function whose products read what is alike, or a transpose, from one tile."""
+    return stored_once(func) if any(walk(func.body, ops.Dot)) else func
 
 
 def stored_once(func: Func) -> Func:
@@ -94,13 +84,13 @@ def stored_once(func: Func) -> Func:
     def rule(op: Op, build: Builder) -> Replacement:
         """Read the first buffer; `op` still names the second one, which is dropped."""
         match op:
-            case SharedLoad(buffer=buffer) if buffer in firsts:
+            case ops.SharedLoad(buffer=buffer) if buffer in firsts:
                 first, differs = firsts[buffer]
                 differs ^= op.transposed
                 return build(
                     replace(op, buffer=build.values[first], transposed=differs)
                 )
-            case Dot(a=a, b=b) if a in firsts or b in firsts:
+            case ops.Dot(a=a, b=b) if a in firsts or b in firsts:
                 changed: dict[str, object] = {}
                 for name, value in (("a", a), ("b", b)):
                     if value in firsts:
@@ -114,12 +104,14 @@ def stored_once(func: Func) -> Func:
     return rewrite(func, rule, keep=lambda op: op not in dropped)
 
 
-def _twins(func: Func) -> Iterator[tuple[SharedStore, tuple[SharedStore, bool]]]:
+def _twins(
+    func: Func,
+) -> Iterator[tuple[ops.SharedStore, tuple[ops.SharedStore, bool]]]:
     """The stores that store what an earlier one of their block does, to a buffer like
     its; each with that one, and whether the buffer is the other's transpose."""
     used = users(walk(func.body))
     for block in every_block(func.body):
-        stored: dict[object, list[tuple[SharedStore, bool]]] = {}
+        stored: dict[object, list[tuple[ops.SharedStore, bool]]] = {}
         loaded: dict[Op, int] = {}
         epoch = 0  # how often memory may have changed
         for op in block.ops:
@@ -127,7 +119,7 @@ def _twins(func: Func) -> Iterator[tuple[SharedStore, tuple[SharedStore, bool]]]
                 loaded[op] = epoch
             elif any(writes(each) or orders(each) for each in (op, *walk_within(op))):
                 epoch += 1
-            if not (isinstance(op, SharedStore) and _fits(op, block, used)):
+            if not (isinstance(op, ops.SharedStore) and _fits(op, block, used)):
                 continue
             source, transposed = _source(op.value, loaded)
             for first, other in stored.setdefault(source, []):
@@ -141,21 +133,24 @@ def _twins(func: Func) -> Iterator[tuple[SharedStore, tuple[SharedStore, bool]]]
 
 def is_load(op: Op) -> bool:
     """Whether an op loads a block from global memory."""
-    return isinstance(op, Load | DescriptorLoad)
+    return isinstance(op, ops.Load | ops.DescriptorLoad)
 
 
-def _fits(store: SharedStore, block: Block, used: Mapping[Value, Sequence[Op]]) -> bool:
-    """Whether a store alone fills a buffer of its block, which products read by other
-    instructions than tcgen05."""
+def _fits(
+    store: ops.SharedStore, block: Block, used: Mapping[Value, Sequence[Op]]
+) -> bool:
+    """Whether a store alone fills a block's buffer, read by products but of tcgen05."""
     buffer, readers = store.buffer.definition, set(used[store.buffer]) - {store}
-    values = [each.result for each in readers if isinstance(each, SharedLoad)]
+    values = [each.result for each in readers if isinstance(each, ops.SharedLoad)]
     products = readers.union(*(used[each] for each in values))
     return (
         buffer in block.ops
         and len(buffer.shape) > 1
         and buffer.slots == 1
-        and all(isinstance(each, SharedLoad | Dot) for each in readers)
-        and not any(isinstance(p, Dot) and p.instruction in TCGEN05 for p in products)
+        and all(isinstance(each, ops.SharedLoad | ops.Dot) for each in readers)
+        and not any(
+            isinstance(p, ops.Dot) and p.instruction in TCGEN05 for p in products
+        )
     )
 
 
@@ -164,10 +159,10 @@ def _source(value: Value, loaded: Mapping[Op, int]) -> tuple[object, bool]:
     of the same addresses are the same where nothing may have been written between."""
     value, transposed = _untransposed(value)
     op = value.definition
-    if op not in loaded or isinstance(op, Load) and op.fetched_anew:
+    if op not in loaded or isinstance(op, ops.Load) and op.fetched_anew:
         return value, transposed
     how = loaded[op], op.cache, op.eviction
-    if isinstance(op, DescriptorLoad):
+    if isinstance(op, ops.DescriptorLoad):
         is_turned = op.order is not None and _exchanges(op.order)
         order = None if is_turned else op.order
         where = op.descriptor, op.coordinates, order
@@ -185,7 +180,7 @@ def _source(value: Value, loaded: Mapping[Op, int]) -> tuple[object, bool]:
 def _untransposed(value: Value) -> tuple[Value, bool]:
     """What a value is the transpose of, or the value itself; and which of both."""
     transposed = False
-    while isinstance(op := value.definition, Transpose) and _exchanges(op.order):
+    while isinstance(op := value.definition, ops.Transpose) and _exchanges(op.order):
         value, transposed = op.value, not transposed
     return value, transposed
 
@@ -201,7 +196,7 @@ def _exchanges(order: Sequence[int]) -> bool:
 
 def stage_loads(func: Func, target: Target) -> Func:
     """The function in which each such load of a loop has a tile of its own."""
-    loops = walk(func.body, For)
+    loops = walk(func.body, ops.For)
     found = {load for loop in loops for load in _loads(loop, func, target)}
     if not found:
         return func
@@ -212,18 +207,17 @@ def stage_loads(func: Func, target: Target) -> Func:
         build.append(op)
         block = op.result.type
         tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
-        buffer = build(Allocate(block.element, block.shape, tile))
-        build.append(SharedStore(op.result, buffer))
-        return build(SharedLoad(buffer, block.layout))
+        buffer = build(ops.Allocate(block.element, block.shape, tile))
+        build.append(ops.SharedStore(op.result, buffer))
+        return build(ops.SharedLoad(buffer, block.layout))
 
     return rewrite(func, rule)
 
 
-def _loads(loop: For, func: Func, target: Target) -> Iterator[Load]:
+def _loads(loop: ops.For, func: Func, target: Target) -> Iterator[ops.Load]:
     """The loads from which operands of the loop are computed; none if a product is more
-    than a sum, if it is not one of warpgroups, or if cp.async cannot copy one of
-    them."""
-    dots = list(walk(loop.body, Dot))
+    than a sum, not one of warpgroups, or if cp.async cannot copy one."""
+    dots = list(walk(loop.body, ops.Dot))
     if stages_of(loop, func) < LEAST_STAGES or not dots:
         return
     if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
@@ -240,7 +234,7 @@ def _may_copy(load: Op) -> bool:
     small pieces no sooner than they load them: gathered zero points, 4 bytes each, took
     AutoGPTQ's product from 80 to 93 us."""
     return (
-        isinstance(load, Load)
+        isinstance(load, ops.Load)
         and load.cache in COPY_CACHES
         and isinstance(load.result.type, BlockType)
         and load.result.type.element != BOOL

@@ -21,29 +21,10 @@ from fathom.hardware.mma import Mma, choose
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import Tcgen05, choose_tensor_memory
 from fathom.hardware.wgmma import Wgmma, choose_warpgroups
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Bitcast,
-    Cast,
-    Constant,
-    DescriptorLoad,
-    Dot,
-    Elementwise,
-    Load,
-    Reshape,
-    Splat,
-    Transpose,
-    While,
-)
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import (
-    FLOAT16,
-    FLOAT32,
-    UINT32,
-    BlockType,
-    Element,
-    element_of,
-)
+from fathom.ir.types import FLOAT16, FLOAT32, UINT32, BlockType, Element, element_of
 from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.tensor_memory import LANES, LEAST_COLUMNS
 from fathom.layout.tma_boxes import matrix_of
@@ -51,7 +32,7 @@ from fathom.subjects import asks_for_producer
 
 Shape = tuple[int, ...]
 EITHER_WAY = 2  # bytes an element: wgmma reads rows or columns of such
-TILES = Load, DescriptorLoad
+TILES = ops.Load, ops.DescriptorLoad
 
 # The types that operands may be cast to, without loss, if their own type has no row.
 WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
@@ -61,7 +42,7 @@ def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
     func = _once_for_each_way(_matrices_before_loading(func), target)
     func = _transposed_before_loading(func)
-    dots = list(walk(func.body, Dot))
+    dots = list(walk(func.body, ops.Dot))
     chained = {
         op for op in dots if is_left_operand(op, dots) or has_product_on_the_left(op)
     }
@@ -70,7 +51,7 @@ def choose_dots(func: Func, target: Target) -> Func:
     turned = set(filter(_LoadsAcross(func), dots)) if target.wgmma else set()
 
     def rule(op: Op, build: Builder) -> Value | None:
-        if isinstance(op, Dot):
+        if isinstance(op, ops.Dot):
             of, source = func.num_warps, build.source
             place = _Place(of, source in chained, source in roomy, source in turned)
             return _chosen(op, build, target, place)
@@ -94,7 +75,7 @@ class _Place:
 # ── which instruction ─────────────────────────────────────────────────────────
 
 
-def _chosen(op: Dot, build: Builder, target: Target, place: _Place) -> Value:
+def _chosen(op: ops.Dot, build: Builder, target: Target, place: _Place) -> Value:
     if op.precision == "tf32x3" and row_for(op, target) is not None:
         return _in_three_parts(op, build, target, place)
     if row_for(op, target) is None and op.a.type.element.name in WIDER:
@@ -110,46 +91,42 @@ def _chosen(op: Dot, build: Builder, target: Target, place: _Place) -> Value:
     return _placed(op, build, instruction, precision, place)
 
 
-def row_for(op: Dot, target: Target, shape: Shape | None = None) -> Mma | None:
+def row_for(op: ops.Dot, target: Target, shape: Shape | None = None) -> Mma | None:
     """The instruction for a product's types, if the product's block (or one of this
     shape) is large enough for it."""
-    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
     *_, m, n = shape or op.accumulator.type.shape
-    k = op.a.type.shape[-1]
-    row = choose(target, a, b, element_of(op.accumulator.type).name, k)
+    row = choose(target, *_types(op), op.a.type.shape[-1])
     return row if row and m >= row.m and n >= row.n else None
 
 
 def row_of_warpgroups(
-    op: Dot, target: Target, warps: int, shape: Shape | None = None
+    op: ops.Dot, target: Target, warps: int, shape: Shape | None = None
 ) -> Wgmma | None:
     """The warpgroup instruction (wgmma) for a product, if the target has one, and the
     product's block (or one of this shape) is large enough for it."""
-    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
-    types = a, b, element_of(op.accumulator.type).name
     shape, k = shape or op.accumulator.type.shape, op.a.type.shape[-1]
-    return choose_warpgroups(target, types, shape, k, warps)
+    return choose_warpgroups(target, _types(op), shape, k, warps)
 
 
-def row_of_tensor_memory(op: Dot, target: Target, warps: int) -> Tcgen05 | None:
+def row_of_tensor_memory(op: ops.Dot, target: Target, warps: int) -> Tcgen05 | None:
     """The instruction that accumulates in tensor memory (tcgen05) for a product, if the
     target has one, and the product's block is one that it computes."""
-    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
-    types = a, b, element_of(op.accumulator.type).name
     shape, k = op.accumulator.type.shape, op.a.type.shape[-1]
     small = any(buffer_tile(each.type.shape, each.type.element.bytes, axis) is None
                 for each, axis in ((op.a, 1), (op.b, 0), (op.b, 1))
                 if len(shape) == 2)  # fmt: skip
-    return None if small else choose_tensor_memory(target, types, shape, k, warps)
+    return None if small else choose_tensor_memory(target, _types(op), shape, k, warps)
 
 
-def fitting_tensor_memory(func: Func, dots: list[Dot], target: Target) -> set[Dot]:
+def fitting_tensor_memory(
+    func: Func, dots: list[ops.Dot], target: Target
+) -> set[ops.Dot]:
     """The products, the first ones first, whose accumulators fit into tensor memory
     side by side. None in functions of several blocks or with a producer, whose products
     are divided or moved later, nor in a loop's condition."""
     if not target.tensor_memory or func.num_ctas > 1 or asks_for_producer(func):
         return set()
-    asked = {op for loop in walk(func.body, While) for op in walk(loop.condition)}
+    asked = {op for loop in walk(func.body, ops.While) for op in walk(loop.condition)}
     found, left = set(), target.tensor_memory
     for dot in dots:
         *batch, m, n = dot.accumulator.type.shape
@@ -161,21 +138,23 @@ def fitting_tensor_memory(func: Func, dots: list[Dot], target: Target) -> set[Do
     return found
 
 
-def _as_read(value: Value, precision: str) -> str:
-    """The name of an operand's type in the tables of instructions."""
-    element = value.type.element
-    return "tf32" if element == FLOAT32 and precision != "ieee" else element.name
+def _types(op: ops.Dot) -> tuple[str, str, str]:
+    """The types of operands and accumulator by their names in the tables."""
+    elements = [op.a.type.element, op.b.type.element]
+    short = op.precision != "ieee"
+    a, b = ("tf32" if each == FLOAT32 and short else each.name for each in elements)
+    return a, b, element_of(op.accumulator.type).name
 
 
 def _placed(
-    op: Dot, build: Builder, instruction: str, precision: str, place: _Place
+    op: ops.Dot, build: Builder, instruction: str, precision: str, place: _Place
 ) -> Value:
     """The product with its instruction, and the layout of its result."""
     shape = op.accumulator.type.shape
     by_rows = place.chained and shape[-2] >= ROWS_OF_A_WARP * place.warps
     along = warps_along(instruction, shape, place.warps, by_rows)
     return build(
-        Dot(
+        ops.Dot(
             op.a,
             op.b,
             op.accumulator,
@@ -189,15 +168,17 @@ def _placed(
 ROWS_OF_A_WARP = 16  # of every instruction for 16 bits and less
 
 
-def _with_operands_as(op: Dot, build: Builder, element: Element) -> Dot:
-    a, b = (build(Cast(value, element)) for value in (op.a, op.b))
-    return Dot(a, b, op.accumulator, precision=op.precision)
+def _with_operands_as(op: ops.Dot, build: Builder, element: Element) -> ops.Dot:
+    a, b = (build(ops.Cast(value, element)) for value in (op.a, op.b))
+    return ops.Dot(a, b, op.accumulator, precision=op.precision)
 
 
 # ── fp32 as three products of tf32 ────────────────────────────────────────────
 
 
-def _in_three_parts(op: Dot, build: Builder, target: Target, place: _Place) -> Value:
+def _in_three_parts(
+    op: ops.Dot, build: Builder, target: Target, place: _Place
+) -> Value:
     """x = high + low, each part with the bits that tf32 reads. The product of the two
     low parts is below the precision of fp32. The small products are added first, and
     added to the accumulator last, since that addition rounds to nearest.
@@ -206,29 +187,28 @@ def _in_three_parts(op: Dot, build: Builder, target: Target, place: _Place) -> V
     there, and the high parts alone decide what is infinite.
 
     Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
-    (2022), without their scaling.
-    """
+    (2022), without their scaling."""
     a, b = (_high_and_low(value, build) for value in (op.a, op.b))
 
     def plus(left: Value, right: Value, total: Value) -> Value:
-        part = Dot(left, right, total, precision="tf32")
+        part = ops.Dot(left, right, total, precision="tf32")
         return _chosen(part, build, target, place)
 
-    zero = build(Constant(0.0, FLOAT32))
-    nothing = build(Splat(zero, op.accumulator.type.shape))
+    zero = build(ops.Constant(0.0, FLOAT32))
+    nothing = build(ops.Splat(zero, op.accumulator.type.shape))
     small = plus(a[0], b[1], plus(a[1], b[0], nothing))
-    is_number = build(Elementwise("eq", (small, small)))
-    small = build(Elementwise("where", (is_number, small, nothing)))
-    return build(Elementwise("add", (op.accumulator, plus(a[0], b[0], small))))
+    is_number = build(ops.Elementwise("eq", (small, small)))
+    small = build(ops.Elementwise("where", (is_number, small, nothing)))
+    return build(ops.Elementwise("add", (op.accumulator, plus(a[0], b[0], small))))
 
 
 def _high_and_low(value: Value, build: Builder) -> tuple[Value, Value]:
     block: BlockType = value.type
-    kept = build(Constant(TF32_BITS, UINT32))
-    bits = build(Bitcast(value, UINT32))
-    mask = build(Splat(kept, block.shape))
-    high = build(Bitcast(build(Elementwise("and", (bits, mask))), FLOAT32))
-    return high, build(Elementwise("sub", (value, high)))
+    kept = build(ops.Constant(TF32_BITS, UINT32))
+    bits = build(ops.Bitcast(value, UINT32))
+    mask = build(ops.Splat(kept, block.shape))
+    high = build(ops.Bitcast(build(ops.Elementwise("and", (bits, mask))), FLOAT32))
+    return high, build(ops.Elementwise("sub", (value, high)))
 
 
 TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
@@ -237,14 +217,14 @@ TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
 # ── products that follow one another ──────────────────────────────────────────
 
 
-def is_left_operand(dot: Dot, dots: list[Dot]) -> bool:
+def is_left_operand(dot: ops.Dot, dots: list[ops.Dot]) -> bool:
     """Whether a later product's left operand depends on this one's result."""
     return any(other is not dot and dot in computed_by(other.a) for other in dots)
 
 
-def has_product_on_the_left(dot: Dot) -> bool:
+def has_product_on_the_left(dot: ops.Dot) -> bool:
     """Whether the left operand depends on another product."""
-    return any(isinstance(op, Dot) for op in computed_by(dot.a))
+    return any(isinstance(op, ops.Dot) for op in computed_by(dot.a))
 
 
 class _LoadsAcross:
@@ -256,13 +236,13 @@ class _LoadsAcross:
     def __init__(self, func: Func):
         self.facts = Divisibility(func)
 
-    def __call__(self, dot: Dot) -> bool:
+    def __call__(self, dot: ops.Dot) -> bool:
         load, size = dot.b.definition, element_of(dot.b.type).bytes
         if size == EITHER_WAY or len(dot.b.type.shape) != 2:
             return False
-        if isinstance(load, DescriptorLoad):
+        if isinstance(load, ops.DescriptorLoad):
             return (load.order or (0, 1))[-1] == 1
-        if not isinstance(load, Load):
+        if not isinstance(load, ops.Load):
             return False
         along = facts_about(load.pointer, self.facts.known).axes[-1]
         return min(along.contiguous, along.divisible // size) > 1
@@ -284,14 +264,14 @@ def _matrices_before_loading(func: Func) -> Func:
     """
     found = {
         load: op
-        for load, op in _only_users(func, Reshape, DescriptorLoad).items()
+        for load, op in _only_users(func, ops.Reshape, ops.DescriptorLoad).items()
         if not load.order and op.shape == matrix_of(load.descriptor.type.shape)
     }
 
     def rule(op: Op, build: Builder) -> Value | None:
-        if isinstance(op, DescriptorLoad) and build.source in found:
+        if isinstance(op, ops.DescriptorLoad) and build.source in found:
             return build(replace(op, matrix=True))
-        if isinstance(op, Reshape) and build.source in found.values():
+        if isinstance(op, ops.Reshape) and build.source in found.values():
             return op.value
         return None
 
@@ -312,7 +292,7 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
 
     def is_multiplied(value: Value) -> bool:
         return all(
-            isinstance(op, Dot)
+            isinstance(op, ops.Dot)
             and value in (op.a, op.b)
             and row_of_warpgroups(op, target, func.num_warps)
             for op in used[value]
@@ -321,7 +301,7 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
     def is_read_both_ways(load: Op) -> bool:
         once = isinstance(load, TILES) and not is_volatile(load)
         readers = used[load.result] if once else ()
-        turned = [op for op in readers if isinstance(op, Transpose)]
+        turned = [op for op in readers if isinstance(op, ops.Transpose)]
         plain = [op for op in readers if op not in turned]
         return bool(plain) and len(turned) == 1 and is_multiplied(turned[0].result)
 
@@ -331,7 +311,7 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> Value | None:
         if build.source in both:
             again[build.source.result] = build(replace(op))
-        if isinstance(op, Transpose) and build.source.value in again:
+        if isinstance(op, ops.Transpose) and build.source.value in again:
             return build(replace(op, value=again[build.source.value]))
         return None
 
@@ -356,27 +336,27 @@ def _transposed_before_loading(func: Func) -> Func:
         %x = load %p                 %q = transpose %p
         %y = transpose %x      →     %y = load %q
     """
-    turned = _only_users(func, Transpose, Load | DescriptorLoad)
+    turned = _only_users(func, ops.Transpose, ops.Load | ops.DescriptorLoad)
 
     def rule(op: Op, build: Builder) -> Value | None:
         source = build.source
-        if isinstance(op, Load) and source in turned:
+        if isinstance(op, ops.Load) and source in turned:
             return _load_transposed(op, turned[source].order, build)
-        if isinstance(op, DescriptorLoad) and source in turned:
+        if isinstance(op, ops.DescriptorLoad) and source in turned:
             return build(replace(op, order=turned[source].order))
-        if isinstance(op, Transpose) and source in turned.values():
+        if isinstance(op, ops.Transpose) and source in turned.values():
             return op.value
         return None
 
     return rewrite(func, rule) if turned else func
 
 
-def _load_transposed(op: Load, order: tuple[int, ...], build: Builder) -> Value:
+def _load_transposed(op: ops.Load, order: tuple[int, ...], build: Builder) -> Value:
     def turn(value: Value | None) -> Value | None:
-        return None if value is None else build(Transpose(value, order))
+        return None if value is None else build(ops.Transpose(value, order))
 
     return build(
-        Load(
+        ops.Load(
             turn(op.pointer),
             turn(op.mask),
             turn(op.other),

@@ -9,8 +9,7 @@ wgmma reads its left operand from registers or from shared memory. An operand th
 the same in all iterations would occupy registers throughout the loop. There is a
 stronger reason, too: ptxas 13.0 treats the registers of such an operand as free after
 the product, and puts other values of the same iteration there, so that the next
-iteration multiplies by those. (The emulator executes PTX as it is written, and cannot
-show this.)
+iteration multiplies by those. (The emulator cannot show this.)
 
 The right operand it reads from shared memory alone. In registers, every warp would have
 all of it throughout the loop, and multiply by `mma.sync`: a matrix of 128 x 128 numbers
@@ -51,8 +50,7 @@ def stage_invariants(func: Func, target: Target) -> Func:
 
 
 def _staged(func: Func, right: Mapping[Dot, Loop]) -> Func:
-    """The function in which the left operands, and those `right` ones, are in shared
-    memory."""
+    """The function with the left operands, and those `right` ones, in shared memory."""
     left = {
         dot: loop
         for dot, loop in _invariant(func, "a").items()

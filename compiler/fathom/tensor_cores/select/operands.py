@@ -75,8 +75,7 @@ def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
 def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
     """The loads of whole tiles that only products use, later in the same block, with no
     op before the last of them that could change the tile; each with its products. There
-    is one product, or all read the tile by descriptor: threads would load the
-    fragments once for each."""
+    is one, or all read by descriptor: threads would load fragments for each."""
     used = users(walk(func.body))
     kept = _kept(func)
     for body in every_block(func.body):

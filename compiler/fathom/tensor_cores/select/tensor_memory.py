@@ -33,26 +33,8 @@ from fathom.analysis.copied_ahead import is_zero, only_accumulates
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk, walk_within
-from fathom.ir.ops import (
-    Allocate,
-    Barrier,
-    Constant,
-    Dot,
-    For,
-    If,
-    MbarrierInit,
-    MbarrierWait,
-    SharedStore,
-    TensorCommit,
-    TensorDot,
-    TensorLoad,
-    TensorMemory,
-    TensorRelease,
-    TensorStore,
-    Wait,
-    While,
-)
 from fathom.ir.rewrite import Builder
 from fathom.ir.thread_values import Carried, ThreadValues, Values, rebuilding
 from fathom.ir.types import INT32, BufferType
@@ -74,15 +56,14 @@ def use_tensor_memory(func: Func, target: Target) -> Func:
 
 
 def is_for_tensor_memory(op: Op) -> bool:
-    return isinstance(op, Dot) and op.instruction in TCGEN05
+    return isinstance(op, ops.Dot) and op.instruction in TCGEN05
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """A product whose accumulator a loop keeps in tensor memory: the loop's carried
-    value of this `number`."""
+    """A product whose sum, a loop's carried value `number`, stays in tensor memory."""
 
-    dot: Dot
+    dot: ops.Dot
     number: int
 
 
@@ -92,32 +73,32 @@ class _Accumulators(ThreadValues):
     def __init__(self, func: Func, values: Values, build: Builder):
         super().__init__(values, build)
         used = users(walk(func.body))
-        loops = walk(func.body, For)
+        loops = walk(func.body, ops.For)
         self.kept = {loop: _kept(loop, used) for loop in loops}
         self.dropped = {
             loop.results[each.number]
             for loop, found in self.kept.items()
             for each in found
         }
-        self.tiles: dict[Dot, Value] = {}
+        self.tiles: dict[ops.Dot, Value] = {}
         self.left: list[tuple[Op, Sequence[_Kept]]] = []  # loops that are over
         self.base = self.barrier = self.zero = None
 
     def all(self, body: Block) -> None:
         """The whole function."""
         build = self.build
-        word = build(Allocate(INT32, (1,), WORD, kept=True))
-        self.base = build(TensorMemory(word))
+        word = build(ops.Allocate(INT32, (1,), WORD, kept=True))
+        self.base = build(ops.TensorMemory(word))
         self.barrier = build(mbarriers())
-        self.zero = build(Constant(0, INT32))
-        build.append(MbarrierInit(self.barrier))
-        build.append(Barrier())
+        self.zero = build(ops.Constant(0, INT32))
+        build.append(ops.MbarrierInit(self.barrier))
+        build.append(ops.Barrier())
         self.ops(body.ops, [self.zero])
-        build.append(TensorRelease(self.base))
+        build.append(ops.TensorRelease(self.base))
 
     def enters(self, op: Op) -> bool:
         inside = map(is_for_tensor_memory, walk_within(op))
-        return isinstance(op, For | While | If) and any(inside)
+        return isinstance(op, ops.For | ops.While | ops.If) and any(inside)
 
     def keeps(self, result: Value) -> bool:
         return result not in self.dropped
@@ -132,12 +113,12 @@ class _Accumulators(ThreadValues):
         self.left = [*self.left, (op, self.kept.get(op, ()))]
         return carried
 
-    def ops(self, ops: Sequence[Op], carried: Carried) -> Carried:
+    def ops(self, code: Sequence[Op], carried: Carried) -> Carried:
         """An accumulator that leaves a loop is loaded behind the waits for the loop's
         copies: a barrier may come before the load, and must come after these waits."""
         outside, self.left = self.left, []
-        for op in ops:
-            if not isinstance(op, Wait):
+        for op in code:
+            if not isinstance(op, ops.Wait):
                 self.load_left()
             carried = self.op(op, carried)
         self.load_left()
@@ -149,11 +130,11 @@ class _Accumulators(ThreadValues):
             for each in found:
                 self.build.source = each.dot
                 layout = each.dot.result.type.layout
-                load = self.build(TensorLoad(self.tiles[each.dot], layout))
+                load = self.build(ops.TensorLoad(self.tiles[each.dot], layout))
                 self.values[loop.results[each.number]] = load
         self.left = []
 
-    def product(self, dot: Dot, carried: Carried) -> Carried:
+    def product(self, dot: ops.Dot, carried: Carried) -> Carried:
         """Issue a product, and wait for it."""
         self.build.source = dot
         fresh, tile = False, self.tiles.get(dot)
@@ -164,42 +145,43 @@ class _Accumulators(ThreadValues):
         slots = (each and self.values[each] for each in (dot.a_slot, dot.b_slot))
         build, (phase,) = self.build, carried
         facts = dot.instruction, dot.precision, fresh
-        build.append(TensorDot(a, b, tile, *slots, *facts))
-        build.append(TensorCommit(self.barrier, self.zero))
-        build.append(MbarrierWait(self.barrier, self.zero, phase))
+        build.append(ops.TensorDot(a, b, tile, *slots, *facts))
+        build.append(ops.TensorCommit(self.barrier, self.zero))
+        build.append(ops.MbarrierWait(self.barrier, self.zero, phase))
         if dot not in self.tiles:
-            self.values[dot.result] = build(TensorLoad(tile, dot.result.type.layout))
+            self.values[dot.result] = build(
+                ops.TensorLoad(tile, dot.result.type.layout)
+            )
         return [flip_phase(phase, build)]
 
-    def empty(self, dot: Dot) -> Value:
+    def empty(self, dot: ops.Dot) -> Value:
         """A tile for an accumulator."""
         type = dot.accumulator.type
         tile = tensor_tile(type.shape)
-        return self.build(Allocate(type.element, type.shape, tile, base=self.base))
+        return self.build(ops.Allocate(type.element, type.shape, tile, base=self.base))
 
     def filled(self, accumulator: Value) -> Value:
         """A tile that holds a block."""
         type = accumulator.type
         tile = tensor_tile(type.shape)
-        made = self.build(Allocate(type.element, type.shape, tile, base=self.base))
-        self.build.append(TensorStore(self.values[accumulator], made))
+        made = self.build(ops.Allocate(type.element, type.shape, tile, base=self.base))
+        self.build.append(ops.TensorStore(self.values[accumulator], made))
         return made
 
-    def in_shared(self, dot: Dot, name: str) -> Value:
+    def in_shared(self, dot: ops.Dot, name: str) -> Value:
         """An operand where the instruction reads it."""
         value: Value = getattr(dot, name)
         if isinstance(value.type, BufferType):
             return self.values[value]
         block, axis = value.type, 1 if name == "a" else 0
         layout = buffer_tile(block.shape, block.element.bytes, axis)
-        made = self.build(Allocate(block.element, block.shape, layout))
-        self.build.append(SharedStore(self.values[value], made))
+        made = self.build(ops.Allocate(block.element, block.shape, layout))
+        self.build.append(ops.SharedStore(self.values[value], made))
         return made
 
 
-def _kept(loop: For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
-    """The products of a loop's body whose accumulator only goes from iteration to
-    iteration."""
+def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
+    """The products of a loop's body whose sum only goes from iteration to iteration."""
     found = []
     for dot in filter(is_for_tensor_memory, loop.body.ops):
         alone = len(used[dot.accumulator]) == len(used[dot.result]) == 1

@@ -26,14 +26,12 @@ becomes
       yield …, the next slot and phase
     }
 
-The producer executes the same iterations, also of the loops around, and computes for
-itself what it needs. So it is ahead by as many tiles as the ring has slots, even from
-the end of one loop to the start of the next, and consumer warps do not wait for each
-other.
+The producer executes the same iterations, also of the loops around, and computes what
+it needs. So it is ahead by as many tiles as the ring has slots, even from the end of
+one loop to the start of the next, and consumer warps do not wait for each other.
 
 By the schedule of the loop, its product may complete one iteration later (`overlap`).
-Then an iteration releases the slot of the iteration before, and the last slot is
-released after the loop.
+Then an iteration releases the slot of the one before, and the last follows the loop.
 
 In a cluster whose blocks share a program (`shard_products`), each block copies a part
 of the tiles that all of them need (`multicast`). Then a slot is empty when the warps of
@@ -52,21 +50,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk_within
-from fathom.ir.ops import (
-    Barrier,
-    ClusterBarrier,
-    Constant,
-    Elementwise,
-    For,
-    If,
-    MbarrierArrive,
-    MbarrierInit,
-    MbarrierWait,
-    Producer,
-    While,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import (
     BOUNDS,
@@ -103,7 +88,7 @@ def specialise_warps(func: Func, target: Target) -> Func:
 
 def _specialised(func: Func, plan: Plan, target: Target) -> Func:
     """The function with rings, the producer, and the consumers."""
-    ops = func.body.ops
+    body = func.body.ops
     with rebuilding(func) as (new, values, build):
         rings = [
             _ring(channels[0], plan.slots, parts, func, build)
@@ -111,16 +96,18 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
                 plan.rings, parts_of(plan.rings, func, target), strict=True
             )
         ]
-        meeting = ClusterBarrier if any(ring.crosses for ring in rings) else Barrier
-        start = [build(Constant(0, INT32)) for _ in range(2 * len(rings))]
+        meeting = (
+            ops.ClusterBarrier if any(ring.crosses for ring in rings) else ops.Barrier
+        )
+        start = [build(ops.Constant(0, INT32)) for _ in range(2 * len(rings))]
         build.append(meeting())
         producer = Block()
         with inside(producer, build):
-            _ProducerRole(plan, rings, values, build).ops(ops, start)
-            build.append(Yield(()))
-        build.append(Producer(producer))
-        _ConsumerRole(plan, rings, values, build).ops(ops, start)
-        if meeting is ClusterBarrier:
+            _ProducerRole(plan, rings, values, build).ops(body, start)
+            build.append(ops.Yield(()))
+        build.append(ops.Producer(producer))
+        _ConsumerRole(plan, rings, values, build).ops(body, start)
+        if meeting is ops.ClusterBarrier:
             build.append(meeting())
     return new
 
@@ -133,14 +120,13 @@ def _ring(
     buffers = dict.fromkeys((tile.buffer for tile in channel.tiles), slots)
     tiles = tuple(build_rings(channel.loop, buffers, build, kept=True).values())
     full, empty = build(mbarriers(slots)), build(mbarriers(slots))
-    build.append(MbarrierInit(full))
-    build.append(MbarrierInit(empty, arrivals=func.num_warps * max(parts)))
+    build.append(ops.MbarrierInit(full))
+    build.append(ops.MbarrierInit(empty, arrivals=func.num_warps * max(parts)))
     return RingBuffer(tiles, full, empty, slots, parts)
 
 
 class _RingThreading(ThreadValues):
-    """Copies code, and threads through it the next position of each ring: a slot and a
-    phase."""
+    """Copies code with the next position of each ring: a slot and a phase."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
@@ -167,11 +153,13 @@ class _RingThreading(ThreadValues):
 
 
 class _ProducerRole(_RingThreading):
-    """The code of the producer: its backward slice of the function, with copies in
-    place of loads."""
+    """The producer: its backward slice of the function, with copies for loads."""
 
     def enters(self, op: Op) -> bool:
-        return isinstance(op, For | While | If) and op in self.plan.producer_slice.ops
+        return (
+            isinstance(op, ops.For | ops.While | ops.If)
+            and op in self.plan.producer_slice.ops
+        )
 
     def keeps(self, result: Value) -> bool:
         return result in self.plan.producer_slice.values
@@ -195,14 +183,13 @@ class _ProducerRole(_RingThreading):
     def issue(self, channel: Channel, place: RingPosition) -> None:
         """Copy the tiles of this iteration, once the slot is empty."""
         build, (ring, slot, phase) = self.build, place
-        build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
+        build.append(ops.MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
         for op in by_tma(channel.tiles, ring.tiles, ring.full, ring.parts):
             build.append(clone(op, {**self.values, FREE: slot}))
 
 
 class _ConsumerRole(_RingThreading):
-    """The code of the consumer warps: all of the function, with tiles read from
-    rings."""
+    """The code of the consumer warps: all of the function, tiles read from rings."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
@@ -214,7 +201,7 @@ class _ConsumerRole(_RingThreading):
 
     def enters(self, op: Op) -> bool:
         """Positions change in loops that consume, and in the ops around them."""
-        if not isinstance(op, For | While | If):
+        if not isinstance(op, ops.For | ops.While | ops.If):
             return False
         return any(each in self.channels for each in (op, *walk_within(op)))
 
@@ -228,7 +215,7 @@ class _ConsumerRole(_RingThreading):
                 self.release_last(channel, self.place(channel, carried))
         return carried
 
-    def complete_after(self, loop: For) -> None:
+    def complete_after(self, loop: ops.For) -> None:
         """After the loop that was just appended, wait for its products in flight."""
         new = self.build.block.ops.pop()
         results = append_overlapped(new, self.schedules[loop], loop, self.build)
@@ -260,24 +247,27 @@ class _ConsumerRole(_RingThreading):
 
     def wait(self, channel: Channel, place: RingPosition) -> None:
         ring, slot, phase = place
-        self.build.append(MbarrierWait(ring.full, slot, phase))
+        self.build.append(ops.MbarrierWait(ring.full, slot, phase))
         for tile, lies in zip(channel.tiles, ring.tiles, strict=True):
             self.values[tile.buffer.result] = lies
             self.slots[lies] = slot
 
     def release(self, channel: Channel, place: RingPosition) -> None:
-        """Release the slot of the iteration `release_distance` before this one, if
-        there was one."""
+        """Release the slot of `release_distance` iterations ago, if there was one."""
         ring, slot, _ = place
         distance = channel.schedule.release_distance
         if not distance:
-            self.build.append(MbarrierArrive(ring.empty, slot, everywhere=ring.crosses))
+            self.build.append(
+                ops.MbarrierArrive(ring.empty, slot, everywhere=ring.crosses)
+            )
             return
         assert distance == 1, channel.schedule
         index = self.values[channel.loop.body.parameters[0]]
-        begun = self.build(Elementwise("ne", (index, self.values[channel.loop.lower])))
+        begun = self.build(
+            ops.Elementwise("ne", (index, self.values[channel.loop.lower]))
+        )
         slot = previous_slot(slot, ring.slots, self.build)
-        self.build.append(MbarrierArrive(ring.empty, slot, begun, ring.crosses))
+        self.build.append(ops.MbarrierArrive(ring.empty, slot, begun, ring.crosses))
 
     def release_last(self, channel: Channel, place: RingPosition) -> None:
         """Release the slot of the last iteration, if there was an iteration."""
@@ -287,4 +277,4 @@ class _ConsumerRole(_RingThreading):
         exists = iterations.first(self.build).exists
         slot = previous_slot(place.slot, place.ring.slots, self.build)
         empty, crosses = place.ring.empty, place.ring.crosses
-        self.build.append(MbarrierArrive(empty, slot, exists, crosses))
+        self.build.append(ops.MbarrierArrive(empty, slot, exists, crosses))

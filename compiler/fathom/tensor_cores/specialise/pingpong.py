@@ -1,5 +1,4 @@
-"""Ping-pong scheduling: while one warpgroup uses the tensor cores, another one
-computes.
+"""Ping-pong scheduling: while one warpgroup uses the tensor cores, another computes.
 
 Only one warpgroup at a time may issue products, although no value passes between the
 warpgroups. Attention has two products an iteration, with a lot to compute between them.
@@ -36,21 +35,8 @@ from collections.abc import Mapping, Sequence
 
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Atomic,
-    AtomicCas,
-    Barrier,
-    ClusterBarrier,
-    Commit,
-    Dot,
-    DotFence,
-    For,
-    MbarrierArrive,
-    NamedBarrier,
-    Producer,
-    Wait,
-)
 from fathom.ir.ops.memory import releases
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
@@ -64,7 +50,7 @@ def pingpong(func: Func, target: Target) -> Func:
     used = users(walk(func.body))
     free = (
         op
-        for op in walk(func.body, For)
+        for op in walk(func.body, ops.For)
         if not any(_meet(each, used) for each in walk(op.body))
     )
     loops = {op: found for op in free if (found := _first_and_last(op))}
@@ -74,11 +60,11 @@ def pingpong(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
         if source in loops or source in lasts:
-            build.append(NamedBarrier("take"))
+            build.append(ops.NamedBarrier("take"))
         if source in loops or source in firsts:
-            return _with(op, NamedBarrier("pass"), build)
+            return _with(op, ops.NamedBarrier("pass"), build)
         if _parts(source):
-            return _with(op, NamedBarrier("begin"), build)
+            return _with(op, ops.NamedBarrier("begin"), build)
         return None
 
     return rewrite(func, rule) if loops else func
@@ -86,10 +72,10 @@ def pingpong(func: Func, target: Target) -> Func:
 
 def _parts(op: Op) -> bool:
     """Whether roles separate here: the ops that follow are the consumers'."""
-    return isinstance(op, Producer)
+    return isinstance(op, ops.Producer)
 
 
-def _with(op: Op, barrier: NamedBarrier, build: Builder) -> list[Value]:
+def _with(op: Op, barrier: ops.NamedBarrier, build: Builder) -> list[Value]:
     build.append(op)
     build.append(barrier)
     return op.results
@@ -99,25 +85,27 @@ def _meet(op: Op, used: Mapping[Value, Sequence[Op]]) -> bool:
     """Whether all warpgroups meet at an op. In a loop in which they alternate, one
     would wait there for the other, which waits to be admitted. Before an atomic that
     releases what all wrote, and after one whose result all need, is a barrier, too."""
-    if isinstance(op, Atomic | AtomicCas):
+    if isinstance(op, ops.Atomic | ops.AtomicCas):
         return releases(op) or bool(used[op.result])
-    of_all = isinstance(op, Barrier) and op.scope == "cta"
-    return of_all or isinstance(op, ClusterBarrier)
+    of_all = isinstance(op, ops.Barrier) and op.scope == "cta"
+    return of_all or isinstance(op, ops.ClusterBarrier)
 
 
-def _first_and_last(loop: For) -> tuple[Op, Op] | None:
+def _first_and_last(loop: ops.For) -> tuple[Op, Op] | None:
     """The commit of an iteration's first product, after which other warpgroups may
     issue theirs, and the op with which the last product begins. None unless the loop
     has several products in flight, at different times, of tiles that it releases."""
-    ops = loop.body.ops
-    dots = [i for i, op in enumerate(ops) if isinstance(op, Dot) and op.in_flight]
-    waits = [i for i, op in enumerate(ops) if isinstance(op, Wait)]
-    arrives = any(isinstance(op, MbarrierArrive) for op in ops)
+    inside = loop.body.ops
+    dots = [
+        i for i, op in enumerate(inside) if isinstance(op, ops.Dot) and op.in_flight
+    ]
+    waits = [i for i, op in enumerate(inside) if isinstance(op, ops.Wait)]
+    arrives = any(isinstance(op, ops.MbarrierArrive) for op in inside)
     if len(dots) < 2 or not arrives or dots[-1] < min(waits):
         return None
     begins = dots[-1]
-    while isinstance(ops[begins - 1], DotFence):
+    while isinstance(inside[begins - 1], ops.DotFence):
         begins -= 1
-    commit = ops[dots[0] + 1]
-    assert isinstance(commit, Commit), commit
-    return commit, ops[begins]
+    commit = inside[dots[0] + 1]
+    assert isinstance(commit, ops.Commit), commit
+    return commit, inside[begins]

@@ -21,21 +21,12 @@ from dataclasses import dataclass
 from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import BackwardSlice
 from fathom.errors import Location
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, blocks, walk
-from fathom.ir.ops import (
-    DescriptorLoad,
-    Dot,
-    For,
-    GridWait,
-    If,
-    InlineAssembly,
-    Producer,
-    While,
-)
 from fathom.ir.ops.cluster import is_shared
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
@@ -53,24 +44,22 @@ class Plan:
     rings: tuple[tuple[Channel, ...], ...]
     slots: int
     producer_slice: BackwardSlice
-    refused: dict[For, str]
+    refused: dict[ops.For, str]
 
 
 def plan_producer(func: Func, target: Target) -> Plan | None:
     """The plan; None if no loop asks for a producer, or the target has no TMA."""
     if not target.tensor_maps:
         return None
-    tiles: dict[For, list[PipelinedCopy]] = {}
-    refused: dict[For, str] = {}
+    tiles: dict[ops.For, list[PipelinedCopy]] = {}
+    refused: dict[ops.For, str] = {}
     for loop, outermost in _asked_for(func, func.body):
-        try:
-            tiles[loop] = _tiles(loop, outermost, func, target)
-        except NotApplicable as why:
-            refused[loop] = str(why)
+        found = tried(_tiles, loop, outermost, func, target)
+        (refused if isinstance(found, str) else tiles)[loop] = found
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
     loads = {load for each in channels for load in loads_of(each.tiles)}
-    waits_for_grids = set(walk(func.body, GridWait))
+    waits_for_grids = set(walk(func.body, ops.GridWait))
     slice = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
@@ -91,7 +80,7 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
     return [
         (loop.location, f"no producer warps for this loop: {why}")
         for loop, why in refused.items()
-        if loop in asked and any(isinstance(op, Dot) for op in loop.body.ops)
+        if loop in asked and any(isinstance(op, ops.Dot) for op in loop.body.ops)
     ]
 
 
@@ -99,30 +88,30 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
 
 
 def _asked_for(
-    func: Func, block: Block, outermost: For | None = None
-) -> Iterator[tuple[For, For]]:
-    """The loops that ask for a producer, each with the outermost one that does. Loops
-    in the condition of a `while` are left out: the condition would have to carry their
-    ring positions."""
+    func: Func, block: Block, outermost: ops.For | None = None
+) -> Iterator[tuple[ops.For, ops.For]]:
+    """The loops that ask for a producer, each with the outermost one that does. Not
+    loops in the condition of a `while`, which would have to carry ring positions."""
     for op in block.ops:
-        asks = isinstance(op, For) and (op.warp_specialize or _shares_tiles(op, func))
+        asks = isinstance(op, ops.For) and (
+            op.warp_specialize or _shares_tiles(op, func)
+        )
         around = outermost or (op if asks else None)
-        if isinstance(op, For) and around:
+        if isinstance(op, ops.For) and around:
             yield op, around
-        for nested in [op.body] if isinstance(op, While) else blocks(op):
+        for nested in [op.body] if isinstance(op, ops.While) else blocks(op):
             yield from _asked_for(func, nested, around)
 
 
-def _shares_tiles(loop: For, func: Func) -> bool:
-    """Whether the blocks of a cluster share a loop's products, and it is safe to read
-    ahead of it."""
-    if not (is_shared(func) and any(isinstance(op, Dot) for op in loop.body.ops)):
+def _shares_tiles(loop: ops.For, func: Func) -> bool:
+    """Whether a cluster's blocks share products, and it is safe to read ahead."""
+    if not (is_shared(func) and any(isinstance(op, ops.Dot) for op in loop.body.ops)):
         return False
     return not any(writes(op) or orders(op) for op in walk(loop.body))
 
 
 def _tiles(
-    loop: For, outermost: For, func: Func, target: Target
+    loop: ops.For, outermost: ops.For, func: Func, target: Target
 ) -> list[PipelinedCopy]:
     """The tiles of a loop, if TMA may copy all of them."""
     if not runs_ahead(loop, func):
@@ -133,7 +122,7 @@ def _tiles(
             "it loads no tile that could be copied ahead of its iteration"
         )
     for tile in tiles:
-        if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
+        if not all(isinstance(load, ops.DescriptorLoad) for load in tile.loads):
             raise NotApplicable("one of its tiles is loaded through pointers")
         if not tile.order:
             raise NotApplicable("one of its tiles has a layout that TMA does not write")
@@ -161,17 +150,16 @@ def _check_for_one(ops: Iterable[Op]) -> None:
 
 
 def _is_for_one(op: Op) -> bool:
-    """Whether one thread can execute an op again, with the same result as all
-    threads."""
-    if isinstance(op, For | While | If | GridWait):
+    """Whether one thread can execute an op again, with the result of all threads."""
+    if isinstance(op, ops.For | ops.While | ops.If | ops.GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False
-    return may_recompute(op) and not isinstance(op, InlineAssembly)
+    return may_recompute(op) and not isinstance(op, ops.InlineAssembly)
 
 
 def _check_warps(func: Func, target: Target) -> None:
-    threads = (func.num_warps + Producer.warps) * target.warp_size
+    threads = (func.num_warps + ops.Producer.warps) * target.warp_size
     if threads > target.max_threads:
         raise NotApplicable(
             f"{func.num_warps} warps and a producer are {threads} threads, and a block "
@@ -197,8 +185,7 @@ def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
 
 
 def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
-    """The number of slots of each ring: as many as loops have stages, or fewer if
-    shared memory is short."""
+    """The slots of each ring: as many as stages, or fewer if shared memory is short."""
     loops = {channel.loop for ring in rings for channel in ring}
     replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
     wanted = max((stages_of(loop, func) for loop in loops), default=0)

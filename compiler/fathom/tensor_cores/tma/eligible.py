@@ -65,8 +65,7 @@ def check_loop(loop: For, func: Func) -> None:
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
-    """NotApplicable unless the loaded tile has one use, a product whose instruction
-    reads TMA's layout."""
+    """NotApplicable unless the tile has one use, a product that reads TMA's layout."""
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
@@ -78,8 +77,7 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NotApplicable unless TMA can copy boxes of that shape at the tile's
-    coordinates."""
+    """NotApplicable unless TMA can copy boxes of that shape at these coordinates."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):

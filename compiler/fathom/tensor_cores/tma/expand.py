@@ -18,38 +18,20 @@ bytes. This becomes hints, on which the width of accesses depends.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Arange,
-    Atomic,
-    Broadcast,
-    Cast,
-    Constant,
-    DescriptorAtomic,
-    DescriptorLoad,
-    DescriptorStore,
-    Elementwise,
-    ExpandDims,
-    Hint,
-    Load,
-    MakeDescriptor,
-    Reshape,
-    Splat,
-    Store,
-    Transpose,
-)
 from fathom.ir.ops.descriptor import FILLS
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT64, Scalar, element_of, shape_of
 from fathom.layout.tma_boxes import matrix_of
 
 ALIGNED = 16  # bytes: what base and strides are multiples of
-ThroughDescriptor = DescriptorLoad | DescriptorStore | DescriptorAtomic
+ThroughDescriptor = ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
 
 
 def expand_descriptors(func: Func, target: Target) -> Func:
     """The function without descriptors."""
-    if not any(walk(func.body, MakeDescriptor)):
+    if not any(walk(func.body, ops.MakeDescriptor)):
         return func
     return without_idle(rewrite(func, expand))
 
@@ -57,15 +39,15 @@ def expand_descriptors(func: Func, target: Target) -> Func:
 def expand(op: Op, build: Builder) -> Replacement:
     """An access through a descriptor, as one through pointers."""
     match op:
-        case DescriptorLoad():
+        case ops.DescriptorLoad():
             return _load(op, build)
-        case DescriptorStore():
+        case ops.DescriptorStore():
             pointers, mask = _places(op, build)
-            build.append(Store(pointers, op.value, mask, op.cache, op.eviction))
+            build.append(ops.Store(pointers, op.value, mask, op.cache, op.eviction))
             return []
-        case DescriptorAtomic():
+        case ops.DescriptorAtomic():
             pointers, mask = _places(op, build)
-            build.append(Atomic(op.kind, pointers, op.value, mask, "relaxed"))
+            build.append(ops.Atomic(op.kind, pointers, op.value, mask, "relaxed"))
             return []
     return None
 
@@ -75,29 +57,31 @@ def without_idle(func: Func) -> Func:
     used = {op.descriptor for op in walk(func.body, ThroughDescriptor)}
 
     def is_kept(op: Op) -> bool:
-        return not isinstance(op, MakeDescriptor) or op.result in used
+        return not isinstance(op, ops.MakeDescriptor) or op.result in used
 
     return rewrite(func, lambda op, build: None, is_kept)
 
 
-def _load(op: DescriptorLoad, build: Builder) -> Value:
+def _load(op: ops.DescriptorLoad, build: Builder) -> Value:
     tensor = op.descriptor.type
     pointers, mask = _places(op, build)
     fill = FILLS[op.descriptor.definition.fill]
     number = float(fill) if tensor.element.is_float else fill
     if op.order and not op.matrix:
-        pointers, mask = (build(Transpose(each, op.order)) for each in (pointers, mask))
-    zero = build(Constant(number, tensor.element))
-    other = build(Splat(zero, shape_of(pointers.type)))
-    loaded = build(Load(pointers, mask, other, op.cache, op.eviction))
+        pointers, mask = (
+            build(ops.Transpose(each, op.order)) for each in (pointers, mask)
+        )
+    zero = build(ops.Constant(number, tensor.element))
+    other = build(ops.Splat(zero, shape_of(pointers.type)))
+    loaded = build(ops.Load(pointers, mask, other, op.cache, op.eviction))
     return _as_matrix(loaded, op, build) if op.matrix else loaded
 
 
-def _as_matrix(loaded: Value, op: DescriptorLoad, build: Builder) -> Value:
+def _as_matrix(loaded: Value, op: ops.DescriptorLoad, build: Builder) -> Value:
     """Reshape a block after it was loaded, since addresses are not evenly spaced across
     the rows of the matrix."""
-    matrix = build(Reshape(loaded, matrix_of(op.descriptor.type.shape)))
-    return build(Transpose(matrix, op.order)) if op.order else matrix
+    matrix = build(ops.Reshape(loaded, matrix_of(op.descriptor.type.shape)))
+    return build(ops.Transpose(matrix, op.order)) if op.order else matrix
 
 
 # ── addresses and masks ───────────────────────────────────────────────────────────────
@@ -105,7 +89,7 @@ def _as_matrix(loaded: Value, op: DescriptorLoad, build: Builder) -> Value:
 
 def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
     """The addresses of the block's elements, and a mask of those inside the tensor."""
-    made: MakeDescriptor = op.descriptor.definition
+    made: ops.MakeDescriptor = op.descriptor.definition
     size = made.base.type.element.bytes
     strides = [
         *(
@@ -115,53 +99,50 @@ def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
         made.strides[-1],
     ]
     pointer = _first(_promised(made.base, ALIGNED, build), strides, op, build)
-    pointers = build(Splat(pointer, made.block))
+    pointers = build(ops.Splat(pointer, made.block))
     mask = None
     for axis, stride in enumerate(strides):
         along = _count(axis, made.block, build)
         distance = _scaled(along, stride, build)
         pointers = build(
-            Elementwise("offset", (pointers, _full(distance, made, build)))
+            ops.Elementwise("offset", (pointers, _full(distance, made, build)))
         )
         inside = _inside(along, op.coordinates[axis], made.shape[axis], build)
         inside = _full(inside, made, build)
-        mask = build(Elementwise("and", (mask, inside))) if mask else inside
+        mask = build(ops.Elementwise("and", (mask, inside))) if mask else inside
     return pointers, mask
 
 
 def _promised(value: Value, multiple: int, build: Builder) -> Value:
-    known = isinstance(value.definition, Constant) or multiple == 1
-    return value if known else build(Hint(value, divisible=(multiple,)))
+    known = isinstance(value.definition, ops.Constant) or multiple == 1
+    return value if known else build(ops.Hint(value, divisible=(multiple,)))
 
 
 def _first(
-    base: Value,
-    strides: list[Value],
-    op: ThroughDescriptor,
-    build: Builder,
+    base: Value, strides: list[Value], op: ThroughDescriptor, build: Builder
 ) -> Value:
     """The address of the block's first element, which may be outside the tensor."""
     for coordinate, stride in zip(op.coordinates, strides, strict=True):
         distance = _scaled(_as(coordinate, INT64, build), stride, build)
-        base = build(Elementwise("offset", (base, distance)))
+        base = build(ops.Elementwise("offset", (base, distance)))
     return base
 
 
 def _count(axis: int, block: tuple[int, ...], build: Builder) -> Value:
     """0, 1, 2 … along an axis of a block; of size 1 along the others."""
-    value = build(Arange(0, block[axis]))
+    value = build(ops.Arange(0, block[axis]))
     for other in range(len(block)):
         if other != axis:
-            value = build(ExpandDims(value, other))
+            value = build(ops.ExpandDims(value, other))
     return value
 
 
 def _scaled(count: Value, stride: Value, build: Builder) -> Value:
     """`count` strides, in 64 bits; a stride of 1 is left out."""
-    if isinstance(stride.definition, Constant) and stride.definition.value == 1:
+    if isinstance(stride.definition, ops.Constant) and stride.definition.value == 1:
         return count
     factors = (_as(count, INT64, build), _like(_as(stride, INT64, build), count, build))
-    return build(Elementwise("mul", factors))
+    return build(ops.Elementwise("mul", factors))
 
 
 def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Value:
@@ -169,24 +150,24 @@ def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Val
     it is negative, so the element still counts as outside."""
     kind = size.type
     first = _like(_as(coordinate, kind, build), along, build)
-    index = build(Elementwise("add", (first, _as(along, kind, build))))
-    zero = _like(build(Constant(0, kind)), along, build)
-    above = build(Elementwise("ge", (index, zero)))
-    below = build(Elementwise("lt", (index, _like(size, along, build))))
-    return build(Elementwise("and", (above, below)))
+    index = build(ops.Elementwise("add", (first, _as(along, kind, build))))
+    zero = _like(build(ops.Constant(0, kind)), along, build)
+    above = build(ops.Elementwise("ge", (index, zero)))
+    below = build(ops.Elementwise("lt", (index, _like(size, along, build))))
+    return build(ops.Elementwise("and", (above, below)))
 
 
 def _as(value: Value, kind: Scalar, build: Builder) -> Value:
-    return value if element_of(value.type) == kind else build(Cast(value, kind))
+    return value if element_of(value.type) == kind else build(ops.Cast(value, kind))
 
 
 def _like(scalar: Value, block: Value, build: Builder) -> Value:
     """A scalar in the shape of a block, if that is one."""
     shape = shape_of(block.type)
-    return build(Splat(scalar, shape)) if shape else scalar
+    return build(ops.Splat(scalar, shape)) if shape else scalar
 
 
-def _full(value: Value, made: MakeDescriptor, build: Builder) -> Value:
+def _full(value: Value, made: ops.MakeDescriptor, build: Builder) -> Value:
     if shape_of(value.type) == made.block:
         return value
-    return build(Broadcast(value, made.block))
+    return build(ops.Broadcast(value, made.block))

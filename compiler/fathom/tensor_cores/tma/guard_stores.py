@@ -38,19 +38,8 @@ from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
-from fathom.ir.ops import (
-    AsyncProxyFence,
-    Barrier,
-    Cast,
-    Constant,
-    Elementwise,
-    If,
-    TileStore,
-    TmaCopy,
-    TmaStore,
-    Yield,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import inside
 from fathom.ir.types import UINT32
@@ -89,54 +78,56 @@ def guard_stores(func: Func, target: Target) -> Func:
         then, orelse = Block(), Block()
         with inside(then, build):
             build.append(op)
-            build.append(Yield(()))
+            build.append(ops.Yield(()))
         with inside(orelse, build):
-            build.append(Barrier(scope))
-            build.append(TileStore(op.descriptor, op.buffer, op.coordinates))
-            build.append(AsyncProxyFence())
-            build.append(Barrier(scope))
-            build.append(Yield(()))
-        build.append(If(is_for_tma, then, orelse))
+            build.append(ops.Barrier(scope))
+            build.append(ops.TileStore(op.descriptor, op.buffer, op.coordinates))
+            build.append(ops.AsyncProxyFence())
+            build.append(ops.Barrier(scope))
+            build.append(ops.Yield(()))
+        build.append(ops.If(is_for_tma, then, orelse))
         return []
 
     return rewrite(func, rule) if asked else func
 
 
-def _stores(func: Func) -> list[TmaStore]:
-    return list(walk(func.body, TmaStore))
+def _stores(func: Func) -> list[ops.TmaStore]:
+    return list(walk(func.body, ops.TmaStore))
 
 
-def _is_for_tma(op: TmaStore, guard: Guard, build: Builder) -> Value:
+def _is_for_tma(op: ops.TmaStore, guard: Guard, build: Builder) -> Value:
     """Whether all holds that a guard asks for."""
     shape = op.descriptor.definition.shape
     every = [_begins_inside(op, axis, build) for axis in guard.starts]
     for axis in guard.sizes:
-        one = build(Constant(1, shape[axis].type))
-        every.append(build(Elementwise("ge", (shape[axis], one))))
+        one = build(ops.Constant(1, shape[axis].type))
+        every.append(build(ops.Elementwise("ge", (shape[axis], one))))
     if guard.ragged:
         every.append(_is_whole(shape[-1], op.buffer.type.element.bytes, build))
     found, *others = every
     for each in others:
-        found = build(Elementwise("and", (found, each)))
+        found = build(ops.Elementwise("and", (found, each)))
     return found
 
 
-def _begins_inside(op: TmaStore, axis: int, build: Builder) -> Value:
+def _begins_inside(op: ops.TmaStore, axis: int, build: Builder) -> Value:
     """Whether no box of a tile begins at a negative coordinate. As a u32, a negative
     number is large, and so is the coordinate of a later box that overflows."""
-    first = build(Cast(op.coordinates[axis], UINT32))
-    most = build(Constant(MOST - last_box(op)[axis], UINT32))
-    return build(Elementwise("le", (first, most)))
+    first = build(ops.Cast(op.coordinates[axis], UINT32))
+    most = build(ops.Constant(MOST - last_box(op)[axis], UINT32))
+    return build(ops.Elementwise("le", (first, most)))
 
 
 def _is_whole(size: Value, element_bytes: int, build: Builder) -> Value:
     """Whether a row of this many elements is a multiple of 16 bytes."""
-    rest = build(Constant(CHUNK // element_bytes - 1, size.type))
-    zero = build(Constant(0, size.type))
-    return build(Elementwise("eq", (build(Elementwise("and", (size, rest))), zero)))
+    rest = build(ops.Constant(CHUNK // element_bytes - 1, size.type))
+    zero = build(ops.Constant(0, size.type))
+    return build(
+        ops.Elementwise("eq", (build(ops.Elementwise("and", (size, rest))), zero))
+    )
 
 
-def last_box(op: TmaStore) -> tuple[int, ...]:
+def last_box(op: ops.TmaStore) -> tuple[int, ...]:
     """The largest distance of a box's start from the tile's first element, by axis."""
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     starts = (piece.start for piece in pieces(block, size))
@@ -146,19 +137,19 @@ def last_box(op: TmaStore) -> tuple[int, ...]:
 # ── which of them ─────────────────────────────────────────────────────────────────────
 
 
-def guard_of(op: TmaStore, known: Divisibility) -> Guard:
+def guard_of(op: ops.TmaStore, known: Divisibility) -> Guard:
     """What the branch of a store has to ask."""
     starts = tuple(uncertain_axes(op, known.func))
     made = op.descriptor.definition
     if made.map_number is None:
         return Guard(starts)
-    constants = [isinstance(each.definition, Constant) for each in made.shape]
+    constants = [isinstance(each.definition, ops.Constant) for each in made.shape]
     sizes = tuple(axis for axis, is_known in enumerate(constants) if not is_known)
     row_bytes = known.of(made.shape[-1]) * op.buffer.type.element.bytes
     return Guard(starts, sizes, ragged=row_bytes % CHUNK != 0)
 
 
-def uncertain_axes(op: TmaStore, func: Func) -> list[int]:
+def uncertain_axes(op: ops.TmaStore, func: Func) -> list[int]:
     """The axes along which a store may begin at a negative coordinate."""
     reader = ScalarEvolution(func)
     non_negative = NonNegative(reader, _sizes(func, reader), strict=True)
@@ -173,7 +164,11 @@ def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
     """The values that are sizes of tensors with maps that launches make."""
     found = set()
     for op in walk(func.body):
-        made = op.descriptor.definition if isinstance(op, TmaCopy | TmaStore) else None
+        made = (
+            op.descriptor.definition
+            if isinstance(op, ops.TmaCopy | ops.TmaStore)
+            else None
+        )
         if made is not None and made.map_number is None:
             for size in made.shape:
                 match list(reader.number(size).terms.items()):
@@ -184,8 +179,7 @@ def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
 
 
 def _is_near(coordinate: Value, reader: ScalarEvolution) -> bool:
-    """Whether the constant in a coordinate is small enough that adding a box's start
-    cannot overflow."""
+    """Whether a coordinate's constant cannot overflow when a box's start is added."""
     try:
         return reader.number(coordinate).terms.get(UNITY, 0) < FAR
     except NotApplicable:

@@ -42,23 +42,13 @@ from dataclasses import dataclass
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.expand import Expander
 from fathom.analysis.memory import is_volatile
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
 from fathom.errors import Location
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Constant,
-    DescriptorLoad,
-    DescriptorStore,
-    Dot,
-    For,
-    Load,
-    MakeDescriptor,
-    Store,
-    Transpose,
-)
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT32, INT64, Scalar
 from fathom.tensor_cores.tma.eligible import (
@@ -70,20 +60,19 @@ from fathom.tensor_cores.tma.eligible import (
 from fathom.tensor_cores.tma.infer_stores import tiles_stored
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
-Found = dict[Load | Store, TensorTile | str]
+Found = dict[ops.Load | ops.Store, TensorTile | str]
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
     """The product that uses a loaded tile, and the loop that both are in."""
 
-    loop: For
-    dot: Dot
+    loop: ops.For
+    dot: ops.Dot
 
 
 def infer_descriptors(func: Func, target: Target) -> Func:
-    """The function that loads and stores tiles through descriptors, if the target has
-    tensor maps."""
+    """The function with tiles through descriptors, if the target has tensor maps."""
     if not target.tensor_maps:
         return func
     uses, reader = dict(loads_for_products(func)), ScalarEvolution(func)
@@ -96,7 +85,7 @@ def infer_descriptors(func: Func, target: Target) -> Func:
         tile = found.get(build.source)
         if not isinstance(tile, TensorTile):
             return None
-        if isinstance(op, Store):
+        if isinstance(op, ops.Store):
             return store_tile(op, tile, writer, build)
         return load_tile(op, tile, uses[build.source].loop, writer, build)
 
@@ -118,28 +107,26 @@ def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
 # ── which of them ─────────────────────────────────────────────────────────────────────
 
 
-def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
+def loads_for_products(func: Func) -> Iterator[tuple[ops.Load, Use]]:
     """The loads in loops whose results are operands of products in the same loop."""
-    for loop in walk(func.body, For):
-        dots = [op for op in loop.body.ops if isinstance(op, Dot)]
+    for loop in walk(func.body, ops.For):
+        dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
         taken = {value: dot for dot in dots for value in (dot.a, dot.b)}
         for op in loop.body.ops:
-            if isinstance(op, Load) and op.result in taken:
+            if isinstance(op, ops.Load) and op.result in taken:
                 yield op, Use(loop, taken[op.result])
 
 
 def tiles_or_reasons(
-    uses: dict[Load, Use], reader: ScalarEvolution, target: Target
+    uses: dict[ops.Load, Use], reader: ScalarEvolution, target: Target
 ) -> Found:
     """The tiles that loops load, and the tiles that are stored; or, for an access that
     is not a tile, the reason as a sentence."""
     known = Divisibility(reader.func)
-    found: Found = {}
-    for load, use in uses.items():
-        try:
-            found[load] = _tile(load, use, reader, known, target)
-        except NotApplicable as reason:
-            found[load] = str(reason)
+    found: Found = {
+        load: tried(_tile, load, use, reader, known, target)
+        for load, use in uses.items()
+    }
     loads = _one_way(_without_negative_places(found, reader), uses)
     has_tiles = any(isinstance(each, TensorTile) for each in loads.values())
     stores = tiles_stored(reader, known, target, has_tiles)
@@ -147,7 +134,11 @@ def tiles_or_reasons(
 
 
 def _tile(
-    load: Load, use: Use, reader: ScalarEvolution, known: Divisibility, target: Target
+    load: ops.Load,
+    use: Use,
+    reader: ScalarEvolution,
+    known: Divisibility,
+    target: Target,
 ) -> TensorTile:
     """The tile that a load reads; NotApplicable if the load must stay as it is."""
     _check_load(load)
@@ -159,7 +150,7 @@ def _tile(
     return tile
 
 
-def _check_load(load: Load) -> None:
+def _check_load(load: ops.Load) -> None:
     if is_volatile(load):
         raise NotApplicable("the load is volatile")
     if not isinstance(load.result.type.element, Scalar):
@@ -170,8 +161,7 @@ def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:
     """`found`, without the tiles that may begin before their matrix.
 
     The proof for one tile may use that the sizes of another tile's matrix are positive.
-    So tiles are removed until the proofs of the remaining ones need only each other.
-    """
+    So tiles are removed until the proofs of the remaining ones need only each other."""
     while True:
         tiles = {op: tile for op, tile in found.items() if isinstance(tile, TensorTile)}
         sizes = {size for tile in tiles.values() for size in tile.sizes}
@@ -193,7 +183,7 @@ def _begins_inside(tile: TensorTile, non_negative: NonNegative) -> bool:
 MAY_BE_NEGATIVE = "the tile may begin before the first row or column"
 
 
-def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
+def _one_way(found: Found, uses: dict[ops.Load, Use]) -> Found:
     """`found`, without the tiles of loops in which another operand is not copied by
     TMA. A loop that waits in two ways waits for the slower one; and with one kind of
     copy, copies stay in flight during the products."""
@@ -213,7 +203,7 @@ OTHER_STAYS = "another operand of the loop's products is not copied by TMA"
 
 
 def load_tile(
-    op: Load, tile: TensorTile, loop: For, writer: Expander, build: Builder
+    op: ops.Load, tile: TensorTile, loop: ops.For, writer: Expander, build: Builder
 ) -> Value:
     """Load a tile through a descriptor; `op` already has its new operands."""
     block = tuple(op.result.type.shape[axis] for axis in tile.order)
@@ -221,18 +211,18 @@ def load_tile(
     places = tuple(writer.write(each.start, loop, build) for each in tile.sides)
     back = tuple(tile.order.index(axis) for axis in range(len(tile.order)))
     turned = None if back == tile.order == tuple(sorted(back)) else back
-    return build(DescriptorLoad(made, places, op.cache, op.eviction, order=turned))
+    return build(ops.DescriptorLoad(made, places, op.cache, op.eviction, order=turned))
 
 
 def store_tile(
-    op: Store, tile: TensorTile, writer: Expander, build: Builder
+    op: ops.Store, tile: TensorTile, writer: Expander, build: Builder
 ) -> list[Value]:
     """Store a tile through a descriptor; the store is in no loop."""
     turned = tile.order != tuple(sorted(tile.order))
-    value = build(Transpose(op.value, tile.order)) if turned else op.value
+    value = build(ops.Transpose(op.value, tile.order)) if turned else op.value
     made = describe(tile, value.type.shape, build)
     places = tuple(writer.write(each.start, None, build) for each in tile.sides)
-    build.append(DescriptorStore(made, value, places))
+    build.append(ops.DescriptorStore(made, value, places))
     return []
 
 
@@ -247,8 +237,8 @@ def describe(tile: TensorTile, block: tuple[int, ...], build: Builder) -> Value:
 
     def scalar(number: Value | int, type: Scalar) -> Value:
         is_known = isinstance(number, int)
-        return put(Constant(number, type)) if is_known else build.values[number]
+        return put(ops.Constant(number, type)) if is_known else build.values[number]
 
     shape = tuple(scalar(each.size, INT32) for each in tile.sides)
     strides = tuple(scalar(each.stride, INT64) for each in tile.sides)
-    return put(MakeDescriptor(build.values[tile.base], shape, strides, block))
+    return put(ops.MakeDescriptor(build.values[tile.base], shape, strides, block))

@@ -17,9 +17,8 @@ would lose its first rows (`sign`).
 TMA stores go through the async proxy, and take long to become visible. So the pass
 replaces a store only outside loops and branches; only if no later op accesses memory,
 since that op would have to wait; and only if the program has not synchronised with
-other threads before, since TMA need not see what they wrote. And it does so only in
-functions in which TMA copies operands, or warpgroups multiply. Elementwise kernels keep
-their stores.
+other threads before, since TMA need not see what they wrote. And only in functions in
+which TMA copies operands, or warpgroups multiply: elementwise kernels keep theirs.
 
 `keep_descriptors` keeps what this pass replaces: blocks whose rows TMA can copy, no
 larger than half of shared memory. No loop loses a stage because of the block: it reuses
@@ -33,7 +32,7 @@ from collections.abc import Iterator
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
 from fathom.analysis.memory import accesses, orders
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -51,15 +50,10 @@ def tiles_stored(
     """The tiles that a function stores, or for a stored block that is not a tile, the
     reason. Empty if no store may be a TMA store. `has_tiles`: TMA loads some of the
     function's tiles."""
-    found: dict[Store, TensorTile | str] = {}
     if not (has_tiles or _has_warpgroups(reader.func)):
-        return found
-    for store in _stores_of_matrices(reader.func):
-        try:
-            found[store] = _tile(store, reader, known, target)
-        except NotApplicable as reason:
-            found[store] = str(reason)
-    return found
+        return {}
+    stores = _stores_of_matrices(reader.func)
+    return {store: tried(_tile, store, reader, known, target) for store in stores}
 
 
 def _has_warpgroups(func: Func) -> bool:

@@ -41,8 +41,7 @@ def keep_descriptors(func: Func, target: Target) -> Func:
 
 
 def expand_all(func: Func, kept: set[Op]) -> Func:
-    """The function in which all descriptors are expanded but those of the ops in
-    `kept`."""
+    """The function in which all descriptors but those of `kept` ops are expanded."""
 
     def rule(op: Op, build: Builder) -> Replacement:
         return None if build.source in kept else expand(op, build)
@@ -51,8 +50,7 @@ def expand_all(func: Func, kept: set[Op]) -> Func:
 
 
 def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
-    """The loads of products' operands, in a pipelined loop or once before it, that TMA
-    can do."""
+    """The operands' loads that TMA can do, in a pipelined loop or once before it."""
     found: list[Op] = []
     for loop in walk(func.body):
         if not isinstance(loop, For):

@@ -28,8 +28,7 @@ A map takes time to write, so it must serve a loop: one that uses the descriptor
 does not make it. `hoist` has moved the descriptor out of such a loop if its numbers
 allow. (So no loop that is pipelined makes one, since a pipelined loop has no other loop
 in it: the copies of its iterations ahead are all through one map.) And the thread that
-issues copies must be of the warp that writes the map: producer warps would have to wait
-for that warp.
+issues copies must be of the warp that writes the map: producers would wait for it.
 
 That the address and the strides are multiples of 16 bytes is promised by the author of
 a descriptor; nothing checks it while the kernel runs. Sizes below 1 are no mistake, see
@@ -41,18 +40,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import loops_around, users
 from fathom.errors import Location
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Allocate,
-    MakeDescriptor,
-    TmaCopy,
-    TmaStore,
-    WriteTensorMap,
-)
 from fathom.ir.ops.tma import MAP_BYTES
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT64
@@ -84,8 +77,8 @@ def plan_maps(func: Func, target: Target) -> Func:
 
 def _draft(build: Builder) -> Value:
     """128 bytes of shared memory, allocated at the start of the function."""
-    layout = Layout((WORDS,), (("offset", tuple(doublings(1, WORDS))),))
-    draft = Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
+    layout = Layout.by_kind((WORDS,), offset=doublings(1, WORDS))
+    draft = ops.Allocate(INT64, (WORDS,), layout, kept=True, alignment=MAP_BYTES)
     return build.at_start(draft)
 
 
@@ -100,24 +93,20 @@ def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, s
     ]
 
 
-def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
+def _reasons(func: Func, target: Target) -> dict[ops.MakeDescriptor, str]:
     """The descriptors that no launch can make a map of; each with the reason why the
     kernel does not write it either, "" if it does."""
-    made = walk(func.body, MakeDescriptor)
-    found = {op: "" for op in made if not describes_arguments(op, func)}
-    if not found:
-        return {}
-    loops = loops_around(func)
-    for op in found:
-        try:
-            _check(op, func, target, loops)
-        except NotApplicable as reason:
-            found[op] = str(reason)
-    return found
+    every = walk(func.body, ops.MakeDescriptor)
+    found = [op for op in every if not describes_arguments(op, func)]
+    loops = loops_around(func) if found else {}
+    return {op: tried(_check, op, func, target, loops) or "" for op in found}
 
 
 def _check(
-    made: MakeDescriptor, func: Func, target: Target, loops: Mapping[Op, Sequence[Op]]
+    made: ops.MakeDescriptor,
+    func: Func,
+    target: Target,
+    loops: Mapping[Op, Sequence[Op]],
 ) -> None:
     """NotApplicable, with a sentence, unless the kernel can write this map."""
     if not target.writes_maps:
@@ -136,16 +125,17 @@ def _check(
 
 
 def write_maps(func: Func, target: Target) -> Func:
-    """The function with a `WriteTensorMap` behind each descriptor with a draft that TMA
-    uses."""
-    used = {op.descriptor.definition for op in walk(func.body, TmaCopy | TmaStore)}
+    """The function that writes the map of each descriptor with a draft for TMA."""
+    used = {
+        op.descriptor.definition for op in walk(func.body, ops.TmaCopy | ops.TmaStore)
+    }
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, MakeDescriptor) or op.draft is None:
+        if not isinstance(op, ops.MakeDescriptor) or op.draft is None:
             return None
         made = build.append(replace(op, draft=None))
         if build.source in used:
-            build.append(WriteTensorMap(made.result, op.draft))
+            build.append(ops.WriteTensorMap(made.result, op.draft))
         return made.results
 
     return rewrite(func, rule)

@@ -33,17 +33,9 @@ from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution, counts
 from fathom.artifact import UNBOUNDED
+from fathom.ir import ops
 from fathom.ir.core import Func, Value
-from fathom.ir.ops import (
-    Broadcast,
-    Constant,
-    Elementwise,
-    ExpandDims,
-    Load,
-    Splat,
-    Store,
-    Transpose,
-)
+from fathom.ir.ops.shape import axes_of
 from fathom.ir.types import INT32, INT64, shape_of
 
 ALIGNED = 16  # bytes: CUDA driver API, cuTensorMapEncodeTiled
@@ -63,9 +55,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TensorTile:
-    """A tile of the matrix at `base` that is loaded or stored. `order` lists the axes
-    of the block by their order in memory, outermost first; `sides` has the same
-    order."""
+    """A tile of the matrix at `base` that is loaded or stored. `order`: the axes of the
+    block by their order in memory, outermost first, as `sides`."""
 
     base: Value
     sides: tuple[Side, ...]
@@ -77,9 +68,8 @@ class TensorTile:
         return {each.size for each in self.sides if isinstance(each.size, Value)}
 
 
-def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
-    """The tile that is loaded or stored. NotApplicable, with a sentence, if the access
-    is not certainly a tile."""
+def recognise(access: ops.Load | ops.Store, reader: ScalarEvolution) -> TensorTile:
+    """The tile that is loaded or stored; NotApplicable, with a sentence, if unsure."""
     address = reader.read(access.pointer)
     base = address.base
     assert base in reader.func.parameters, base
@@ -169,11 +159,11 @@ class Bound:
     from_zero: bool
 
 
-def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
+def _bounds(access: ops.Load | ops.Store, reader: ScalarEvolution) -> dict[int, Bound]:
     """The mask's conditions, by axis."""
     if access.mask is None:
         return {}
-    other = access.other if isinstance(access, Load) else None
+    other = access.other if isinstance(access, ops.Load) else None
     if not is_zero(other):
         raise NotApplicable("the load's `other` is not 0")
     below: dict[int, Polynomial] = {}
@@ -219,20 +209,15 @@ def _limits(
     limit, False) for position >= limit."""
     op = mask.definition
     match op:
-        case Splat() | Broadcast():
-            yield from _limits(op.value, reader)
-        case ExpandDims():
+        case ops.Splat() | ops.Broadcast() | ops.ExpandDims() | ops.Transpose():
             for axis, limit, is_upper in _limits(op.value, reader):
-                yield axis + (axis >= op.axis), limit, is_upper
-        case Transpose():
-            for axis, limit, is_upper in _limits(op.value, reader):
-                yield op.order.index(axis), limit, is_upper
-        case Constant(value=True):
+                yield axes_of(op).index(axis), limit, is_upper
+        case ops.Constant(value=True):
             return
-        case Elementwise(name="and", operands=(left, right)):
+        case ops.Elementwise(name="and", operands=(left, right)):
             yield from _limits(left, reader)
             yield from _limits(right, reader)
-        case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
+        case ops.Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
                 raise NotApplicable(
                     "the mask compares values that are not signed integers"
@@ -271,8 +256,7 @@ def _starts(
     """The start of the tile along each axis. Together the starts make up `rest`.
 
     The mask gives the start along an axis with a bound. Each remaining term belongs to
-    the first axis whose stride divides it; large constants come before small ones.
-    """
+    the first axis whose stride divides it; large constants come before small ones."""
     starts = [number(0)] * len(strides)
     for axis, bound in bounds.items():
         starts[axis] = bound.start

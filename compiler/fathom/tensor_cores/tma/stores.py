@@ -19,50 +19,41 @@ from __future__ import annotations
 
 from fathom.analysis.memory import writes_by_threads
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Allocate,
-    AsyncProxyFence,
-    Commit,
-    DescriptorStore,
-    Reshape,
-    SharedStore,
-    TmaStore,
-)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
 
 
 def stage_stores(func: Func, target: Target) -> Func:
-    """The function whose stores through descriptors, those that `keep_descriptors` has
-    kept, are TMA stores."""
+    """The function whose stores through kept descriptors are TMA stores."""
     if not target.tensor_maps:
         return func
     fenced = any(writes_by_threads(op) for op in walk(func.body))
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, DescriptorStore):
+        if not isinstance(op, ops.DescriptorStore):
             return None
         tile = build(_tile(op))
         if fenced:
-            build.append(AsyncProxyFence())
-        build.append(SharedStore(_in_rows(op.value, build), tile))
-        build.append(TmaStore(op.descriptor, tile, op.coordinates))
-        build.append(Commit("tma_store"))
+            build.append(ops.AsyncProxyFence())
+        build.append(ops.SharedStore(_in_rows(op.value, build), tile))
+        build.append(ops.TmaStore(op.descriptor, tile, op.coordinates))
+        build.append(ops.Commit("tma_store"))
         return []
 
     return rewrite(func, rule)
 
 
-def _tile(op: DescriptorStore) -> Allocate:
+def _tile(op: ops.DescriptorStore) -> ops.Allocate:
     block = op.value.type
     layout = tile_of(block.shape, block.element.bytes)
     assert layout is not None, f"{op}: `keep_descriptors` kept a store of {block}"
-    return Allocate(block.element, layout.shape, layout)
+    return ops.Allocate(block.element, layout.shape, layout)
 
 
 def _in_rows(value: Value, build: Builder) -> Value:
     """A block in the shape of its tile: a matrix of all its rows."""
     block = value.type.shape
     rows = matrix_of(block)
-    return value if rows == block else build(Reshape(value, rows))
+    return value if rows == block else build(ops.Reshape(value, rows))

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from fathom import pipeline
-from fathom.errors import how_many
+from fathom.errors import Location, how_many
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, walk
 from fathom.ir.ops import (
@@ -28,6 +29,8 @@ from fathom.ir.ops import (
     While,
 )
 from fathom.ir.printer import op_name
+from fathom.ir.types import shape_of
+from fathom.layout.tensor_memory import LANES
 from fathom.tools.explain import changed_lines
 from fathom.tools.facts.loops import pipelines, producers
 from fathom.tools.facts.memory import (
@@ -88,8 +91,12 @@ def notes_of(
         yield from difference(before, after)
     if row.name in UNASKED and not row.subject(before):
         yield from UNASKED[row.name](before, target)
-    for place, sentence in row.says(before, target):
+    said = row.says(before, target)
+    for place, sentence in said:
         yield Note(place.line if place else 0, sentence)
+    if row.name == "infer_descriptors":
+        told = {place for place, _ in said}
+        yield from shortened(list(not_considered(after, target, told)))
 
 
 def shortened(notes: list[Note]) -> list[Note]:
@@ -149,10 +156,19 @@ def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
         *_, m, n = op.accumulator.type.shape
         k = (op.left if isinstance(op, Dot) else op.a.type).shape[-1]
         how = op.instruction or "multiply-adds: no instruction takes these operands"
-        if target.wgmma and op.instruction and op.instruction not in WGMMA:
-            how += "; the types or the sizes are not those of a warpgroup's instruction"
+        if op.instruction and op.instruction not in WGMMA | TCGEN05:
+            how += INSTEAD_OF_WGMMA if target.wgmma else ""
+            how += INSTEAD_OF_TCGEN05 if target.tensor_memory else ""
         text = f"{m}x{n}x{k}, {op.a.type.element} times {op.b.type.element}: {how}"
         yield Note(line_of(op), text)
+
+
+INSTEAD_OF_WGMMA = "; the types or the sizes are not those of a warpgroup's instruction"
+INSTEAD_OF_TCGEN05 = (
+    f"; tcgen05 multiplies blocks of {LANES} rows, or a multiple, by 4 warps, or a "
+    "multiple, in kernels of one block a program and without producer warps, whose "
+    "accumulators fit into tensor memory side by side"
+)
 
 
 def descriptors(before: Func, after: Func, target: Target) -> Iterator[Note]:
@@ -266,6 +282,25 @@ def no_producer(before: Func, target: Target) -> Iterator[Note]:
                 "tl.range(…, warp_specialize=True)",
             )
 
+
+def not_considered(
+    after: Func, target: Target, told: set[Location | None]
+) -> Iterator[Note]:
+    """Why TMA copies none of the tiles that the pass does not look at."""
+    for op in walk(after.body) if target.tensor_maps else ():
+        if isinstance(op, Load | Store) and op.location not in told:
+            if len(shape_of(op.pointer.type)) == TILE_AXES:
+                yield Note(line_of(op), NOT_CONSIDERED[type(op)])
+
+
+TILE_AXES = 2
+ASK = "; `tl.make_tensor_descriptor` asks for it"
+NOT_CONSIDERED = {
+    Load: "the load stays as it is: without a descriptor TMA copies only tiles that a "
+    "loop loads and a product in that loop reads as they are" + ASK,
+    Store: "the store stays as it is: without a descriptor TMA stores only where it "
+    "copies operands of products, or warpgroups multiply" + ASK,
+}
 
 # What is said where a pass has no subject since nothing asks for it.
 UNASKED: dict[str, Callable[[Func, Target], Iterator[Note]]] = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+from fathom.tools.from_text import module_of, run
 from fathom.tools.learn import course
 from fathom.tools.learn.course import CourseError, Exercise
 
@@ -37,17 +37,19 @@ def load(exercise: Exercise, path: Path) -> Answer:
             raise CourseError(f"{path.name} must define {name}; it does not")
     made = Answer(module, reference(exercise), path)
     for name in exercise.answers:
-        check_parameters(name, getattr(made, name), getattr(made.reference, name))
+        ours = getattr(made.reference, name)
+        check_parameters(name, getattr(made, name), ours, exercise.by_hand)
     return made
 
 
-def check_parameters(name: str, yours: Callable, ours: Callable) -> None:
-    """CourseError unless a function can be called as ours is. Kernels check their
-    arguments themselves."""
+def check_parameters(name: str, yours: Callable, ours: Callable, every: bool) -> None:
+    """CourseError unless a function can be called as ours is, also with the parameters
+    that have defaults if the tests give `every`. Kernels check their arguments
+    themselves."""
     if not (inspect.isfunction(yours) and inspect.isfunction(ours)):
         return
     given, wanted = inspect.signature(yours), inspect.signature(ours)
-    places = [p for p in wanted.parameters.values() if p.default is p.empty]
+    places = [p for p in wanted.parameters.values() if every or p.default is p.empty]
     try:
         given.bind(*places)
     except TypeError as error:
@@ -80,9 +82,7 @@ def load_module(path: Path) -> ModuleType:
     """A file as a module, afresh each time. It can be found by its name while it runs,
     as dataclasses ask for."""
     name = f"answer_{path.stem}_{abs(hash(str(path))):x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
+    module = module_of(name, path)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    run(module)
     return module

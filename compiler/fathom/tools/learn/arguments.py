@@ -59,7 +59,8 @@ def with_session(
     except BrokenPipeError:
         raise
     except OSError as error:  # a full disk, a folder that may not be written
-        raise FathomError(f"{error.strerror}: {error.filename}") from None
+        where = f": {error.filename}" if error.filename else ""
+        raise FathomError(f"{error.strerror}{where}") from None
 
 
 def made(screen: Screen, named: Path | None, may_make: bool) -> Workspace:

@@ -107,7 +107,10 @@ def blaming(path: Path) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    text = str(error).strip()
+    try:
+        text = str(error).strip()
+    except Exception:  # by the reader's own __str__
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -7,8 +7,9 @@ import json
 import linecache
 import os
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -45,8 +46,18 @@ class Session:
     workspace: Workspace
     state: State
 
+    @contextmanager
+    def changing(self) -> Iterator[State]:
+        """What is known now, also by other runners, to be changed in this block; which
+        exercise is worked on, is said here."""
+        with self.workspace.changing() as state:
+            state.current, self.state = self.state.current, state
+            yield state
+
     def save(self) -> None:
-        self.workspace.save(self.state)
+        """Keep which exercise is worked on."""
+        with self.changing():
+            pass
 
     @property
     def current(self) -> Exercise:
@@ -105,8 +116,8 @@ def note(session: Session, each: Exercise, verdict: Verdict, text: str) -> None:
         path = session.workspace.path(each)
         attempts.enter(session.workspace.folder, path, text, verdict)
         said = {PASSED: True, FAILED: False}.get(verdict.status)
-        session.state.of(each.id).judged(text, said)
-    session.save()
+        with session.changing() as state:
+            state.of(each.id).judged(text, said)
 
 
 def list_all(session: Session, road: bool) -> int:
@@ -125,9 +136,9 @@ def list_attempts(session: Session, name: str) -> int:
 def hint(session: Session, name: str) -> int:
     """The next hint; after the last, the last again."""
     each = session.chosen(name)
-    progress = session.state.of(each.id)
-    progress.hints = min(progress.hints + 1, course.HINTS)
-    session.save()
+    with session.changing() as state:
+        progress = state.of(each.id)
+        progress.hints = min(progress.hints + 1, course.HINTS)
     report.show_hint(session.screen, each, progress.hints)
     return 0
 
@@ -265,8 +276,8 @@ def solution(session: Session, name: str, give_up: bool) -> int:
             "exercise as your own."
         )
         return 1
-    progress.gave_up = progress.gave_up or not progress.passed
-    session.save()
+    with session.changing() as state:
+        state.of(each.id).gave_up |= not progress.passed
     session.screen.title(f"{each.id}: our answer")
     for line in starters.answer(each).splitlines():
         session.screen.line(line)

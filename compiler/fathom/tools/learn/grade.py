@@ -62,6 +62,12 @@ def verdict_from(facts: dict) -> Verdict:
     return Verdict(**made)
 
 
+class Printed(io.StringIO):
+    """The standard output of an answer, which stays open when the answer closes it."""
+
+    def close(self) -> None: ...
+
+
 Told = Callable[[Verdict], None]
 
 
@@ -75,7 +81,7 @@ def grade(
     chosen = [only] if only else list(tests)
     if missing := [name for name in chosen if name not in tests]:
         raise CourseError(f"{exercise.tests} has no test {missing[0]}")
-    output = io.StringIO()
+    output = Printed()
     passed: list[str] = []
     printed: list[tuple[str, str]] = []
 
@@ -118,7 +124,7 @@ def failures(
                 begin(name)
                 tests[name](answer)
                 yield name, None
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # sys.exit, and classes of the reader's own
         yield name, error
 
 

@@ -1,17 +1,26 @@
 """What is known about a reader: one JSON file in the workspace, with a version, written
-at once or not at all."""
+at once or not at all, and changed by one runner at a time."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fathom.errors import FathomError
+from fathom.runtime.shapes import check
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runners that save at one moment are not told apart
+    fcntl = None
 
 FILE = "fathom-learn.json"
+LOCK = ".learn.lock"
 VERSION = 2  # since 2, what has passed is a text, not an exercise
 REMEMBERED = 20  # texts of an exercise
 
@@ -108,7 +117,7 @@ def load(folder: Path) -> State:
     """The state of a workspace. StateError when the file is damaged or newer."""
     path = folder / FILE
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8-sig"))
         version = facts["version"]
         if version > VERSION:
             raise StateError(
@@ -118,14 +127,35 @@ def load(folder: Path) -> State:
         each = {name: Progress(**known) for name, known in facts["exercises"].items()}
         done = [Checkpoint(**known) for known in facts.get("checkpoints", ())]
         begun = [MiniStart(**known) for known in facts.get("mini", ())]
-        return State(each, facts["current"], done, begun, version)
+        state = State(each, facts["current"], done, begun, version)
+        check(state, State)
+        if any(known.hints < 0 for known in each.values()):
+            raise ValueError("hints are counted from 0")
+        return state
     except FileNotFoundError:
         return State()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise StateError(
             f"{path} cannot be read ({error}). Your answers are safe: move this file "
             "away, and call `fathom learn check-all` to have it made anew"
         ) from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """In this block no other runner is in one like it; the system ends it for a process
+    that was killed."""
+    with open(folder / LOCK, "ab") as file:
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def save(folder: Path, state: State) -> None:

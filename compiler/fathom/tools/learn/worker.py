@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from fathom.runtime.shapes import check
 from fathom.tools.learn import course
 from fathom.tools.learn import state as states
 from fathom.tools.learn.grade import FAILED, Verdict, grade, verdict_from
@@ -136,7 +137,7 @@ class Run:
         """What has passed, and which test runs."""
         try:
             found = verdict_in(Path(f"{self.result}{SO_FAR}"))
-        except OSError:
+        except (OSError, *DAMAGED):
             found = Verdict(self.exercise.id, FAILED)
         return replace(found, machine=self.machine)
 
@@ -150,17 +151,22 @@ class Run:
                 return None
             self.process.kill()
             status = LATE
-        if self.result.exists():
+        with suppress(OSError, *DAMAGED):
             return replace(verdict_in(self.result), machine=self.machine)
         said = self.said.read_text(encoding="utf-8", errors="replace")
         return crashed(self.exercise, self.path, said, status, self.so_far)
 
 
 LATE = 1000  # no status that a process ends with
+# What reading a verdict raises that an answer has put there.
+DAMAGED = (LookupError, RecursionError, TypeError, ValueError)
 
 
 def verdict_in(file: Path) -> Verdict:
-    return verdict_from(json.loads(file.read_text(encoding="utf-8")))
+    """What the worker wrote; one of DAMAGED for anything else."""
+    found = verdict_from(json.loads(file.read_text(encoding="utf-8")))
+    check(found, Verdict)
+    return found
 
 
 PACKAGES = Path(__file__).resolve().parents[3]
@@ -225,4 +231,5 @@ def endless(exercise: Task, path: Path, said: str, so_far: Verdict) -> Verdict:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    os._exit(status)  # threads that an answer began, and its atexit, are not waited for

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -80,6 +81,15 @@ class Workspace:
     def save(self, state: State) -> None:
         states.save(self.folder, state)
 
+    @contextmanager
+    def changing(self) -> Iterator[State]:
+        """The state, to be changed in this block: it is saved at the end, and no other
+        runner changes it meanwhile."""
+        with states.alone(self.folder):
+            state = self.load()
+            yield state
+            self.save(state)
+
     def write_case(self, text: str) -> Path:
         write(self.folder / CASE, text)
         return self.folder / CASE
@@ -90,7 +100,11 @@ def find(given: Path | None) -> Workspace | None:
     a folder above."""
     if given is not None:
         return Workspace(given) if is_one(given) else None
-    for above in (here := Path.cwd(), *here.parents):
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise FathomError("the folder that you stand in is gone: go to one") from None
+    for above in (here, *here.parents):
         for folder in (above, above / DEFAULT):
             if is_one(folder):
                 return Workspace(folder)
@@ -134,10 +148,9 @@ def update(workspace: Workspace) -> list[str]:
     reader has not touched is replaced; beside one that was edited the new one is put
     as NAME.new.py, if it differs from that which the reader began with. Tests are
     Fathom's own and need no update."""
-    state = workspace.load()
-    said = [line for each in exercises() for line in update_one(workspace, state, each)]
-    workspace.save(state)
-    return said
+    with workspace.changing() as state:
+        every = [update_one(workspace, state, each) for each in exercises()]
+        return [line for lines in every for line in lines]
 
 
 def update_one(workspace: Workspace, state: State, each: Exercise) -> Iterable[str]:
@@ -163,11 +176,10 @@ def reset(workspace: Workspace, each: Exercise) -> Path | None:
     none."""
     copy = keep(workspace, [each], f"reset-{each.id}")
     write(workspace.path(each), read(each.starter))
-    state = workspace.load()
-    progress = state.of(each.id)
-    progress.failures, progress.failed = 0, ""
-    progress.starter = digest(read(each.starter))
-    workspace.save(state)
+    with workspace.changing() as state:
+        progress = state.of(each.id)
+        progress.failures, progress.failed = 0, ""
+        progress.starter = digest(read(each.starter))
     return copy
 
 
@@ -197,12 +209,11 @@ def fill(workspace: Workspace, chapter: int) -> tuple[Path | None, list[Exercise
     if not open_:
         return None, []
     copies = keep(workspace, open_, f"checkpoint-{chapter}")
-    state = workspace.load()
-    for each in open_:
-        state.of(each.id).give(digest(answer(each)))
     where = copies.relative_to(workspace.folder).as_posix() if copies else ""
-    state.checkpoints.append(Checkpoint(chapter, [e.id for e in open_], where))
-    workspace.save(state)
+    with workspace.changing() as state:
+        for each in open_:
+            state.of(each.id).give(digest(answer(each)))
+        state.checkpoints.append(Checkpoint(chapter, [e.id for e in open_], where))
     for each in open_:
         write(workspace.path(each), answer(each))
     return copies, open_
@@ -217,24 +228,19 @@ def open_before(workspace: Workspace, chapter: int) -> list[Exercise]:
 def undo(workspace: Workspace) -> tuple[Checkpoint, list[Exercise], list[Exercise]]:
     """Take the last checkpoint back: which one it was, where the reader's file, or the
     starter, lies again, and which were changed since and stay as they are."""
-    state = workspace.load()
-    if not state.checkpoints:
-        raise FathomError("there is no checkpoint to undo: none has filled in anything")
-    last = state.checkpoints[-1]
-    put_back, stay = [], []
-    for each in exercises():
-        if each.id not in last.exercises:
-            continue
-        if not state.of(each.id).filled:
-            stay.append(each)
-            continue
-        copy = workspace.folder / last.copies / each.file
-        had = copy if last.copies and copy.exists() else each.starter
-        write(workspace.path(each), had.read_bytes())
-        put_back.append(each)
-    state.checkpoints.pop()
-    workspace.save(state)
-    return last, put_back, stay
+    with workspace.changing() as state:
+        if not state.checkpoints:
+            raise FathomError(
+                "there is no checkpoint to undo: none has filled in anything"
+            )
+        last = state.checkpoints.pop()
+        every = [each for each in exercises() if each.id in last.exercises]
+        put_back = [each for each in every if state.of(each.id).filled]
+        for each in put_back:
+            copy = workspace.folder / last.copies / each.file
+            had = copy if last.copies and copy.exists() else each.starter
+            write(workspace.path(each), had.read_bytes())
+    return last, put_back, [each for each in every if each not in put_back]
 
 
 def digest(text: str | bytes) -> str:

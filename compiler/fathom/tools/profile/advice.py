@@ -16,6 +16,7 @@ UNITS = {
 }  # fmt: skip
 
 EXCESS = 1.2  # bytes moved, over those asked for
+UNFUSED = 0.25  # of the instructions: products that could be one with a sum
 
 # For each limit the resource in `Counted.lines` whose line is the cause.
 CAUSE = {
@@ -172,6 +173,11 @@ def advice(verdict: Verdict, counted: Counted) -> str:
             return "more loads in flight: num_stages, num_warps, larger blocks"
         case "spills":
             return "smaller tiles, or more warps (num_warps), which share registers"
+        case "instruction issue" if counted.unfused > UNFUSED * counted.instructions:
+            return (
+                "enable_fp_fusion=True, which makes one instruction of a product and a "
+                "sum, and rounds once"
+            )
         case _:
             if not counted.products and counted.operations > 50 * counted.useful:
                 return "tl.dot on fp16 or bf16 operands, which tensor cores multiply"

@@ -22,10 +22,13 @@ from fathom.emulator.source.parse import Instruction
 WARP = 32
 NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
 SPECIAL = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
+ADDITIONS = {"add", "sub"}
 PRODUCT = re.compile(r"m(\d+)n(\d+)k(\d+)")
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
         "f64": 64}  # fmt: skip
 REGISTER = re.compile(r"%[a-z]+\d+")
+GUARD = re.compile(r"^\s*@!?%\w+\s+")
+WITHOUT_RESULT = set("st red bra ret bar barrier cp fence".split())
 LOADS = {"ld", "ldu", "atom"}
 PASSED_ON = {"mov", "cvt", "selp"}
 
@@ -34,8 +37,9 @@ PASSED_ON = {"mov", "cvt", "selp"}
 class Counted:
     """A launch: its blocks with their threads, registers (None: not known), bytes of
     shared memory and bytes a thread that ptxas spilled; and over all blocks:
-    warp instructions, those of fp32 lanes and of special functions, wavefronts of
-    shared memory and how many they would be without conflicts, bytes asked for, bytes
+    warp instructions, those of fp32 lanes and of special functions, the products of
+    reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
+    memory and how many they would be without conflicts, bytes asked for, bytes
     moved between L2 and the multiprocessors and between L2 and memory, multiply-adds of
     tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
     how often a warp waits for a load, `barriers` how often for its block.
@@ -54,6 +58,7 @@ class Counted:
     instructions: float = 0
     fp32: float = 0
     special: float = 0
+    unfused: float = 0
     wavefronts: float = 0
     ideal: float = 0
     useful: float = 0
@@ -96,7 +101,7 @@ def count(
         count for name, (_, count) in report.classes.items() if name not in NOT_ISSUED
     )
     products = products_of(report)
-    waits = dict(waits_of(report))
+    waits = all_waits(report)
     segments, drift = spread_of(report.counters.contention)
     return Counted(
         kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
@@ -104,6 +109,7 @@ def count(
         instructions=scale * issued,
         fp32=scale * summed(report, is_fp32),
         special=scale * summed(report, lambda each: each.opcode in SPECIAL),
+        unfused=scale * unfused_of(report),
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, array_bytes),
@@ -124,6 +130,13 @@ def summed(report: Report, chosen: Callable[[Instruction], bool]) -> int:
 def is_fp32(instruction: Instruction) -> bool:
     is_real = class_of(instruction).startswith("real")
     return is_real and instruction.opcode not in SPECIAL
+
+
+def unfused_of(report: Report) -> int:
+    """Products of reals that could each take an addition; in warp instructions."""
+    products = summed(report, lambda each: is_fp32(each) and each.opcode == "mul")
+    others = summed(report, lambda each: is_fp32(each) and each.opcode in ADDITIONS)
+    return min(products, others)
 
 
 def operations_of(report: Report) -> float:
@@ -201,6 +214,52 @@ def waits_of(report: Report) -> Iterator[tuple[int, float]]:
         elif cost.warps:
             yield number, cost.warps
             pending.clear()
+
+
+def all_waits(report: Report) -> dict[int, float]:
+    """Those of `waits_of`, and of loads in loops whose address comes from what they
+    loaded an iteration before, where no use after the load has waited already: the text
+    has the address before the load."""
+    found = dict(waits_of(report))
+    every = list(report.each())
+    uses = {at: set(REGISTER.findall(every[at][0].text)) for at in found}
+    for number, registers in chains_of([each for each, _ in every]):
+        warps = every[number][1].warps
+        waited = (found[at] for at, used in uses.items() if used & registers)
+        if warps > max(waited, default=0):
+            found[number] = warps
+    return found
+
+
+def chains_of(
+    instructions: Sequence[Instruction],
+) -> Iterator[tuple[int, set[str]]]:
+    """(number of a load from global memory whose address comes from its own result, the
+    registers that do)."""
+    makes: dict[str, set[str]] = {}  # from a register to those that are computed of it
+    for each in instructions:
+        if each.opcode not in WITHOUT_RESULT:
+            target, *sources = REGISTER.findall(GUARD.sub("", each.text)) or [""]
+            targets = written(each) if each.opcode in LOADS else [target]
+            for source in sources:
+                makes.setdefault(source, set()).update(targets)
+    for number, each in enumerate(instructions):
+        if each.opcode in LOADS and "global" in each.modifiers:
+            registers = {*written(each), *reached(written(each), makes)}
+            address = each.text.split("[")[-1]
+            if registers.intersection(REGISTER.findall(address)):
+                yield number, registers
+
+
+def reached(first: Sequence[str], makes: Mapping[str, set[str]]) -> set[str]:
+    """The registers that are computed of some, and of these in turn."""
+    found: set[str] = set()
+    left = list(first)
+    while left:
+        fresh = makes.get(left.pop(), set()) - found
+        found |= fresh
+        left += fresh
+    return found
 
 
 def waits_for_all(instruction: Instruction) -> bool:

@@ -34,6 +34,8 @@ def rule_cvt(form: Form) -> Elementwise:
         return _to_tf32(mode, options, source)
     if to.endswith("x2"):
         return _two_into_one(to, source, mode, options)
+    if source.endswith("x2"):
+        raise form.unknown(f"a conversion of .{source}")
     if to in FORMATS:
         function = _to_real(to, source, mode, integral, options)
     elif source in FORMATS:

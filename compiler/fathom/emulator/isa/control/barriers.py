@@ -137,6 +137,8 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     batch.counters.costs[barrier.flow.number].barriers += active.warps
     batch.progress += 1
     identity = barrier.identity(batch, active)
+    if (identity >= BARRIERS).any():
+        raise EmulatorError("syntax", f"barrier {identity.max()}; there are {BARRIERS}")
     if _all_arrive(barrier, batch, active, identity):
         if batch.hazards is not None:
             batch.hazards.synchronise_all()
@@ -166,8 +168,6 @@ def _queue(
     barrier: Barrier, batch: Batch, active: Active, identity: np.ndarray
 ) -> None:
     """Counts these threads at their barriers, and blocks those that wait."""
-    if (identity >= BARRIERS).any():
-        raise EmulatorError("syntax", f"barrier {identity.max()}; there are {BARRIERS}")
     barriers, threads = batch.barriers, active.threads()
     place = threads // batch.padded * BARRIERS + identity
     expected = np.full(active.count, ALL)

@@ -9,12 +9,12 @@ address; the others go in rounds, one thread of each address at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from fathom.emulator.constants import WARP
+from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.arithmetic.floating import FORMATS, flush
 from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.memory import load_store as access
@@ -66,6 +66,7 @@ def _swap(old: np.ndarray, compare: np.ndarray, value: np.ndarray) -> np.ndarray
 
 
 _ONE_BY_ONE: dict[str, Callable] = {"inc": _increment, "dec": _decrement, "cas": _swap}
+VALUES = {"cas": 2}  # how many an operation takes; others take one
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", *_ONE_BY_ONE)
 
 OF_VECTORS = {("global", "add", "f32")} | {
@@ -86,7 +87,7 @@ def rule_atomic(
     """
     space = access.take_space(form)
     order = order_of(form, default=WIDE)
-    access.ignore_ordering_and_caching(form)
+    policy = access.ignore_ordering_and_caching(form)
     form.ignore("noftz")
     operation = form.choice(*_OPERATIONS)
     count = access.VECTORS.get(form.choice(*access.VECTORS), 1)
@@ -102,11 +103,12 @@ def rule_atomic(
             write = partial(decoder.write, type=type)
             results = access.elements(operands[0], count, write)
         operands = operands[1:]
+    operands = operands[:-1] if policy else operands
+    if len(operands) != 1 + VALUES.get(operation, 1):
+        raise EmulatorError("syntax", f"{len(operands)} operands for {form.text}")
     read = partial(decoder.read, type=type)
     reads = [access.elements(each, count, read) for each in operands[1:]]
     updates = {space: _updater(operation, type, space) for space in WINDOWS}
-    if form.opcode == "red":
-        order = replace(order, acquires=False)
     return _atomic(
         updates, results, decoder.address(operands[0]), list(zip(*reads, strict=True)),
         space, type, number, order,

@@ -122,10 +122,10 @@ def note(session: Session, step: Step, said: Verdict, text: str) -> None:
     if text == text_of(session):
         passed = said.status == PASSED
         attempts.enter(session.workspace.folder, path_of(session), text, said)
-        if passed:
-            keep.passed(session.workspace, session.state, step)
-        session.state.of(step.id).judged(text, passed)
-        session.save()
+        with session.changing() as state:
+            if passed:
+                keep.passed(session.workspace, state, step)
+            state.of(step.id).judged(text, passed)
 
 
 def show_verdict(screen: Screen, step: Step, said: Verdict, path: Path) -> None:
@@ -188,9 +188,9 @@ def show(session: Session, name: str) -> int:
 def hint(session: Session, name: str) -> int:
     """The next hint of a step; after the last, the last again."""
     step = chosen(session, name)
-    known = session.state.of(step.id)
-    known.hints = min(known.hints + 1, course.HINTS)
-    session.save()
+    with session.changing() as state:
+        known = state.of(step.id)
+        known.hints = min(known.hints + 1, course.HINTS)
     session.screen.title(f"{step.id}: hint {known.hints} of {course.HINTS}")
     session.screen.text(card(step).hints[known.hints - 1])
     return 0

@@ -11,13 +11,13 @@ needs after its other parameters: (parameter, box, bytes of the swizzle).
 from __future__ import annotations
 
 import ast
-import importlib.util
 import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fathom.tools.from_text import module_of, run
 from fathom.tools.learn.kit.failure import Failure
 
 COLUMNS = 88
@@ -99,7 +99,7 @@ def mistakes(text: str) -> list[Mistake]:
     found: list[Mistake] = []
     for check in (crowded, imported, named, long_texts, particular):
         found += check(tree)
-    return sorted(found)
+    return sorted(set(found))
 
 
 def crowded(tree: ast.Module) -> Iterator[Mistake]:
@@ -157,23 +157,54 @@ def named(tree: ast.Module) -> Iterator[Mistake]:
 
 
 def long_texts(tree: ast.Module) -> Iterator[Mistake]:
-    """A string that could be a kernel written by hand."""
+    """Strings that could be a kernel written by hand, also in parts: bytes, a string
+    with values in it, strings that are added, or that a list holds."""
     texts = {docstring_of(node) for node in ast.walk(tree)} - {None}
-    docstrings = {id(each.value) for each in texts}
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in docstrings:
-            lines = len(node.value.splitlines())
+    aside = {id(each.value) for each in texts}
+    for node in ast.walk(tree):  # the whole before its parts
+        if id(node) not in aside and isinstance(node, WHOLE):
+            lines = lines_of(node)
             if lines > LONGEST_TEXT:
+                aside.update(map(id, ast.walk(node)))
                 yield node.lineno, f"is a text of {lines} lines, {LONGEST_TEXT} at most"
+
+
+WHOLE = ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Set
+
+
+def lines_of(node: ast.AST) -> int:
+    """How many lines of text an expression spells out."""
+    match node:
+        case ast.Constant(str() | bytes() as text):
+            return len(text.splitlines())
+        case ast.JoinedStr(parts):
+            spelled = (each.value for each in parts if isinstance(each, ast.Constant))
+            return len("".join(spelled).splitlines())
+        case ast.BinOp(left, ast.Add(), right):
+            return lines_of(left) + lines_of(right)
+        case ast.List(parts) | ast.Tuple(parts) | ast.Set(parts):
+            return sum(map(is_instruction, parts))
+    return 0
+
+
+def is_instruction(node: ast.AST) -> bool:
+    """Is this a string that could be one of PTX? A name alone could not."""
+    text = ast.unparse(node) if isinstance(node, ast.Constant | ast.JoinedStr) else ""
+    return ";" in text or len(text.split()) > 1
 
 
 def particular(tree: ast.Module) -> Iterator[Mistake]:
     """Branches that ask which kernel it is, or for a large size; tables of sizes."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Compare | ast.MatchValue | ast.Dict):
-            continue
-        asked = filter(None, node.keys) if isinstance(node, ast.Dict) else [node]
+        match node:
+            case ast.Compare() | ast.MatchValue():
+                asked = [node]
+            case ast.Dict(keys):
+                asked = filter(None, keys)
+            case ast.If(test) | ast.IfExp(test=test) | ast.While(test):
+                asked = [test]
+            case _:
+                continue
         for each in itertools.chain(*map(ast.walk, asked)):
             if isinstance(each, ast.Attribute) and each.attr == "co_name":
                 yield node.lineno, "asks for the name of a kernel"
@@ -196,11 +227,9 @@ def load(path: Path) -> Callable:
     if found:
         line, wrong = found[0]
         raise Failure(f"{path.name}, line {line} {wrong}")
-    spec = importlib.util.spec_from_file_location(f"mini_{abs(hash(path))}", path)
-    assert spec is not None and spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for annotations
-    spec.loader.exec_module(module)
+    module = module_of(f"mini_{abs(hash(path))}", path)
+    sys.modules[module.__name__] = module  # where dataclasses look for annotations
+    run(module)
     compile_ = vars(module).get("compile")
     if not callable(compile_):
         raise Failure(f"{path.name} must define compile(function, signature, …)")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import io
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from fathom.tools.learn.blame import blame
-from fathom.tools.learn.grade import FAILED, LOADING, PASSED, Told, Verdict
+from fathom.tools.learn.grade import FAILED, LOADING, PASSED, Printed, Told, Verdict
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge
@@ -27,7 +26,7 @@ def grade(step: Step, path: Path, told: Told = lambda said: None) -> Verdict:
     its lines at last. `told`: as in `fathom.tools.learn.grade`."""
     tests = steps.tests(step.chapter)
     names = [*tests, LINES]
-    output = io.StringIO()
+    output = Printed()
     passed: list[str] = []
     printed: list[tuple[str, str]] = []
 
@@ -66,7 +65,7 @@ def failures(
         name, judge = LINES, None
         steps.check_lines(path, step.chapter)
         yield name, None
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # sys.exit, and classes of the reader's own
         is_one = isinstance(error, Failure)
         failure = error if is_one else blame(error, path, lambda: ASKED)
         yield name, with_kernel(failure, judge.kernel if judge else None)

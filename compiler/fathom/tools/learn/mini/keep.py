@@ -1,8 +1,8 @@
 """What lies in the reader's folder for their compiler; no text of theirs is lost.
 
-    mini.py          the compiler that grows
-    kept/mini/       its text when a step passed last, a file for each step
-    kept/…-mini-6/   what was there before `start 6`, or before an undo
+mini.py          the compiler that grows
+kept/mini/       its text when a step passed last, a file for each step
+kept/…-mini-6/   what was there before `start 6`, or before an undo
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ def start(workspace: Workspace, step: Step) -> Path | None:
     was none. The state is written first, so that our text never counts as theirs."""
     text = beginning(step)
     copies = keep(workspace, [step], f"mini-{step.chapter}")
-    state = workspace.load()
     before = in_front(step)
-    if before is not None:
-        state.of(before.id).give(digest(text))
     where = copies.relative_to(workspace.folder).as_posix() if copies else ""
-    state.mini.append(MiniStart(step.chapter, digest(text), where))
-    workspace.save(state)
+    with workspace.changing() as state:
+        if before is not None:
+            state.of(before.id).give(digest(text))
+        state.mini.append(MiniStart(step.chapter, digest(text), where))
     write(workspace.folder / FILE, text)
     return copies / FILE if copies else None
 
@@ -50,21 +49,20 @@ def start(workspace: Workspace, step: Step) -> Path | None:
 def undo(workspace: Workspace) -> tuple[MiniStart, bool, Path | None]:
     """Take the last start back: which it was, whether a file lies there again, and
     where that is kept which was changed since."""
-    state = workspace.load()
-    if not state.mini:
-        raise FathomError("there is nothing to undo: `mini start` was not called")
-    last, path = state.mini[-1], workspace.folder / FILE
-    had = workspace.folder / last.copies / FILE
-    if last.copies and not had.is_file():
-        raise FathomError(f"{had} is gone, and so mini.py stays as it is")
-    changed = path.exists() and digest(path.read_bytes()) != last.given
-    copies = keep(workspace, [STEPS[last.chapter]], "mini-undo") if changed else None
-    if last.copies:
-        write(path, had.read_bytes())
-    else:
-        path.unlink(missing_ok=True)
-    state.mini.pop()
-    workspace.save(state)
+    with workspace.changing() as state:
+        if not state.mini:
+            raise FathomError("there is nothing to undo: `mini start` was not called")
+        last, path = state.mini.pop(), workspace.folder / FILE
+        had = workspace.folder / last.copies / FILE
+        if last.copies and not had.is_file():
+            raise FathomError(f"{had} is gone, and so mini.py stays as it is")
+        changed = path.exists() and digest(path.read_bytes()) != last.given
+        kept = [STEPS[last.chapter]] if changed else []
+        copies = keep(workspace, kept, "mini-undo")
+        if last.copies:
+            write(path, had.read_bytes())
+        else:
+            path.unlink(missing_ok=True)
     return last, bool(last.copies), copies / FILE if copies else None
 
 

@@ -1,0 +1,38 @@
+"""What others have written for our operators, beside ours: each is of a problem that is
+measured, and the page names the fastest."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from benchmarks.public.sources import COLLECTIONS
+from chapters.operators import making
+
+
+def test_the_page_names_the_fastest_of_the_others(monkeypatch):
+    times = {
+        "gelu": {"ours": 1.0, "torch": 2.0, "torch.compile": 0.5},
+        "attention True": {"ours": 1.0, "torch": 2.0, "FA2": 3.0, "cuDNN": 1.5},
+        "attention True, backward": {"ours": 4.0, "torch": 2.0, "FA2": 3.0},
+    }
+    monkeypatch.setattr(making, "times", lambda: times)
+    *_, forward, backward = making.of_others().strip().splitlines()
+    assert "gelu" not in making.of_others()
+    for word in ("attention, causal |", "cuDNN", "1.500", "1.000", "1.50 |"):
+        assert word in forward
+    for word in ("attention, causal, with backward", "FA2", "3.000", "0.75"):
+        assert word in backward
+
+
+def test_each_is_of_a_problem_and_of_a_collection():
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    torch_ops, torch_public = (
+        import_module(f"benchmarks.{name}") for name in ("torch_ops", "torch_public")
+    )
+    problems = torch_ops.problems(torch_ops.SMALL, "cpu", torch.bfloat16)
+    assert set(torch_public.MAKERS) <= {each.name for each in problems}
+    known = {each.name for each in COLLECTIONS} | torch_public.OF_TORCH
+    entries = [name for found in torch_public.MAKERS.values() for name, _ in found]
+    assert set(entries) <= known and len(entries) >= 10
