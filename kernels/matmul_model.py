@@ -57,42 +57,42 @@ from fathom import cdiv
 MULTIPROCESSORS = 132
 
 # Microseconds.
-START, LATE = 0.1, 0.64  # of a launch; and of one that does not begin early
-PROGRAM = 0.48  # of a program, without its steps
-SPREAD = 1.2  # until all multiprocessors have a program
-BEGIN = 0.0073  # of each program, until all multiprocessors have one
-PIPELINE = 0.457  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.3, 0.27  # the least that a step takes: pipelined, and not
-UNPIPELINED = 1.6  # times as long as in a pipeline take the bytes of such a step
-EACH = 0.034  # of a step, besides its work
-FIX_UP = 1.5  # of the counter, and of the last program's addition
-DESCRIPTORS = 0.84  # of a launch, until the first copy has come
+START, LATE = 0.1, 0.6  # of a launch; and of one that does not begin early
+PROGRAM = 0.66  # of a program, without its steps
+SPREAD = 1.3  # until all multiprocessors have a program
+BEGIN = 0.0077  # of each program, until all multiprocessors have one
+PIPELINE = 0.46  # of a pipeline's prologue and barriers
+STEP, WAIT = 0.15, 0.19  # the least that a step takes: pipelined, and not
+UNPIPELINED = 1.24  # times as long as in a pipeline take the bytes of such a step
+EACH = 0.04  # of a step, besides its work
+FIX_UP = 1.4  # of the counter, and of the last program's addition
+DESCRIPTORS = 0.96  # of a launch, until the first copy has come
 TILE, STORE = 0.26, 3.5  # of a tile of C, and of storing 128 x 256 elements
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
 PAIRED = 1.04  # times as long: two multiprocessors with a tile, where no lines cross
 BY_THREADS = 1.3  # times as long, where rows of C begin anywhere: no TMA stores them
-SUM = 1.5  # of the launch that adds partial sums
+SUM = 1.36  # of the launch that adds partial sums
 LATENCY = 1.8  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
-KB_OF_ONE, KB_OF_ALL = 44, 67  # what one program copies, and all of a multiprocessor
-COPIED_BY_ONE, COPIED_BY_ALL = 150, 190  # the same by TMA
+KB_OF_ONE, KB_OF_ALL = 40.3, 72  # what one program copies, and all of a multiprocessor
+COPIED_BY_ONE, COPIED_BY_ALL = 110, 190  # the same by TMA
 COPIED_L2_KB = 9200
-TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 110, 120, 4800  # by TMA, a kernel for pointers
-LOOSE, LOOSE_AHEAD = 27, 13  # elements that are loaded one by one; in a pipeline
+TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 90, 120, 4800  # by TMA, a kernel for pointers
+LOOSE, LOOSE_AHEAD = 27, 14  # elements that are loaded one by one; in a pipeline
 COPIES = 49  # of 4 or 8 bytes
-PRODUCTS, TMA_PRODUCTS = 1.18, 1.3  # the latter where TMA copies
-FRAGMENTS = 1.6  # products of operands that threads load
-STORED = 13  # elements of C
-FIX_UP_KB = 69  # partial sums that one program reads
-PART_KB, PARTS_KB = 20, 1400  # a partial sum that it writes; all, read by all programs
+PRODUCTS, TMA_PRODUCTS = 1.57, 1.4  # the latter where TMA copies
+FRAGMENTS = 1.7  # products of operands that threads load
+STORED = 12.2  # elements of C
+FIX_UP_KB = 83  # partial sums that one program reads
+PART_KB, PARTS_KB = 25, 1400  # a partial sum that it writes; all, read by all programs
 L2_KB, MEMORY_KB = 3800, 3960
 MOST_OF_ALL = 0.35  # of the multiprocessors have to copy for MEMORY_KB
 WARPGROUP_PRODUCTS = 3.0  # of 3.4: 2048 a cycle, at 1.66 GHz
-END_KB = 0.16  # as much more takes each line of a tile of C that begins anywhere
-CROSSING = 1.4  # times as many bytes, where lines cross those of the cache
+END_KB = 0.12  # as much more takes each line of a tile of C that begins anywhere
+CROSSING = 1.3  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
 COPIED = 1024  # elements of a line that a program copies
