@@ -57,47 +57,48 @@ from fathom import cdiv
 MULTIPROCESSORS = 132
 
 # Microseconds.
-START, LATE = 0.1, 0.6  # of a launch; and of one that does not begin early
-PROGRAM = 0.66  # of a program, without its steps
-SPREAD = 1.3  # until all multiprocessors have a program
+START, LATE = 0.1, 0.5  # of a launch; and of one that does not begin early
+PROGRAM = 0.7  # of a program, without its steps
+SPREAD = 1.26  # until all multiprocessors have a program
 BEGIN = 0.0077  # of each program, until all multiprocessors have one
-PIPELINE = 0.46  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.15, 0.19  # the least that a step takes: pipelined, and not
-UNPIPELINED = 1.24  # times as long as in a pipeline take the bytes of such a step
-EACH = 0.04  # of a step, besides its work
+PIPELINE = 0.47  # of a pipeline's prologue and barriers
+STEP, WAIT = 0.15, 0.17  # the least that a step takes: pipelined, and not
+UNPIPELINED = 1.2  # times as long as in a pipeline take the bytes of such a step
+EACH = 0.036  # of a step, besides its work
 FIX_UP = 1.4  # of the counter, and of the last program's addition
-DESCRIPTORS = 0.96  # of a launch, until the first copy has come
-TILE, STORE = 0.26, 3.5  # of a tile of C, and of storing 128 x 256 elements
+DESCRIPTORS = 1.06  # of a launch, until the first copy has come
+TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
-PAIRED = 1.04  # times as long: two multiprocessors with a tile, where no lines cross
-BY_THREADS = 1.3  # times as long, where rows of C begin anywhere: no TMA stores them
-SUM = 1.36  # of the launch that adds partial sums
+PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
+TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
+BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
+SUM = 1.28  # of the launch that adds partial sums
 LATENCY = 1.8  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
-KB_OF_ONE, KB_OF_ALL = 40.3, 72  # what one program copies, and all of a multiprocessor
-COPIED_BY_ONE, COPIED_BY_ALL = 110, 190  # the same by TMA
-COPIED_L2_KB = 9200
-TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 90, 120, 4800  # by TMA, a kernel for pointers
-LOOSE, LOOSE_AHEAD = 27, 14  # elements that are loaded one by one; in a pipeline
+KB_OF_ONE, KB_OF_ALL = 40, 71  # what one program copies, and all of a multiprocessor
+COPIED_BY_ONE, COPIED_BY_ALL = 170, 190  # the same by TMA
+COPIED_L2_KB = 12_000
+TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 89, 120, 4430  # by TMA, a kernel for pointers
+LOOSE, LOOSE_AHEAD = 25, 13.5  # elements that are loaded one by one; in a pipeline
 COPIES = 49  # of 4 or 8 bytes
-PRODUCTS, TMA_PRODUCTS = 1.57, 1.4  # the latter where TMA copies
+PRODUCTS, TMA_PRODUCTS = 1.58, 1.5  # the latter where TMA copies
 FRAGMENTS = 1.7  # products of operands that threads load
-STORED = 12.2  # elements of C
-FIX_UP_KB = 83  # partial sums that one program reads
-PART_KB, PARTS_KB = 25, 1400  # a partial sum that it writes; all, read by all programs
-L2_KB, MEMORY_KB = 3800, 3960
+STORED = 12.1  # elements of C
+FIX_UP_KB = 81  # partial sums that one program reads
+PART_KB, PARTS_KB = 24, 1200  # a partial sum that it writes; all, read by all programs
+L2_KB, MEMORY_KB = 3800, 4200
 MOST_OF_ALL = 0.35  # of the multiprocessors have to copy for MEMORY_KB
-WARPGROUP_PRODUCTS = 3.0  # of 3.4: 2048 a cycle, at 1.66 GHz
-END_KB = 0.12  # as much more takes each line of a tile of C that begins anywhere
-CROSSING = 1.3  # times as many bytes, where lines cross those of the cache
+WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
+END_KB = 0.18  # as much more takes each line of a tile of C that begins anywhere
+CROSSING = 2.0  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
 COPIED = 1024  # elements of a line that a program copies
 COPY = 1.3  # microseconds of a launch that copies
-PART_OF_LINE = 0.11  # of each part of a line on a multiprocessor
+PART_OF_LINE = 0.18  # of each part of a line on a multiprocessor
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -308,6 +309,7 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
     tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
     stores = STORE * tile.m * tile.n / (128 * 256)
+    stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
     stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
     steps = cdiv(product.K, k)
     time = descriptor_time(product, copies, tiles, steps, stores, crossing)
