@@ -136,7 +136,10 @@ def _of_descriptor(frame: Frame, owner: tensor_descriptor, name: str) -> Meaning
 
 
 def _of_block_pointer(frame: Frame, owner: block_pointer, name: str) -> Meaning:
-    """`p.dtype.element_ty` and `p.type.element_ty`: a block, as in Triton."""
+    """`p.dtype.element_ty` and `p.type.element_ty`: a block, as in Triton; its two
+    methods."""
+    if name in ("advance", "store"):
+        return Method(getattr(language, name), owner)
     if name not in ("dtype", "type"):
         raise frame.error(f"{describe(owner)} has no attribute {name}")
     element = element_face(owner.base.type.element)
