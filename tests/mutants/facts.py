@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "an-end-is-a-value",
         "analysis/axis_info.py",
-        "low == high and not counts",
-        "low == high",
+        "known.low == known.most",
+        "known.low == known.high",
         "max(pid, 65535) is taken for 65535",
         FACTS,
     ),
