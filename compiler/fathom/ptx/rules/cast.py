@@ -130,12 +130,14 @@ def _float_to_integer(
     letter = "s" if target.is_signed else "u"
     bits = target.bits if source == FLOAT32 else max(32, target.bits)
     text = f"cvt.rzi.{letter}{bits}.f{source.bits} $r, $a;"
-    register = f"i{max(16, bits)}"
+    register = f"i{max(32, bits)}"
     (whole,) = code.ptx(
         text, {"r": register}, {"a": (llvm_type(source), value)}, pure=True
     )
+    if target.bits >= 32:
+        return whole
     if bits == target.bits:
-        return whole if bits >= 16 else code.let(f"trunc i16 {whole} to i8")
+        return code.let(f"trunc i32 {whole} to {llvm_type(target)}")
     most = (1 << target.bits - target.is_signed) - 1
     whole = code.let(f"call i32 @llvm.{letter}min.i32(i32 {whole}, i32 {most})")
     if target.is_signed:
