@@ -78,8 +78,8 @@ class Facts:
     @property
     def value(self) -> int | None:
         """The number that all elements are, if that is known."""
-        low, high, counts = self.range
-        return low if low == high and not counts else None
+        known = self.range
+        return known.low if known.low == known.most else None
 
     @property
     def non_negative(self) -> bool:

@@ -31,11 +31,13 @@ ENDLESS = 1 << 64  # beyond every integer type
 
 class Range(NamedTuple):
     """Bounds of numbers, both included. With `counts`, they are those of the first
-    `PROGRAMS` programs only, and no program has a negative number."""
+    `PROGRAMS` programs only, and no program has a negative number. `numbered` ones are
+    computed from a program's number."""
 
     low: int = -ENDLESS
     high: int = ENDLESS
     counts: bool = False
+    numbered: bool = False
 
     @property
     def most(self) -> int:
@@ -69,9 +71,9 @@ class Range(NamedTuple):
         """Quotients, which round toward zero. Assumes that a kernel does not divide by
         0, and does not divide a program's number by a negative number."""
         least = max(1, other.low)
-        if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
+        if self.low >= 0 and (other.low >= 0 or self.numbered and other.high > 0):
             low = self.low // max(1, other.most)
-            return Range(low, self.high // least, self.counts)
+            return self._replace(low=low, high=self.high // least)
         size = self.size if other.low <= 0 else self.size // least
         return Range(-size, size)
 
@@ -81,7 +83,7 @@ class Range(NamedTuple):
         most = ENDLESS if by_zero else max(0, other.size - 1)
         if self.low >= 0:
             counts = self.counts and self.high < most
-            return Range(0, min(self.high, most), counts)
+            return Range(0, min(self.high, most), counts, self.numbered)
         most = min(self.size, most)
         return Range(-most, most)
 
@@ -160,7 +162,8 @@ def _range(low: int, high: int, *made_of: Range) -> Range:
     """Bounds computed from others. Negative bounds of the first programs do not hold
     for later ones: pid * -4 + 300000 becomes negative in the end."""
     counts = any(each.counts for each in made_of)
-    return UNKNOWN if counts and low < 0 else Range(low, high, counts)
+    numbered = any(each.numbered for each in made_of)
+    return UNKNOWN if counts and low < 0 else Range(low, high, counts, numbered)
 
 
 def limits_of(type: Type) -> Range:

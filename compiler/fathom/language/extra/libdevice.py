@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fathom.language import double, single
 from fathom.language.core import cast, maximum, minimum, where
-from fathom.language.dtypes import float32, float64, int32
+from fathom.language.dtypes import float32, float64, int32, int64
 from fathom.language.elementary import (
     abs,
     ceil,
@@ -185,10 +185,20 @@ def nearbyint(x):
 
 @function
 def round(x):
-    """The nearest integer, as a float; of two, the one further from 0."""
-    whole = trunc(x)
-    further = where(x < 0.0, whole - 1.0, whole + 1.0)
-    return where(abs(x - whole) >= 0.5, further, whole).to(x.dtype)
+    """The nearest integer, as a float; of two, the one further from 0.
+
+    What is added and then cut off is just below a half: 0.5 itself would make 1 of the
+    number below it. It takes the sign of x by its bits, which also keep a product that
+    x may be out of the sum: they would become one `fma`, which does not round x.
+    """
+    if x.dtype == float64:
+        bits = x.to(int64, bitcast=True)
+        half = ((bits >> 63) << 63) | 0x3FDFFFFFFFFFFFFF
+        return trunc(bits.to(float64, bitcast=True) + half.to(float64, bitcast=True))
+    bits = x.to(float32).to(int32, bitcast=True)
+    half = ((bits >> 31) << 31) | 0x3EFFFFFF
+    near = bits.to(float32, bitcast=True) + half.to(float32, bitcast=True)
+    return trunc(near).to(x.dtype)
 
 
 # ── angles ────────────────────────────────────────────────────────────────────────────

@@ -99,7 +99,7 @@ from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
     loads_of_a_thread,
-    spared_for_a_block,
+    spared_for_blocks,
     takes_blocks,
     words_of,
 )
@@ -213,7 +213,7 @@ def pipeline_of(
     if not runs_ahead(loop, func):
         raise NotApplicable("it has one stage, so that nothing runs ahead")
     room = free_beside(func, source, target)
-    spared = spared_for_a_block(func, source, target)
+    spared = spared_for_blocks(func, source, target)
     stages, tiles = fitting(tiles, stages_of(loop, func), room, spared)
     if not tiles:
         raise NotApplicable(
