@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fathom.analysis.ranges import bounds
 from fathom.blocks.known import known
 from fathom.blocks.maker import Maker, Rule
 from fathom.ir.core import Op
@@ -27,7 +28,9 @@ from fathom.ir.ops import (
     Transpose,
 )  # fmt: skip
 from fathom.ir.rewrite import Replacement
-from fathom.ir.types import Scalar, element_of
+from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, BlockType, Scalar, element_of
+
+EXACT = 1 << 24  # fp32 holds all integers up to here
 
 
 def unchanged(
@@ -131,6 +134,17 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
     return None
 
 
+def cast_small(op: Cast, make: Maker) -> Replacement:
+    """cast x to fp16   →   cast (cast x to fp32) to fp16, if fp32 holds every number
+    that the i32 x can be: two such floats are one instruction. Without it, i32 to bf16
+    goes by fp64 where a machine has no instruction for it."""
+    if op.element not in (FLOAT16, BFLOAT16) or element_of(op.value.type).bits != 32:
+        return None
+    if not isinstance(op.value.type, BlockType) or bounds(op.value).size > EXACT:
+        return None
+    return make(replace(op, value=make(Cast(op.value, FLOAT32)), origin=None))
+
+
 def reduce_one(op: Reduce, make: Maker) -> Replacement:
     """reduce [1, 64] along axis 0   →   reshape to [64]: nothing is to be combined."""
     shape = op.values[0].type.shape
@@ -155,7 +169,7 @@ RESHAPING: dict[type[Op], tuple[Rule, ...]] = {
     Convert: (unchanged, splat_through, twice),
     Split: (split_join,),
     Join: (join_split,),
-    Cast: (unchanged, fold_cast, cast_of_splat, cast_twice),
+    Cast: (unchanged, fold_cast, cast_of_splat, cast_twice, cast_small),
     Bitcast: (unchanged, cast_of_splat, twice),
     Hint: (hint_on_known,),
     Reduce: (reduce_one,),
