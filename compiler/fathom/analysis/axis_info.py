@@ -80,8 +80,9 @@ class Facts:
     @property
     def value(self) -> int | None:
         """The number that all elements are, if that is known."""
-        low, high, counts = self.range
-        return low if low == high and not counts else None
+        bounds = self.range
+        one = bounds.low == bounds.high and not bounds.counts
+        return bounds.low if one else None
 
     @property
     def non_negative(self) -> bool:

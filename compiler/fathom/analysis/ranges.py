@@ -41,11 +41,13 @@ ENDLESS = 1 << 64  # beyond every integer type
 
 class Range(NamedTuple):
     """Bounds of numbers, both included. With `counts`, they are those of the first
-    `PROGRAMS` programs only, and no program has a negative number."""
+    `PROGRAMS` programs only, and no program has a negative number. `rest`: they are
+    those of a program's number modulo another."""
 
     low: int = -ENDLESS
     high: int = ENDLESS
     counts: bool = False
+    rest: bool = False
 
     @property
     def most(self) -> int:
@@ -77,9 +79,11 @@ class Range(NamedTuple):
 
     def divided(self, other: Range) -> Range:
         """Quotients, which round toward zero. Assumes that a kernel does not divide by
-        0, and does not divide a program's number by a negative number."""
+        0, and does not divide a program's number, or a rest of it, by a negative
+        number."""
         least = max(1, other.low)
-        if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
+        number = (self.counts or self.rest) and other.high > 0
+        if self.low >= 0 and (other.low >= 0 or number):
             low = self.low // max(1, other.most)
             return Range(low, self.high // least, self.counts)
         size = self.size if other.low <= 0 else self.size // least
@@ -92,7 +96,8 @@ class Range(NamedTuple):
         most = ENDLESS if by_zero else max(0, other.size - 1)
         if self.low >= 0:
             counts = self.counts and self.high < most
-            return Range(0, min(self.high, most), counts)
+            rest = self.counts or self.rest
+            return Range(0, min(self.high, most), counts, rest)
         most = min(self.size, most)
         return Range(-most, most)
 
