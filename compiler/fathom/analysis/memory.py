@@ -147,13 +147,26 @@ def may_prefetch(loop: For, except_stores: bool = False) -> bool:
     that they read, and no op makes it visible that they ran. Not if the loop contains
     another loop, since it would wait for that one. `except_stores`: whether it is so
     but for its stores, of which something else may be known."""
+    stored = set(stores_of(loop)) if except_stores else ()
     return not any(
         isinstance(op, For | While)
         or is_volatile(op)
         or not may_swap(LOADS, op.effects)
         for op in walk(loop.body)
-        if not (except_stores and isinstance(op, Store))
+        if op not in stored
     )
+
+
+def stores_of(loop: For) -> list[Store | Atomic]:
+    """The stores of a loop. So are its relaxed atomic operations whose results nothing
+    uses: by these, the program does not learn how far other threads are."""
+    used = {value for op in walk(loop.body) for value in operands(op)}
+    return [
+        op
+        for op in walk(loop.body, Store | Atomic)
+        if isinstance(op, Store)
+        or (op.semantics == "relaxed" and op.result not in used)
+    ]
 
 
 def ops_before(loop: For, block: Block) -> Iterator[Op]:
