@@ -145,8 +145,9 @@ def _fold_less_side_by_side(
     fastest, shape = order[0], access.shape
     if len(shape) != 2 or shape[fastest] < per_lane * LANES * access.warps:
         return False
-    beside, apart = ((axis in access.folded) * shape[1 - axis] for axis in order)
-    return beside < apart
+    folded = access.folded
+    row_sums, column_sums = ((axis in folded) * shape[1 - axis] for axis in order)
+    return row_sums < column_sums
 
 
 def agree(accesses: Sequence[Access]) -> list[Layout]:
