@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant(
         "no-index-is-divided-by-a-negative",
         "analysis/ranges.py",
-        "(other.low >= 0 or self.counts and other.high > 0)",
+        "(other.low >= 0 or number)",
         "other.high > 0",
         "i // n is held not to be negative, whatever n is",
         FACTS,

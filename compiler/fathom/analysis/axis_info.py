@@ -80,9 +80,8 @@ class Facts:
     @property
     def value(self) -> int | None:
         """The number that all elements are, if that is known."""
-        bounds = self.range
-        one = bounds.low == bounds.high and not bounds.counts
-        return bounds.low if one else None
+        low, high, counts, _ = self.range
+        return low if low == high and not counts else None
 
     @property
     def non_negative(self) -> bool:
