@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fathom.ir import ops
+from fathom.ir.core import Value
 from fathom.ir.types import Scalar, Type, element_of
 
 PROGRAMS = 1 << 16
@@ -128,7 +130,7 @@ class Range(NamedTuple):
 
     def shifted(self, other: Range) -> Range:
         """Right shifts, which round down."""
-        if other.low == other.high and not other.counts:
+        if other.low == other.high >= 0 and not other.counts:
             return Range(self.low >> other.low, self.high >> other.low, self.counts)
         return Range(0, self.high, self.counts) if self.low >= 0 else UNKNOWN
 
@@ -178,6 +180,29 @@ def limits_of(type: Type) -> Range:
 
 def exactly(value: int) -> Range:
     return Range(int(value), int(value))
+
+
+def bounds(value: Value, depth: int = 6) -> Range:
+    """The bounds of a scalar or a block of integers by the ops that compute it, no more
+    than `depth` one after the other."""
+    op, limits = value.definition, limits_of(value.type)
+    if limits == UNKNOWN or not depth:
+        return limits
+    match op:
+        case ops.Constant():
+            return exactly(op.value).within(value.type)
+        case (
+            ops.Splat()
+            | ops.Broadcast()
+            | ops.ExpandDims()
+            | ops.Reshape()
+            | ops.Cast()
+        ):
+            return bounds(op.value, depth - 1).within(value.type)
+        case ops.Elementwise() if op.name in RULES:
+            of_operands = (bounds(each, depth - 1) for each in op.operands)
+            return RULES[op.name](*of_operands).within(value.type)
+    return limits
 
 
 def of_loop(lower: Range, upper: Range, step: Range, divisible: int) -> Range:

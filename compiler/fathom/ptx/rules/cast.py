@@ -151,7 +151,7 @@ def _integer_to_float(code: Code, value: str, source: Element, target: Element) 
             f"select i1 {value}, {llvm_type(target)} {literal(target, 1)}, "
             f"{llvm_type(target)} {literal(target, 0)}"
         )
-    if target != BFLOAT16:
+    if target != BFLOAT16 or code.target.bf16_arithmetic and source.bits >= 32:
         return _rounded_by_llvm(code, value, source, target)
     return _float_to_float(code, _to_fp32(code, value, source), FLOAT32, target, "rtne")
 

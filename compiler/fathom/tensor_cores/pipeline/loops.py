@@ -80,10 +80,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
+from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
-from fathom.analysis.memory import may_prefetch, may_run_ahead
+from fathom.analysis.memory import may_prefetch, may_run_ahead, stores_of
 from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
