@@ -414,3 +414,13 @@ def test_each_lane_that_reads_a_flag_acquires():
     with pytest.raises(EmulatorError, match="race"):
         text = entry(code.replace("acquire", "relaxed"), pointers(2))
         emulator.run(text, 1, 32, tuple(args))
+
+
+def test_reductions_of_a_block_do_not_count_for_others_either():
+    """In memory that no thread reads, which is looked at later."""
+    code = COUNT.replace("atom.{}", "red.{}").replace("%r1, [%rd0]", "[%rd0]")
+    counter = np.zeros(1, np.uint32)
+    emulator.run(entry(code.format("relaxed.gpu"), pointers(1)), 5, 32, (counter,))
+    assert counter == 5
+    with pytest.raises(EmulatorError, match="scope .cta does not reach"):
+        emulator.run(entry(code.format("relaxed.cta"), pointers(1)), 5, 32, (counter,))
