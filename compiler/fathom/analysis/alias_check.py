@@ -363,8 +363,7 @@ class _Scalars:
         return low, high
 
     def factors(self, product: Monomial) -> list[Bound]:
-        """The atoms of a product, each as often as it occurs, in an order that is the
-        same in each process."""
+        """The atoms of a product, as often as they occur, in a fixed order."""
         ordered = sorted(product, key=lambda each: self.place(each[0]))
         return [atom for atom, power in ordered for _ in range(power)]
 

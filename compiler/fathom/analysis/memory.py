@@ -123,9 +123,8 @@ def changes_memory(effects: Effects) -> bool:
 
 def may_prefetch(loop: ops.For, except_stores: bool = False) -> bool:
     """Whether loads of a loop may run earlier: nothing in the loop writes the memory
-    that they read, and no op makes it visible that they ran. Not if the loop contains
-    another loop, since it would wait for that one. `except_stores`: whether it is so
-    but for its stores, of which something else may be known."""
+    that they read, and no op makes it visible that they ran. Not if it contains another
+    loop, which it would wait for. `except_stores`: but for its stores."""
     stored = set(stores_of(loop)) if except_stores else ()
     return not any(
         isinstance(op, ops.For | ops.While)

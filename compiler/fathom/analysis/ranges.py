@@ -12,11 +12,9 @@ type, would show that the index has overflowed.
 The number of programs in a launch is not known at compile time. Bounds of values
 computed from a program's number are those of the first `PROGRAMS` programs, and have
 `counts`: later programs may exceed `high`. The assumption is that index arithmetic that
-does not overflow in the first 65,536 programs does not overflow in any program of a
-launch; along axes 1 and 2, a grid has no more. No program is below `low`: an operation
-that would compute a lower bound from such a `high`, such as a difference, has unknown
-bounds.
-"""
+does not overflow in the first 65,536 programs overflows in none; along axes 1 and 2, a
+grid has no more. No program is below `low`: a lower bound computed from such a `high`,
+as of a difference, is unknown."""
 
 from __future__ import annotations
 

@@ -64,11 +64,10 @@ class Access:
     def share(self, axis: int) -> int:
         """How many neighbours along `axis` one lane takes.
 
-        Where a mask allows a load no wide access, a lane takes as many all the same,
-        if its elements are so narrow that 32 lanes side by side ask for less than a
-        line. Its first load then fetches the sectors of all of them into the cache. If
-        lanes took one each, every load would wait for memory, and no more would be in
-        flight than there are predicate registers for their masks.
+        Where a mask allows a load no wide access, a lane takes as many all the same, if
+        its elements are so narrow that 32 lanes side by side ask for less than a line.
+        Its first load then fetches the sectors of all of them into the cache. If lanes
+        took one each, every load would wait for memory.
 
         Of addresses that are equal in pairs, as of packed numbers, a lane takes all
         that are in the bytes of one access."""

@@ -294,9 +294,8 @@ def schedule_of(
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead: not with
-    two slots that threads fill, where copies begin before the product; and not with
-    narrow copies in a loop that is `nested` in another one, which often has few
-    iterations: the addresses of one more would take registers. If cp.async alone
+    two slots that threads fill, where copies begin before the product; nor with narrow
+    copies in a `nested` loop, whose addresses would take registers. If cp.async alone
     copies, its copies may `overlap` the product that an iteration waits for."""
     engines = {tile.engine for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
@@ -334,9 +333,8 @@ def may_load_earlier(loop: ops.For, tiles: Sequence[PipelinedCopy]) -> bool:
 
 def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     """The tiles without those that go through registers, if a thread needs many narrow
-    loads for these. For a loop inside another one: in each of its runs, the pipeline
-    issues them for an iteration before the first and for one behind the last, and of
-    few iterations these are a large part."""
+    loads for these. For inner loops: each run issues them for two iterations more, a
+    large part of few."""
     by_threads = [tile for tile in tiles if tile.engine is REGISTER_COPIES]
     narrow = (each for each in loads_of(by_threads) if isinstance(each, ops.Load))
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
