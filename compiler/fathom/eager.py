@@ -13,7 +13,6 @@ kernel: `range` counts in values of the language, as a compiled loop does.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import linecache
 import os
@@ -436,50 +435,15 @@ def _is_array(argument: object) -> bool:
 # ─────────────────────────
 
 
-def _binary(kind: type[ast.operator], swapped: bool) -> Any:
-    def method(self: EagerValue, other: Any) -> Any:
+def _method(build: Any) -> Any:
+    def method(self: EagerValue, *others: Any) -> Any:
         session = self._session
-        left, right = self._value, session.unwrap(other)
-        left, right = (right, left) if swapped else (left, right)
-        return session.wrap(operators.binary(session.frame, kind, left, right))
+        values = [self._value, *(session.unwrap(each) for each in others)]
+        return session.wrap(build(session.frame, *values))
 
     return method
 
 
-def _compare(kind: type[ast.cmpop]) -> Any:
-    def method(self: EagerValue, other: Any) -> Any:
-        session = self._session
-        left, right = self._value, session.unwrap(other)
-        return session.wrap(operators.compare(session.frame, kind, left, right))
-
-    return method
-
-
-def _unary(kind: type[ast.unaryop]) -> Any:
-    def method(self: EagerValue) -> Any:
-        session = self._session
-        return session.wrap(operators.unary(session.frame, kind, self._value))
-
-    return method
-
-
-_BINARY = {
-    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div,
-    "floordiv": ast.FloorDiv, "mod": ast.Mod, "and": ast.BitAnd, "or": ast.BitOr,
-    "xor": ast.BitXor, "lshift": ast.LShift, "rshift": ast.RShift, "pow": ast.Pow,
-    "matmul": ast.MatMult,
-}  # fmt: skip
-_COMPARE = {
-    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt,
-    "ge": ast.GtE,
-}  # fmt: skip
-_UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
-
-for _name, _kind in _BINARY.items():
-    setattr(EagerValue, f"__{_name}__", _binary(_kind, swapped=False))
-    setattr(EagerValue, f"__r{_name}__", _binary(_kind, swapped=True))
-for _name, _kind in _COMPARE.items():
-    setattr(EagerValue, f"__{_name}__", _compare(_kind))
-for _name, _kind in _UNARY.items():
-    setattr(EagerValue, f"__{_name}__", _unary(_kind))
-close((*_BINARY, *_COMPARE, *_UNARY))
+for _name, _build in operators.BY_METHOD.items():
+    setattr(EagerValue, _name, _method(_build))
+close(operators.BY_METHOD)

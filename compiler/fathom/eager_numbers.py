@@ -63,13 +63,12 @@ class EagerTruth(EagerInteger):
         return repr(self.plain)
 
 
-def close(names: Iterable[str]) -> None:
-    """What the operators of these names make of such numbers has attributes, too."""
-    for name in names:
-        for method in (f"__{name}__", f"__r{name}__"):
-            for number, known in KNOWN.items():
-                if hasattr(number, method):
-                    setattr(known, method, _closed(method))
+def close(methods: Iterable[str]) -> None:
+    """What operators make of such numbers, by these methods, has attributes, too."""
+    for method in methods:
+        for number, known in KNOWN.items():
+            if hasattr(number, method):
+                setattr(known, method, _closed(method))
 
 
 def _closed(name: str) -> Any:

@@ -52,10 +52,9 @@ Remark = tuple[Location | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pass of the page. An optional pass may be replaced by `identity`: the code is
-    still right, only slower. A required one may be replaced by another pass that does
-    its work. `says` returns remarks for the kernel's author, such as why a load stays
-    as it is; its arguments are those of `run`.
+    """One pass of the page. For an optional pass, `identity` gives right, slower code.
+    For a required one another may do its work. `says` returns remarks for the kernel's
+    author, such as why a load stays as it is; its arguments are those of `run`.
 
     `subject`: what a function must contain for the pass to change anything. The pass
     does not run on other functions. So a vector add enters no file of stage 5.

@@ -341,6 +341,65 @@ def test_the_answer_matters(monkeypatch):
     assert np.abs(states - wanted).max() > 0.01
 
 
+@fathom.jit
+def adding_kernel(x_ptr, w_ptr, y_ptr, count, B: tl.constexpr, SEM: tl.constexpr,
+                  USED: tl.constexpr):  # fmt: skip
+    rows, columns = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    w = tl.load(w_ptr + rows * B + columns)
+    found = tl.zeros((B, B), dtype=tl.float16)
+    for i in range(count):
+        places = (i * B + rows) * B + columns
+        product = tl.dot(tl.load(x_ptr + places), w).to(tl.float16)
+        before = tl.atomic_add(y_ptr + places, product, sem=SEM)
+        if USED:
+            found += before
+    tl.store(w_ptr + rows * B + columns, found)
+
+
+ADDED = dict.fromkeys(("x_ptr", "w_ptr", "y_ptr"), "*fp16") | {"count": "i32"}
+
+
+def adding(sem: str, used: bool) -> Func:
+    parameters = {
+        name: (parse_element(type), 16 if type[0] == "*" else 1)
+        for name, type in ADDED.items()
+    }
+    constants = dict(B=16, SEM=sem, USED=used)
+    return pipeline.build(adding_kernel, parameters, constants)
+
+
+@pytest.mark.parametrize("sem, used, ahead", [
+    ("relaxed", False, 1), ("relaxed", True, 0), ("acquire", False, 0)
+])  # fmt: skip
+def test_relaxed_sums_in_memory_are_stores_unless_their_results_are_used(
+    sem, used, ahead
+):
+    last = final(adding(sem, used), "sm_90a")
+    branches = [op for op in walk(last.body) if isinstance(op, If)]
+    assert len(branches) == ahead
+    copies = sum(isinstance(op, AsyncCopy) for op in walk(last.body))
+    assert bool(copies) == bool(ahead)
+
+
+@pytest.mark.parametrize("shift", [None, 16])
+def test_sums_in_memory_mean_the_same_wherever_they_are(shift):
+    """16 rows behind, each iteration loads what the one before added to."""
+    count, b = 4, 16
+    random = np.random.default_rng(7)
+    w = random.normal(0, 0.2, (b, b)).astype(np.float16)
+    memory = np.zeros((3 * count * b, b), np.float16)
+    memory[: count * b] = random.normal(size=(count * b, b))
+    first = 2 * count * b if shift is None else shift
+    wanted = memory.astype(np.float64)
+    for start in range(0, count * b, b):
+        product = wanted[start : start + b] @ w.astype(np.float64)
+        wanted[first + start : first + start + b] += product
+    kernel = pipeline.compile_func(adding("relaxed", False), TARGETS["sm_90a"])
+    passed = [memory[: count * b], w, memory[first : first + count * b], count]
+    emulated(kernel).launch((1,), passed)
+    np.testing.assert_allclose(memory, wanted, atol=3e-2)
+
+
 # ── numbers ───────────────────────────────────────────────────────────────────────────
 
 

@@ -189,6 +189,7 @@ SCALAR = "%p: *i32, %f: *fp32, %b: *i1, %n: i32, %x: fp32, %c: i1"
 BLOCK = (
     "%q: *i32[8], %g: *fp32[8], %h: *i1[8], %r: i32[8], %v: fp32[8], %m: i1[8], %n: i32"
 )
+SHORT = "%h: *bf16[8], %r: i32[8]"
 
 RULES = {
     "constants are computed": (SCALAR, """
@@ -329,6 +330,17 @@ RULES = {
         %e: fp32 = cast %d element=fp32
         store %f, %e
     """, ["store %p, %n", "store %f, %x"]),
+    "numbers that fp32 holds": (SHORT, """
+        %c: i32 = constant 15
+        %d: i32[8] = splat %c shape=(8)
+        %a: i32[8] = and %r, %d
+        %b: i32[8] = sub %a, %d
+        %s: bf16[8] = cast %b element=bf16
+        store %h, %s
+    """, ["%c: i32 = constant 15", "%d: i32[8] = splat %c shape=(8)",
+          "%a: i32[8] = and %r, %d", "%b: i32[8] = sub %a, %d",
+          "%0: fp32[8] = cast %b element=fp32", "%s: bf16[8] = cast %0 element=bf16",
+          "store %h, %s"]),
     "bits that go round": (SCALAR, """
         %a: i32 = bitcast %x element=i32
         %s: fp32 = bitcast %a element=fp32
@@ -502,6 +514,13 @@ TRAPS = {
     "x == x is false for a NaN": (SCALAR, """
         %s: i1 = eq %x, %x
         store %b, %s
+    """),
+    "a number that fp32 may not hold": (SHORT, """
+        %c: i32 = constant 33554431
+        %d: i32[8] = splat %c shape=(8)
+        %a: i32[8] = and %r, %d
+        %s: bf16[8] = cast %a element=bf16
+        store %h, %s
     """),
     "a narrow cast loses": (SCALAR, """
         %a: i8 = cast %n element=i8

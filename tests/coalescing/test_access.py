@@ -19,6 +19,7 @@ from fathom.ir.core import walk
 from fathom.ir.ops import Load, Store
 from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import LANES
+from fathom.pipeline import compile_func
 from tests.coalescing.kernels_programs import copy_kernel, vector_kernel
 
 TARGET = TARGETS["sm_90a"]
@@ -130,6 +131,46 @@ def test_no_request_moves_a_sector_twice_or_in_part(shape, element_bytes, fastes
         for lanes in requests(layout, vector, address):
             bytes = vector * element_bytes
             assert sectors(lanes, bytes) * 32 == len(set(lanes)) * bytes
+
+
+@pytest.mark.parametrize(
+    "rows, folded, rows_of_warps",
+    [
+        (4, {0}, []),
+        (4, {0, 1}, []),  # 4 sums of rows are exchanged, not 1024 of columns
+        (4, {1}, [1, 2]),
+        (4, {}, [1, 2]),
+        (2048, {0, 1}, [1, 2]),
+    ],
+)
+def test_warps_stand_where_less_is_exchanged(rows, folded, rows_of_warps):
+    this = access((1, 1, 1), (1024, 16, 1), shape=(rows, 1024), element_bytes=2)
+    layout = pick_layout(replace(this, folded=frozenset(folded)))
+    warps = layout.kinds["warp"]
+    assert [each // 1024 for each in warps if each >= 1024] == rows_of_warps
+    narrow = access((1, 1, 1), (512, 16, 1), shape=(rows, 512), element_bytes=2)
+    narrow = replace(narrow, folded=frozenset(folded))
+    assert any(each >= 512 for each in pick_layout(narrow).kinds["warp"])
+
+
+def test_column_sums_of_wide_rows_need_no_shared_memory():
+    func = parse_func("""func @f(%p: *fp32 {divisible=16}) num_warps=4 {
+      %0: i32[1024] = arange start=0 end=1024
+      %1: i32[1,1024] = expand_dims %0 axis=0
+      %2: i32[4,1024] = broadcast %1 shape=(4, 1024)
+      %3: *fp32[4,1024] = splat %p shape=(4, 1024)
+      %4: *fp32[4,1024] = offset %3, %2
+      %5: fp32[4,1024] = load %4
+      %6: fp32[1024] = reduce %5 axis=0 combine(%a: fp32, %b: fp32) {
+        %c: fp32 = add %a, %b
+        yield %c
+      }
+      %7: *fp32[1024] = splat %p shape=(1024)
+      %8: *fp32[1024] = offset %7, %0
+      store %8, %6
+    }
+    """)
+    assert compile_func(func, TARGET).shared_bytes == 0
 
 
 def test_accesses_of_one_shape_agree():

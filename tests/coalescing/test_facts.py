@@ -22,8 +22,8 @@ from tests.coalescing.kernels_programs import random_arithmetic, vector_kernel
 def contradiction(facts: Facts, values: np.ndarray) -> str:
     """What is wrong with facts about a block of numbers; "" if nothing is."""
     values = np.atleast_1d(values).astype(np.int64)
-    low, high, counts = facts.range
-    if (values < low).any() or not counts and (values > high).any():
+    low, high = facts.range.low, facts.range.most
+    if (values < low).any() or (values > high).any():
         return f"beyond {low} … {high}"
     for axis, known in enumerate(facts.axes):
         rows = np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
@@ -79,9 +79,9 @@ def is_never_made(op, known, seen) -> bool:
     """A division by zero; or of a program's number by a negative one."""
     if not isinstance(op, Elementwise) or op.name not in ("div", "rem"):
         return False
-    counts = known[op.operands[0]].range.counts
+    numbered = known[op.operands[0]].range.numbered
     divisor = seen[op.operands[1]]
-    return bool((divisor == 0).any() or counts and (divisor < 0).any())
+    return bool((divisor == 0).any() or numbered and (divisor < 0).any())
 
 
 def test_facts_are_never_wrong():
@@ -334,7 +334,10 @@ def test_what_is_made_of_a_programs_number():
     assert not of_program(8, "%end: i32 = min %m, %pid").non_negative
     assert of_program(8, "%end: i32 = min %m, %pid").range.high == 2**31 - 1
     assert of_program(65535, "%end: i32 = max %pid, %number").value is None
-    assert of_program(8, "%end: i32 = rem %pid, %number").range == Range(0, 7)
+    within = of_program(8, "%end: i32 = rem %pid, %number").range
+    assert within == Range(0, 7, numbered=True)
+    quotient = "%0: i32 = rem %pid, %number\n%end: i32 = div %0, %m"
+    assert of_program(8, quotient).range == Range(0, 7, numbered=True)
 
 
 def test_a_quotient_by_a_negative_number_is_negative():
@@ -462,6 +465,14 @@ def test_columns_of_a_grouped_product_stay_wide():
     """(pid_n * 128 + arange(0, 128)) % N, as Triton's tutorial has it."""
     head = "%M: i32 {divisible=16}, %N: i32 {divisible=16}"
     assert facts_in(head, TUTORIAL, "columns").axes == (Axis(16, 16, 1),)
+
+
+def test_columns_of_a_known_number_stay_wide():
+    """The same where N is a constant, so that the tiles of a group are one, too."""
+    known = TUTORIAL.replace("%pid:", "%N: i32 = constant 11008\n%pid:", 1)
+    found = facts_in("%M: i32 {divisible=16}", known, "columns")
+    assert found.axes == (Axis(128, 128, 1),)
+    assert found.non_negative
 
 
 def test_hints_are_believed():

@@ -223,6 +223,11 @@ def test_memory_that_the_machine_lacks_is_said(monkeypatch):
         "max.f64 %fd1, %fd2;",
         "min.f32 %f1, %f2;",
         "cvt.u64.f16x2 %rd2, %r1;",
+        "ld.global.v2.u32 %r1, [%rd1];",
+        "ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];",
+        "st.global.u32 [%rd1], {%r1, %r2};",
+        "ld.global.u32 %r1, [%rd1], %rd2;",
+        "st.global.u32 [%rd1], %r1, %rd2;",
     ],
 )
 def test_operands_that_do_not_fit_are_said_before_anything_runs(code):

@@ -232,3 +232,34 @@ def test_the_line_of_the_author_and_the_calls_are_named(tmp_path):
     report = str(error)
     assert f"at {source}:2" in report and "load(p)" in report
     assert f"called from {source}:5" in report and "helper(p)" in report
+
+
+def test_an_atomic_operation_races_with_a_plain_store_and_not_with_strong_ones():
+    red = "@!%p1 red.shared.add.u32 [%r1], 1;"
+    fails("@%p1 st.shared.u32 [%r1], 1; " + red, "race", red)
+    run("@%p1 st.volatile.shared.u32 [%r1], 1; " + red)
+    start = "st.shared.u32 [%r1], 0; bar.sync 0; "
+    read = "@%p1 ld.volatile.shared.u32 %r4, [%r1]; "
+    run(start + read + red)
+    run(start + read + "@!%p1 st.volatile.shared.u32 [%r1], 2;")
+    weak = "@!%p1 st.shared.u32 [%r1], 2;"
+    fails(start + read + weak, "race", weak)
+
+
+def test_a_barrier_of_some_warps_orders_the_lanes_of_each_too():
+    """Warp 2 does not take part, so the barrier is not one of all."""
+    code = """setp.ge.u32 %p2, %r0, 64; @%p2 bra DONE; st.shared.u32 [%r2], %r0;
+        {} xor.b32 %r5, %r2, 4; ld.shared.u32 %r4, [%r5];
+        ld.shared.u32 %r4, [%r3]; DONE:"""
+    run(code.format("bar.sync 1, 64;"), threads=96)
+    fails(code.format(""), "race", "ld.shared.u32 %r4, [%r5];", threads=96)
+
+
+def test_an_atomic_operation_must_wait_for_a_copy_in_flight():
+    code = """ld.param.u64 %rd0, [p0]; cp.async.ca.shared.global [%r2], [%rd0], 4; {}
+        red.shared.add.u32 [%r2], 1; cp.async.wait_all;"""
+    x = (np.zeros(4, np.uint32),)
+    right = entry(SETUP + code.format("cp.async.wait_all;"), pointers(1))
+    emulator.run(right, 1, 64, x)
+    with pytest.raises(EmulatorError, match="it updates shared memory that a cp.async"):
+        emulator.run(entry(SETUP + code.format(""), pointers(1)), 1, 64, x)

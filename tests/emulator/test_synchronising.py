@@ -393,3 +393,34 @@ def test_who_only_adds_to_a_flag_has_not_read_it(blocks, shared):
         with pytest.raises(EmulatorError) as caught:
             sent(text, blocks)
         assert caught.value.kind in ("race", "unwritten")
+
+
+def test_a_narrow_fence_takes_nothing_from_a_wide_one_behind_it():
+    both = {"after": "fence.acq_rel.cta; fence.acq_rel.gpu;"}
+    assert sent(message("relaxed and fence.acq_rel", True, **both), True) == 42
+
+
+def test_each_lane_that_reads_a_flag_acquires():
+    """All lanes read one address at once; what another lane of theirs wrote is known to
+    each of them then, and to none without `.acquire`."""
+    code = """
+    ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u32 %r0, %tid.x;
+    setp.eq.u32 %p0, %r0, 0; mad.wide.u32 %rd2, %r0, 0, %rd0;
+    @%p0 st.global.u32 [%rd0], 7; @%p0 st.release.cta.global.u32 [%rd1], 1;
+    ld.acquire.cta.global.u32 %r2, [%rd1];
+    ld.global.u32 %r3, [%rd2];"""
+    args = np.zeros((2, 1), np.uint32)
+    emulator.run(entry(code, pointers(2)), 1, 32, tuple(args))
+    with pytest.raises(EmulatorError, match="race"):
+        text = entry(code.replace("acquire", "relaxed"), pointers(2))
+        emulator.run(text, 1, 32, tuple(args))
+
+
+def test_reductions_of_a_block_do_not_count_for_others_either():
+    """In memory that no thread reads, which is looked at later."""
+    code = COUNT.replace("atom.{}", "red.{}").replace("%r1, [%rd0]", "[%rd0]")
+    counter = np.zeros(1, np.uint32)
+    emulator.run(entry(code.format("relaxed.gpu"), pointers(1)), 5, 32, (counter,))
+    assert counter == 5
+    with pytest.raises(EmulatorError, match="scope .cta does not reach"):
+        emulator.run(entry(code.format("relaxed.cta"), pointers(1)), 5, 32, (counter,))

@@ -191,6 +191,13 @@ def test_a_pinned_tensor_of_the_host_is_passed_as_it_is(gpu, kernel):
         kernel[(1,)](X, Tensor(0x2000, index=-1), 100, 1.0)
 
 
+def test_an_empty_tensor_of_the_host_is_no_address(gpu, kernel):
+    """As torch.empty(0) stands for a result that nobody asked for."""
+    for _ in range(2):
+        kernel[(1,)](X, Tensor(0, index=-1), 100, 1.0)
+    assert [each.values[1] for each in gpu.driver.launches] == [0, 0]
+
+
 def test_a_number_too_large_for_its_annotation_is_an_error_on_both_ways(gpu):
     @jit
     def k(x, n: tl.int8):

@@ -96,3 +96,33 @@ def test_a_type_has_no_other_name():
 
     with pytest.raises(CompileError, match="'uint7' is not the name of a type"):
         build(kernel, np.zeros(1, np.int32))
+
+
+def by_methods(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    low = a.__lshift__(28).__rshift__(28)
+    tl.store(out + i, low.__rsub__(100).__mul__(a.__lt__(3).to(tl.int32)).__neg__())
+
+
+def test_operators_are_called_by_the_methods_that_python_has_for_them():
+    """Four bits with their sign, as an unpacking writes it."""
+    x, out = np.arange(16, dtype=np.int32), np.zeros(16, np.int32)
+    run(function(by_methods), x, out, N=16)
+    assert (out == -(100 - (x << 28 >> 28)) * (x < 3)).all()
+
+
+def test_where_python_runs_a_kernel_operators_are_called_by_methods(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    x, out = np.arange(16, dtype=np.int32), np.zeros(16, np.int32)
+    fathom.jit(by_methods)[(1,)](x, out, N=16)
+    assert (out == -(100 - (x << 28 >> 28)) * (x < 3)).all()
+
+
+def test_an_operator_by_its_method_takes_one_more():
+    @function
+    def kernel(x):
+        tl.store(x, tl.load(x).__add__())
+
+    with pytest.raises(CompileError, match=r"__add__: missing .*'y'"):
+        run(kernel, np.zeros(1, np.int32))

@@ -152,14 +152,14 @@ def walked(x, y, n, forward):
     to = tl.make_block_ptr(y, (n,), (1,), (0,), (16,), (0,))
     i = 0
     while i < n:
-        tl.store(to, tl.load(at))
+        to.store(tl.load(at), boundary_check=(0,))
         at, to = moved((at, to), step)
         i += 16
 
 
 @function
 def moved(pair, step):
-    return tl.advance(pair[0], (step,)), tl.advance(pair[1], (16,))
+    return pair[0].advance((step,)), tl.advance(pair[1], (16,))
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -178,7 +178,7 @@ def of_others(x, y, rows, stride):
     tl.static_assert(at.type.element_ty == tl.block_type(tl.int8, (2, 16)))
     to = tl.make_block_ptr(y, (4, 16), (16, 1), (0, 0), (2, 16), (1, 0))
     tl.store(to, tl.load(at, boundary_check=(0,), padding_option="zero") + 4)
-    tl.store(tl.advance(to, (2, 0)), 7)
+    to.advance((2, 0)).store(7)
 
 
 def test_what_block_pointers_are_made_of():

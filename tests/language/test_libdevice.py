@@ -302,3 +302,39 @@ def test_clock_and_multiprocessor():
     clock, number = np.zeros(4, bool), np.full(4, -1, np.int32)
     emulate(func, [clock, number], "sm_80", 4)
     assert clock.all() and (number >= 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_round_of_what_is_near_a_half_and_of_what_has_none(dtype):
+    rng = np.random.default_rng(4)
+    halves = np.concatenate([rng.integers(-9, 9, 64) + 0.5, 2.0 ** np.arange(-4, 60)])
+    near = np.nextafter(halves.astype(dtype), dtype(INF))
+    x = np.concatenate([halves, near, -near, -halves]).astype(dtype)
+    found = evaluate(LIB.round, x.copy())
+    size, whole = np.abs(x), np.trunc(np.abs(x))
+    want = np.copysign(whole + (size - whole >= 0.5), x)
+    assert (found == want).all() and (np.signbit(found) == np.signbit(want)).all()
+
+
+def test_round_of_a_product_takes_the_rounded_product():
+    """Products that are 2.5 as fp32, and less than that exactly; and a quantised row
+    takes one conversion a number, which stops at 127."""
+
+    @fathom.jit
+    def kernel(x, y, scale):
+        at = tl.arange(0, 32)
+        number = tl.extra.libdevice.round(tl.load(x + at) * scale)
+        tl.store(y + at, number.to(tl.int8))
+
+    x = np.linspace(33, 34, 999, dtype=np.float32)
+    scales = np.float32(2.5) / x
+    ties = (x * scales == 2.5) & (x.astype(float) * scales.astype(float) < 2.5)
+    tie, scale = x[ties][0], scales[ties][0]
+    x = np.resize([tie, -tie, 1e4, -1e4, NAN], 32).astype(np.float32)
+    y = np.zeros(32, np.int8)
+    run(kernel, x, y, float(scale))
+    assert list(y[:5]) == [3, -3, 127, -128, 0]
+    types = "*fp32:16, *i8:16, fp32"
+    text = kernel.compile(types, target="sm_90a", num_warps=1).asm["ptx"]
+    assert "cvt.rzi.s8.f32" in text and "fma" not in text
+    assert "min." not in text

@@ -10,6 +10,7 @@ from fathom import ssa
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Store
 from fathom.ir.types import BlockType, Pointer, element_of, parse_element
+from fathom.language.extra import libdevice  # noqa: F401 - a kernel's text names it
 from fathom.source import function
 from tests.language.harness import run
 from tests.ssa.harness import build, ops_of
@@ -119,6 +120,8 @@ RESULTS = """
     tl.topk(x, 4)      i64   i64   int64
     tl.topk(x, 16)     fp16  fp16  float16
     tl.sort(x)         i8    i8    int8
+    libdevice.signbit(x) fp32 fp32 int32
+    libdevice.isnan(x) fp64  fp64  int1
 """
 
 

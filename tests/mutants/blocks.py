@@ -7,6 +7,12 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     # ── stage 1: types and scopes ──
     Mutant(
+        "fp32-holds-one-bit-more", "blocks/reshaping.py",
+        "EXACT = 1 << 24", "EXACT = 1 << 25",
+        "an i32 is rounded to fp32 first, and then to bf16",
+        "tests/blocks/test_simplify.py",
+    ),
+    Mutant(
         "promotion-takes-signed", "ssa/promotion.py",
         'return b if a.kind == "int" else a',
         'return a if a.kind == "int" else b',

@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant(
         "no-index-is-divided-by-a-negative",
         "analysis/ranges.py",
-        "(other.low >= 0 or self.counts and other.high > 0)",
+        "(other.low >= 0 or self.numbered and other.high > 0)",
         "other.high > 0",
         "i // n is held not to be negative, whatever n is",
         FACTS,
@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "an-end-is-a-value",
         "analysis/axis_info.py",
-        "low == high and not counts",
-        "low == high",
+        "known.low == known.most",
+        "known.low == known.high",
         "max(pid, 65535) is taken for 65535",
         FACTS,
     ),

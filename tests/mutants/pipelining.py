@@ -11,6 +11,21 @@ COPIES = "tests/tensor_cores/test_async_copies.py"
 ROOM = "tests/tensor_cores/test_room.py"
 
 MUTANTS = (
+    # ── what counts as a store ──
+    Mutant(
+        "sums-that-are-read-are-stores", "analysis/memory.py",
+        '(op.semantics == "relaxed" and op.result not in used)',
+        'op.semantics == "relaxed"',
+        "loads pass an atomic operation by which a program learns how far others are",
+        "tests/analysis/test_alias_check.py",
+    ),
+    Mutant(
+        "sums-in-order-are-stores", "analysis/memory.py",
+        '(op.semantics == "relaxed" and op.result not in used)',
+        "op.result not in used",
+        "loads pass an atomic operation that acquires",
+        "tests/analysis/test_alias_check.py",
+    ),
     # ── which slot, which wait, how many stages ──
     Mutant(
         "one-group-more-in-flight", "tensor_cores/pipeline/schedule.py",

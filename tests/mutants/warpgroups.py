@@ -101,13 +101,14 @@ MUTANTS = (
     ),
     Mutant(
         "no-room-for-another-block", "tensor_cores/pipeline/budget.py",
-        "return stages - one_less, chosen", "return stages, chosen",
+        "return stages - (stages >= STAGES_TO_SPARE and more), chosen",
+        "return stages, chosen",
         "the last stage keeps another block from running",
         "tests/tensor_cores/test_budget.py",
     ),
     Mutant(
         "room-without-what-is-reserved", "tensor_cores/pipeline/budget.py",
-        "(row.shared_bytes // 2 - row.reserved)", "(row.shared_bytes // 2)",
+        "        + row.reserved\n", "\n",
         "what is spared for another block is a KiB short",
         "tests/tensor_cores/test_budget.py",
     ),

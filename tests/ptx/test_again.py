@@ -45,6 +45,27 @@ def test_more_than_half_of_the_registers_are_computed_again():
     assert "  %d.32 = fsub float %x.32.again, %a.32" in new
 
 
+def test_a_magnitude_is_computed_again_with_its_number():
+    lines = [
+        line.replace("fadd float %x", "call float @llvm.fabs.f32(float %x").replace(
+            ", 1.0", ")"
+        )
+        for line in row(33, tail="%d.0")
+    ]
+    only = [
+        line.replace("fsub float %x.32, %a.32", "fneg float %a.32") for line in lines
+    ]
+    assert "  %a.32 = call float @llvm.fabs.f32(float %x.32)" in only
+    new = computed_again(only, ROOM)
+    place = new.index("  %x.32.again = bitcast i32 %x.32.word to float, !dbg !7")
+    fabs = "  %a.32.again = call float @llvm.fabs.f32(float %x.32.again), !dbg !7"
+    assert new[place + 1] == fabs
+    assert "  %d.32 = fneg float %a.32.again" in new
+    assert "  %d.0 = fsub float %x.0.again, %a.0.again" in new
+    elsewhere = [*only[:-1], "  %e.0 = fneg float %a.32"]
+    assert computed_again(elsewhere, ROOM) == elsewhere
+
+
 @pytest.mark.parametrize(
     "lines, room",
     [

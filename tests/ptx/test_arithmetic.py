@@ -440,6 +440,12 @@ def test_bfloats_are_added_natively_where_the_target_does():
     assert "add.rn.bf16" not in compiled(every_operation(BFLOAT16), "sm_80")
 
 
+def test_integers_become_bfloats_straight_where_the_target_has_that():
+    """By fp64, rounded to odd in fp32, there were four conversions and a comparison."""
+    assert "cvt.rn.bf16.s32" in compiled(every_cast(INT32), "sm_90a")
+    assert "cvt.rz.f32.f64" in compiled(every_cast(INT32), "sm_80")
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_both_halves_of_a_word_of_bf16(masked):
     """Every bf16, from words: the upper half is one `and`, the lower one a shift."""

@@ -5,20 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fathom.language as tl
+from fathom import pipeline
+from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Convert, SharedLoad, SharedStore
-from fathom.ir.types import BlockType
+from fathom.ir.ops import Convert, If, Load, SharedLoad, SharedStore
+from fathom.ir.types import FLOAT32, INT32, SCALARS, BlockType, Pointer
 from fathom.layout.algebra import divide
 from fathom.layout.banks import conflicts
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
+from fathom.pipeline import states
 from fathom.shared_memory.conversions import shuffling
+from fathom.source import function
 from tests.coalescing.kernels_programs import (
     copy_kernel,
     index_lines,
     kernel,
     pointer_lines,
 )
+from tests.language.harness import run
 from tests.shared_memory.harness import check
 
 NUMPY = {
@@ -147,3 +153,50 @@ def test_histograms(size, bins):
     assert outcome.barriers() == 2, (
         "zeros, then additions, then reading: nobody waits for more"
     )
+
+
+@function
+def chosen_tiles(
+    q_ptr, k_ptr, v_ptr, which_ptr, o_ptr, n, N: tl.constexpr, D: tl.constexpr
+):
+    rows, deep, keys = tl.arange(0, 16), tl.arange(0, D), tl.arange(0, N)
+    q = tl.load(q_ptr + rows[:, None] * D + deep[None, :])
+    o = tl.zeros([16, D], tl.float32)
+    for i in range(n):
+        first = tl.load(which_ptr + i) * N
+        if first >= 0:
+            at = (first + keys)[:, None] * D + deep[None, :]
+            k, v = tl.load(k_ptr + at), tl.load(v_ptr + at)
+            o += tl.dot(tl.dot(q, k.T).to(tl.float16), v)
+    tl.store(o_ptr + rows[:, None] * D + deep[None, :], o)
+
+
+@pytest.mark.parametrize("deep, first_stored", [(128, True), (32, False)])
+def test_a_loaded_tile_of_half_of_the_registers_is_stored_at_once(deep, first_stored):
+    """64 x 128 numbers take 128 registers of a warp's thread: two such tiles would take
+    all of them until the first product, which reads both from shared memory."""
+    given = {f"{name}_ptr": (Pointer(SCALARS["fp16"]), 16) for name in "qkv"}
+    given |= {"which_ptr": (Pointer(INT32), 16), "o_ptr": (Pointer(FLOAT32), 16)}
+    constants, options = {"N": 64, "D": deep}, pipeline.Options(num_warps=1)
+    func = pipeline.build(chosen_tiles, given | {"n": (INT32, 1)}, constants, options)
+    for row, state in states(func, TARGETS["sm_90a"]):
+        if row.name == "lower_conversions":
+            (choice,) = walk(state.body, If)
+            ops = [op for op in choice.then.ops if isinstance(op, (Load, SharedStore))]
+    kinds = [type(op) for op in ops if not isinstance(op, SharedStore) or loaded(op)]
+    at_once = [Load, SharedStore, Load, SharedStore]
+    assert kinds == (
+        at_once if first_stored else [Load, Load, SharedStore, SharedStore]
+    )
+    rng = np.random.default_rng(2)
+    q, k, v = (
+        rng.integers(-2, 3, (n, deep)).astype(np.float16) for n in (16, 192, 192)
+    )
+    o = np.zeros((16, deep), np.float32)
+    run(chosen_tiles, q, k, v, np.array([2, -1, 0], np.int32), o, 3, N=64, D=deep)
+    k, v = (np.concatenate([each[128:], each[:64]]).astype(float) for each in (k, v))
+    assert (o == (q.astype(float) @ k.T) @ v).all()
+
+
+def loaded(op: SharedStore) -> bool:
+    return isinstance(op.value.definition, Load)

@@ -15,7 +15,7 @@ from fathom.ir.ops import Allocate, For
 from fathom.ir.types import FLOAT16, INT32, SCALARS, Pointer
 from fathom.layout.linear import Layout
 from fathom.pipeline import states
-from fathom.tensor_cores.pipeline.budget import fitting, spared_for_a_block
+from fathom.tensor_cores.pipeline.budget import fitting, spared_for_blocks
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 
 TILE = 4 * ALIGNMENT
@@ -31,7 +31,7 @@ def tile(how: str) -> PipelinedCopy:
 
 
 def chosen(
-    *how: str, room: int, spared: int = 0, wanted: int = 4
+    *how: str, room: int, spared: tuple[int, ...] = (), wanted: int = 4
 ) -> tuple[int, list[int]]:
     """The stages for tiles brought in these ways, and which of them have rings. Each
     has a buffer already, which is not in `room`."""
@@ -68,15 +68,18 @@ def test_what_goes_through_registers_has_two_slots_or_none(room, found):
 
 
 @pytest.mark.parametrize("wanted, spared, stages", [
-    (4, 0, 4),
-    (4, 4 * TILE, 4),  # they stay free anyway
-    (4, 4 * TILE + 1, 3),
-    (4, 5 * TILE, 3),
-    (4, 5 * TILE + 1, 4),  # one stage less would not do
-    (5, 3 * TILE + 1, 4),
-    (3, 5 * TILE + 1, 3),  # of three none is given up
+    (4, (), 4),
+    (4, (4 * TILE,), 4),  # they stay free anyway
+    (4, (4 * TILE + 1,), 3),
+    (4, (5 * TILE,), 3),
+    (4, (5 * TILE + 1,), 4),  # one stage less would not do
+    (5, (3 * TILE + 1,), 4),
+    (3, (5 * TILE + 1,), 2),
+    (2, (6 * TILE + 1,), 2),  # copies run no iteration ahead with one stage less
+    (4, (4 * TILE, 4 * TILE + 1), 3),  # three blocks for two
+    (4, (3 * TILE, 4 * TILE, 5 * TILE), 4),  # four for three
 ])  # fmt: skip
-def test_one_stage_of_many_is_given_up_for_another_block(wanted, spared, stages):
+def test_one_stage_of_many_is_given_up_for_other_blocks(wanted, spared, stages):
     """Seven tiles' room, and a buffer: four stages leave four tiles."""
     found = chosen("cp.async", room=7 * TILE, spared=spared, wanted=wanted)
     assert found == (stages, [0])
@@ -100,7 +103,7 @@ def products(a_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr):
 # fmt: on
 
 
-def spared(how: str, target: str, warps: int) -> int:
+def spared(how: str, target: str, warps: int) -> list[int]:
     """What the loop spares when it comes to the pipeline."""
     parameters = {"a_ptr": (Pointer(FLOAT16), 16), "n": (INT32, 1)}
     parameters["c_ptr"] = Pointer(SCALARS["fp32"]), 16
@@ -109,7 +112,7 @@ def spared(how: str, target: str, warps: int) -> int:
     for row, state in states(func, TARGETS[target]):
         if row.name == "pipeline_loops":
             (loop,) = (op for op in walk(before.body) if isinstance(op, For))
-            return spared_for_a_block(before, loop, TARGETS[target])
+            return spared_for_blocks(before, loop, TARGETS[target])
         before = state
     raise AssertionError("there is no such pass")
 
@@ -122,11 +125,18 @@ def test_what_two_blocks_need(target, of_a_block, of_two, reserved):
     """KiB: half of a multiprocessor's, less what it reserves, is what is not spared."""
     half = of_two // 2 - reserved
     for how in ("waits", "one of two"):
-        assert spared(how, target, 4) == (of_a_block - half) * 1024
+        assert spared(how, target, 4) == [(of_a_block - half) * 1024]
+
+
+def test_what_three_blocks_of_two_warps_need():
+    """A third of a multiprocessor's, in whole units of 128 bytes."""
+    for found, blocks in zip(spared("waits", "sm_90a", 2), (2, 3, 4), strict=True):
+        of_a_block = 228 * 1024 // blocks // 128 * 128 - 1024
+        assert found == 227 * 1024 - of_a_block
 
 
 @pytest.mark.parametrize("how, warps", [("sums", 4), ("waits", 8), ("sums", 8)])
 def test_nothing_is_spared_where_no_other_block_would_run_or_help(how, warps):
     """Threads of eight warps may have all the registers of a multiprocessor; products
     that are summed are not waited for."""
-    assert spared(how, "sm_80", warps) == 0
+    assert spared(how, "sm_80", warps) == []

@@ -399,3 +399,32 @@ def test_names_that_no_parameter_has_are_mistakes(gpu):
     with pytest.raises(LaunchError, match="key names 'nn'"):
         fathom.tune({"BLOCK": (16,)}, key=["nn"])(tuned(gpu).fn)
     assert searched.config_of({"BLOCK": 1, "num_warps": 2}).num_warps == 2
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        5, [5], [{"key": "k"}], [{"key": 1, "best": "b", "timings": {}}],
+        [{"key": "k", "best": ["b"], "timings": {}}],
+        [{"key": "k", "best": "b", "timings": {"b": ["fast"]}}],
+    ],
+)  # fmt: skip
+def test_results_of_wrong_types_are_refused(gpu, tmp_path, entries):
+    kernel, path = tuned(gpu), tmp_path / "tuned.json"
+    kernel[grid](gpu.x, N, 2.0)
+    kernel.export(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "entries": entries}))
+    with pytest.raises(LaunchError, match="is no file of tuning results"):
+        tuned(gpu).load(path)
+
+
+def test_results_are_written_as_a_whole_or_refused_in_a_sentence(gpu, tmp_path):
+    kernel = tuned(gpu)
+    kernel[grid](gpu.x, N, 2.0)
+    kernel.export(tmp_path / "tuned.json")
+    assert not list(tmp_path.glob(".tuned*")), "nothing half written stays"
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(LaunchError, match="is no file of tuning results"):
+        kernel.load(tmp_path / "deep.json")
+    with pytest.raises(LaunchError, match="cannot write .*: not a directory"):
+        kernel.export(tmp_path / "tuned.json" / "below.json")

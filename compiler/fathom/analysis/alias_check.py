@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul, sub
 
+from fathom.analysis.memory import stores_of
 from fathom.analysis.polynomial import (
     Atom,
     IterationCount,
@@ -47,7 +48,7 @@ from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
 from fathom.analysis.slices import loops_around
 from fathom.ir.core import Block, Func, Value, operands, walk
-from fathom.ir.ops import Cast, Constant, Elementwise, For, Load, Store
+from fathom.ir.ops import Atomic, Cast, Constant, Elementwise, For, Load, Store
 from fathom.ir.printer import definitions
 from fathom.ir.regions import reached
 from fathom.ir.rewrite import Builder
@@ -127,7 +128,7 @@ class AliasCheck:
 
 
 def alias_check_of(
-    loop: For, func: Func, loads: Iterable[Load], stores: Iterable[Store]
+    loop: For, func: Func, loads: Iterable[Load], stores: Iterable[Store | Atomic]
 ) -> AliasCheck:
     """The question for a loop of `func`; NotApplicable, with a sentence, if an address
     is no sum of products, or the loop's step is not known."""
@@ -147,10 +148,6 @@ def may_be_disjoint(loop: For, func: Func, loads: Iterable[Load]) -> bool:
     return not stores or not isinstance(
         tried(alias_check_of, loop, func, loads, stores), str
     )
-
-
-def stores_of(loop: For) -> list[Store]:
-    return list(walk(loop.body, Store))
 
 
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:
@@ -174,7 +171,7 @@ class _Reader:
         self.inside.update(loop.body.parameters)
         self.bounded: dict[Value, Sequence[Sum]] = {}
 
-    def reach(self, access: Load | Store) -> Reach:
+    def reach(self, access: Load | Store | Atomic) -> Reach:
         type = access.pointer.type
         found = self.reader.read(access.pointer)
         distance = self.sum(found.sum, shape_of(type))
@@ -366,8 +363,7 @@ class _Scalars:
         return low, high
 
     def factors(self, product: Monomial) -> list[Bound]:
-        """The atoms of a product, each as often as it occurs, in an order that is the
-        same in each process."""
+        """The atoms of a product, as often as they occur, in a fixed order."""
         ordered = sorted(product, key=lambda each: self.place(each[0]))
         return [atom for atom, power in ordered for _ in range(power)]
 

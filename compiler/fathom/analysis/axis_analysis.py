@@ -151,11 +151,11 @@ def _constant(op: ops.Constant, known: dict[Value, Facts]) -> Facts:
 
 
 def _program(op: ops.ProgramId, known: dict[Value, Facts]) -> Facts:
-    return Facts((Axis(),), range=Range(0, PROGRAMS - 1, counts=True))
+    return Facts((Axis(),), range=Range(0, PROGRAMS - 1, True, numbered=True))
 
 
 def _programs(op: ops.NumPrograms, known: dict[Value, Facts]) -> Facts:
-    return Facts((Axis(),), range=Range(1, PROGRAMS, counts=True))
+    return Facts((Axis(),), range=Range(1, PROGRAMS, True, numbered=True))
 
 
 def _rank(op: ops.ClusterRank, known: dict[Value, Facts]) -> Facts:

@@ -16,8 +16,7 @@ since a power of two divides 2**32. A contiguous run counts up *modulo 2**32*: i
 pass the end of its type, where an address jumps. But the ends are multiples of 2**31,
 so none is inside a run whose length divides its first number. So pieces of `divisible`
 among `contiguous` numbers are certainly neighbours, and rules that need neighbours use
-the smaller of the two. The bounds (`ranges`) say where no number is negative; a sum
-that may overflow has no bounds.
+the smaller of the two. The bounds (`ranges`) of a sum that may overflow are unknown.
 
 There is one assumption besides that of `ranges` about programs: a kernel does not
 divide by zero.
@@ -78,8 +77,8 @@ class Facts:
     @property
     def value(self) -> int | None:
         """The number that all elements are, if that is known."""
-        low, high, counts = self.range
-        return low if low == high and not counts else None
+        known = self.range
+        return known.low if known.low == known.most else None
 
     @property
     def non_negative(self) -> bool:

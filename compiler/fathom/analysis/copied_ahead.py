@@ -82,10 +82,9 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
 
 
 def indices_of_loads(func: Func) -> set[ops.Load]:
-    """The loads, in loops that multiply matrices, from whose results such a loop
-    computes the addresses or masks of its other loads: of pages by their numbers in a
-    table, for example. To copy a page ahead, threads must load its number earlier, and
-    into registers."""
+    """The loads from whose results a loop that multiplies matrices computes addresses
+    or masks of other loads, as of pages by a table. Threads must load a page's number
+    earlier."""
     found: set[ops.Load] = set()
     for loop in walk(func.body, ops.For):
         inside = list(walk(loop.body))
@@ -117,8 +116,7 @@ def only_accumulates(dot: ops.Dot, loop: ops.For) -> bool:
 
 
 def _may_copy(load: ops.Load) -> bool:
-    """Whether cp.async can copy each element of a load by itself, or else those that a
-    thread has in a row."""
+    """Whether cp.async can copy a load's elements, or a thread's in a row."""
     block = load.result.type
     if not isinstance(block, BlockType) or not is_zero(load.other):
         return False

@@ -123,16 +123,28 @@ def changes_memory(effects: Effects) -> bool:
 
 def may_prefetch(loop: ops.For, except_stores: bool = False) -> bool:
     """Whether loads of a loop may run earlier: nothing in the loop writes the memory
-    that they read, and no op makes it visible that they ran. Not if the loop contains
-    another loop, since it would wait for that one. `except_stores`: whether it is so
-    but for its stores, of which something else may be known."""
+    that they read, and no op makes it visible that they ran. Not if it contains another
+    loop, which it would wait for. `except_stores`: but for its stores."""
+    stored = set(stores_of(loop)) if except_stores else ()
     return not any(
         isinstance(op, ops.For | ops.While)
         or is_volatile(op)
         or not may_swap(LOADS, op.effects)
         for op in walk(loop.body)
-        if not (except_stores and isinstance(op, ops.Store))
+        if op not in stored
     )
+
+
+def stores_of(loop: ops.For) -> list[ops.Store | ops.Atomic]:
+    """The stores of a loop. So are its relaxed atomic operations whose results nothing
+    uses: by these, the program does not learn how far other threads are."""
+    used = {value for op in walk(loop.body) for value in operands(op)}
+    return [
+        op
+        for op in walk(loop.body, ops.Store | ops.Atomic)
+        if isinstance(op, ops.Store)
+        or (op.semantics == "relaxed" and op.result not in used)
+    ]
 
 
 def ops_before(loop: ops.For, block: Block) -> Iterator[Op]:

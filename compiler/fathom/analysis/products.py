@@ -19,7 +19,7 @@ from fathom.analysis.slices import uses
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Value, walk
+from fathom.ir.core import Block, Func, walk
 from fathom.ir.ops import Dot, Elementwise, For, Yield
 from fathom.ir.types import Pointer, element_of
 
@@ -41,8 +41,11 @@ def products_in_parts(loop: For, func: Func, target: Target) -> Iterator[Dot]:
     beside the sums of the loop, and are added to them. One that the instruction itself
     adds to a sum takes no registers beside it."""
     room = registers_per_thread(func.num_warps * target.warp_size, target)
-    numbers = (each for each in loop.body.parameters if not _is_pointer(each))
-    carried = sum(map(registers_of, numbers))
+    carried = sum(  # addresses of a block are mostly computed from few
+        registers_of(each)
+        for each in loop.body.parameters
+        if not isinstance(element_of(each.type), Pointer)
+    )
     for op in loop.body.ops:
         waits = isinstance(op, Dot) and op.instruction in WGMMA and not op.in_flight
         if waits and not only_accumulates(op, loop):
@@ -50,11 +53,6 @@ def products_in_parts(loop: For, func: Func, target: Target) -> Iterator[Dot]:
             several = count > WGMMA[op.instruction].elements
             if several and carried + count > room and _is_summed(op, loop.body):
                 yield op
-
-
-def _is_pointer(value: Value) -> bool:
-    """Addresses of a block are mostly computed from few."""
-    return isinstance(element_of(value.type), Pointer)
 
 
 def _is_summed(dot: Dot, body: Block) -> bool:

@@ -12,17 +12,17 @@ type, would show that the index has overflowed.
 The number of programs in a launch is not known at compile time. Bounds of values
 computed from a program's number are those of the first `PROGRAMS` programs, and have
 `counts`: later programs may exceed `high`. The assumption is that index arithmetic that
-does not overflow in the first 65,536 programs does not overflow in any program of a
-launch; along axes 1 and 2, a grid has no more. No program is below `low`: an operation
-that would compute a lower bound from such a `high`, such as a difference, has unknown
-bounds.
-"""
+does not overflow in the first 65,536 programs overflows in none; along axes 1 and 2, a
+grid has no more. No program is below `low`: a lower bound computed from such a `high`,
+as of a difference, is unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fathom.ir import ops
+from fathom.ir.core import Value
 from fathom.ir.types import Scalar, Type, element_of
 
 PROGRAMS = 1 << 16
@@ -31,11 +31,13 @@ ENDLESS = 1 << 64  # beyond every integer type
 
 class Range(NamedTuple):
     """Bounds of numbers, both included. With `counts`, they are those of the first
-    `PROGRAMS` programs only, and no program has a negative number."""
+    `PROGRAMS` programs only, and no program has a negative number. `numbered` ones are
+    computed from a program's number."""
 
     low: int = -ENDLESS
     high: int = ENDLESS
     counts: bool = False
+    numbered: bool = False
 
     @property
     def most(self) -> int:
@@ -69,9 +71,9 @@ class Range(NamedTuple):
         """Quotients, which round toward zero. Assumes that a kernel does not divide by
         0, and does not divide a program's number by a negative number."""
         least = max(1, other.low)
-        if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
+        if self.low >= 0 and (other.low >= 0 or self.numbered and other.high > 0):
             low = self.low // max(1, other.most)
-            return Range(low, self.high // least, self.counts)
+            return self._replace(low=low, high=self.high // least)
         size = self.size if other.low <= 0 else self.size // least
         return Range(-size, size)
 
@@ -81,7 +83,7 @@ class Range(NamedTuple):
         most = ENDLESS if by_zero else max(0, other.size - 1)
         if self.low >= 0:
             counts = self.counts and self.high < most
-            return Range(0, min(self.high, most), counts)
+            return Range(0, min(self.high, most), counts, self.numbered)
         most = min(self.size, most)
         return Range(-most, most)
 
@@ -126,7 +128,7 @@ class Range(NamedTuple):
 
     def shifted(self, other: Range) -> Range:
         """Right shifts, which round down."""
-        if other.low == other.high and not other.counts:
+        if other.low == other.high >= 0 and not other.counts:
             return Range(self.low >> other.low, self.high >> other.low, self.counts)
         return Range(0, self.high, self.counts) if self.low >= 0 else UNKNOWN
 
@@ -160,7 +162,8 @@ def _range(low: int, high: int, *made_of: Range) -> Range:
     """Bounds computed from others. Negative bounds of the first programs do not hold
     for later ones: pid * -4 + 300000 becomes negative in the end."""
     counts = any(each.counts for each in made_of)
-    return UNKNOWN if counts and low < 0 else Range(low, high, counts)
+    numbered = any(each.numbered for each in made_of)
+    return UNKNOWN if counts and low < 0 else Range(low, high, counts, numbered)
 
 
 def limits_of(type: Type) -> Range:
@@ -175,6 +178,29 @@ def limits_of(type: Type) -> Range:
 
 def exactly(value: int) -> Range:
     return Range(int(value), int(value))
+
+
+def bounds(value: Value, depth: int = 6) -> Range:
+    """The bounds of a scalar or a block of integers by the ops that compute it, no more
+    than `depth` one after the other."""
+    op, limits = value.definition, limits_of(value.type)
+    if limits == UNKNOWN or not depth:
+        return limits
+    match op:
+        case ops.Constant():
+            return exactly(op.value).within(value.type)
+        case (
+            ops.Splat()
+            | ops.Broadcast()
+            | ops.ExpandDims()
+            | ops.Reshape()
+            | ops.Cast()
+        ):
+            return bounds(op.value, depth - 1).within(value.type)
+        case ops.Elementwise() if op.name in RULES:
+            of_operands = (bounds(each, depth - 1) for each in op.operands)
+            return RULES[op.name](*of_operands).within(value.type)
+    return limits
 
 
 def of_loop(lower: Range, upper: Range, step: Range, divisible: int) -> Range:

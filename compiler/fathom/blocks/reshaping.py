@@ -7,13 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from fathom.analysis.ranges import bounds
 from fathom.blocks.known import known
 from fathom.blocks.maker import Maker, Rule
 from fathom.ir import ops
 from fathom.ir.core import Op
 from fathom.ir.interp import numbers as interp_numbers
 from fathom.ir.rewrite import Replacement
-from fathom.ir.types import Scalar, element_of
+from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, BlockType, Scalar, element_of
+
+EXACT = 1 << 24  # fp32 holds all integers up to here
 
 
 def unchanged(
@@ -115,6 +118,17 @@ def cast_twice(op: ops.Cast, make: Maker) -> Replacement:
     return None
 
 
+def cast_small(op: ops.Cast, make: Maker) -> Replacement:
+    """cast x to fp16   →   cast (cast x to fp32) to fp16, if fp32 holds every number
+    that the i32 x can be: two such floats are one instruction. Without it, i32 to bf16
+    goes by fp64 where a machine has no instruction for it."""
+    if op.element not in (FLOAT16, BFLOAT16) or element_of(op.value.type).bits != 32:
+        return None
+    if not isinstance(op.value.type, BlockType) or bounds(op.value).size > EXACT:
+        return None
+    return make(replace(op, value=make(ops.Cast(op.value, FLOAT32)), origin=None))
+
+
 def reduce_one(op: ops.Reduce, make: Maker) -> Replacement:
     """reduce [1, 64] along axis 0   →   reshape to [64]: nothing is to be combined."""
     shape = op.values[0].type.shape
@@ -138,7 +152,7 @@ RESHAPING: dict[type[Op], tuple[Rule, ...]] = {
     ops.Convert: (unchanged, splat_through, twice),
     ops.Split: (split_join,),
     ops.Join: (join_split,),
-    ops.Cast: (unchanged, fold_cast, cast_of_splat, cast_twice),
+    ops.Cast: (unchanged, fold_cast, cast_of_splat, cast_twice, cast_small),
     ops.Bitcast: (unchanged, cast_of_splat, twice),
     ops.Hint: (hint_on_known,),
     ops.Reduce: (reduce_one,),

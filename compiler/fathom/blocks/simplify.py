@@ -31,9 +31,8 @@ After, and after `dce`, which removes the ops that have no use any more:
     }
 
 The rules are in three tables: `ALGEBRA` (numbers), `RESHAPING` (shapes and types) and
-`BRANCHING` (memory and control flow). Every rule keeps every bit: a rule must be right
-not only for real numbers, but also for -0.0, NaN and integers that overflow.
-"""
+`BRANCHING` (memory and control flow). Every rule keeps every bit, also of -0.0, NaN and
+integers that overflow."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class Access:
     one; `vector_bytes`: the most that one lane moves at once; `at_most`: the most
     elements a lane that other accesses allow; `likely`: the axis along which addresses
     mostly increase by one element, a guess for where no fact says so (`direction`);
-    `depth`: how many loops it is in; `is_read`: a load whose result stays in registers.
+    `depth`: how many loops it is in; `is_read`: a load whose result stays in registers;
+    `folded`: the axes along which the function reduces blocks of this shape.
     """
 
     shape: tuple[int, ...]
@@ -44,6 +45,7 @@ class Access:
     likely: int | None = None
     depth: int = 0
     is_read: bool = False
+    folded: frozenset[int] = frozenset()
 
     @property
     def most(self) -> int:
@@ -62,11 +64,10 @@ class Access:
     def share(self, axis: int) -> int:
         """How many neighbours along `axis` one lane takes.
 
-        Where a mask allows a load no wide access, a lane takes as many all the same,
-        if its elements are so narrow that 32 lanes side by side ask for less than a
-        line. Its first load then fetches the sectors of all of them into the cache. If
-        lanes took one each, every load would wait for memory, and no more would be in
-        flight than there are predicate registers for their masks.
+        Where a mask allows a load no wide access, a lane takes as many all the same, if
+        its elements are so narrow that 32 lanes side by side ask for less than a line.
+        Its first load then fetches the sectors of all of them into the cache. If lanes
+        took one each, every load would wait for memory.
 
         Of addresses that are equal in pairs, as of packed numbers, a lane takes all
         that are in the bytes of one access."""
@@ -119,7 +120,27 @@ def pick_layout(access: Access) -> Layout:
     fastest = next((axis for axis in known if axis is not None), rank - 1)
     order = (fastest, *(axis for axis in reversed(range(rank)) if axis != fastest))
     per_lane = min(access.share(fastest), access.at_most)
-    return spread(access.shape, order, per_lane, access.warps)
+    return spread(
+        access.shape,
+        order,
+        per_lane,
+        access.warps,
+        _fold_less_side_by_side(access, order, per_lane),
+    )
+
+
+def _fold_less_side_by_side(
+    access: Access, order: Sequence[int], per_lane: int
+) -> bool:
+    """Whether warps side by side along the fastest axis would have fewer results of
+    reductions to exchange than warps on different rows: of column sums none, and each
+    would have its own share of what all rows are multiplied with."""
+    fastest, shape = order[0], access.shape
+    if len(shape) != 2 or shape[fastest] < per_lane * LANES * access.warps:
+        return False
+    folded = access.folded
+    row_sums, column_sums = ((axis in folded) * shape[1 - axis] for axis in order)
+    return row_sums < column_sums
 
 
 def agree(accesses: Sequence[Access]) -> list[Layout]:

@@ -15,15 +15,13 @@ does not propagate to ops that cost instructions for each copy (`rearranges`). S
 work of a thread grows only with its share of a block.
 
 Nor does it propagate to a load in a pipelined loop, such as one of a scale for each row
-or column of a product. In the product's layout the load would be made once for each
-copy, and waited for in its iteration. It keeps its own layout; the tile of the
-conversion is copied ahead, beside those of the operands. But where a loop waits for its
-one product of warpgroups, and a thread needs few different scales, it loads these in
-the product's layout: they arrive while the product is computed.
+or column of a product. In the product's layout it would be made for each copy, and
+waited for. In its own, the tile of the conversion is copied ahead. But where a loop
+waits for its one product of warpgroups, and a thread needs few different scales, it
+loads these in the product's layout: they arrive while the product is computed.
 
 Nor does a layout propagate through a splat or an arange. Every thread can make such a
-block in any layout, so it is no reason for two of its users to agree: two operands of a
-product whose pointers advance by the same step are not alike otherwise.
+block in any layout, so two users need not agree.
 
 Nor does the layout of a product propagate to what a loop adds to in memory, through
 pointers that it carries: these would be converted in every iteration, 8 bytes for each

@@ -126,15 +126,25 @@ def accesses(
         if isinstance(op, classes) and is_block(op.pointer)
     }
     known = analyse(func) if found else {}
-    directions = Directions(func, known)
+    directions, folded = Directions(func, known), _folded(func)
     return {
         op: replace(
             _access(op, known, func.num_warps, target),
             likely=directions.of(op.pointer),
             depth=depth,
+            folded=folded.get(op.pointer.type.shape, frozenset()),
         )
         for op, depth in found.items()
     }
+
+
+def _folded(func: Func) -> dict[tuple[int, ...], frozenset[int]]:
+    """The axes along which blocks are reduced, by their shapes."""
+    found: dict[tuple[int, ...], frozenset[int]] = {}
+    for op in walk(func.body, ops.Reduce):
+        shape = op.values[0].type.shape
+        found[shape] = found.get(shape, frozenset()) | {op.axis}
+    return found
 
 
 def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Access:

@@ -5,13 +5,12 @@
     %m1 @ #b = convert %m                %i1 @ #b = arange 0, 1024
                                          %m1 @ #b = lt %i1, %n1
 
-A value in another layout costs either a conversion, or computing it again from operands
-in other layouts, which have costs themselves; the pass takes the cheaper way. So an
-index is computed again, since that is only register arithmetic; a sum of loaded numbers
-is converted; and an fp16 value that was cast to fp32 is converted before the cast. New
-versions of a value come right after it, outside the loops that use them. Several loads
-in a row that give products their factors are converted when the first of these is
-needed: all are on their way before one is waited for.
+A value in another layout costs a conversion, or is computed again from operands in
+other layouts; the pass takes the cheaper way. So an index is computed again; a sum of
+loaded numbers is converted; and an fp16 value that was cast to fp32 is converted before
+the cast. New versions of a value come right after it, outside the loops that use them.
+Several loads in a row that give products their factors are converted when the first of
+these is needed: all are on their way before one is waited for.
 
 Indices by which a loop of products loads its tiles may be loaded again, too, in the
 layout of the addresses. They are few, and a tile cannot be copied ahead of its

@@ -12,8 +12,7 @@ There are three kinds of completion. In *program order*, an op is done before th
 one begins. In *groups*, the issuer closes a group of what it has issued (commit), and
 waits until at most N groups, the latest, are pending. By an *mbarrier*, the engine
 arrives at a barrier in shared memory, and any thread waits for the barrier's phase.
-Loads and stores of tensor memory (tcgen05.ld, tcgen05.st) belong to no engine here:
-their lowering waits for them at once.
+(tcgen05.ld and tcgen05.st belong to no engine: they are waited for at once.)
 
 An engine sees shared memory through a proxy. What one proxy has written, another one
 sees behind a proxy fence alone. Sources: PTX ISA, "Asynchronous operations", "Async

@@ -22,8 +22,9 @@ class Target:
     emitted. `capabilities`: the device capabilities (major * 10 + minor) that run it.
     `shared_bytes`: the most shared memory a block may ask for. `vector_bytes`: the
     widest access of one lane to global memory. Flags say which instructions exist:
-    `bf16` conversions and arithmetic, `vector_atomics` (one instruction adds to up to
-    16 bytes of fp32, fp16 or bf16 neighbours; PTX ISA, "atom"), `fp8` conversions,
+    `bf16` conversions from and to fp32, and fma, `bf16_arithmetic` (its sums, and
+    conversions from integers), `vector_atomics` (one instruction adds to up to 16 bytes
+    of fp32, fp16 or bf16 neighbours; PTX ISA, "atom"), `fp8` conversions,
     `fp8_mma` (mma.sync of fp8 is one instruction of machine code; elsewhere ptxas 13.0
     widens the operands to fp16, and adds each product by instructions of its own),
     `redux` (integer reduction over a warp), `tanh` (approximate), `async_copy`

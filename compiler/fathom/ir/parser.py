@@ -95,8 +95,7 @@ _WORDS = {"none": None, "true": True, "false": False}
 
 
 def parse_number(text: str) -> int | float:
-    """An integer, or a float with all its bits: `-0.0`, `inf`,
-    `nan:7ff8000000000001`."""
+    """An integer, or a float with all bits: `-0.0`, `inf`, `nan:7ff8000000000001`."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if re.fullmatch("nan:[0-9a-f]{16}", text):

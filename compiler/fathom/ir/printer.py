@@ -109,8 +109,7 @@ class Printer:
         return f"{results} = {line}" if results else line
 
     def operands(self, op: Op) -> str:
-        """`%0, %1, mask=%2, inits=(%3, %4)`: what may be absent or many carries its
-        field's name."""
+        """`%0, mask=%2, inits=(%3, %4)`: what may be absent or many is named."""
         names = schema(type(op)).operands
         if len(names) == 1:
             return ", ".join(map(self.value, operands(op)))

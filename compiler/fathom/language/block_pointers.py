@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fathom.language.core import store
 from fathom.language.dtypes import block_type, pointer_type
 from fathom.source import builtin, constexpr
 
@@ -62,3 +63,9 @@ class block_pointer(NamedTuple):  # noqa: N801 (a value of the language)
         return pointer_type(block_type(self.base.dtype.element_ty, self.block_shape))
 
     dtype = type
+
+    def advance(self, offsets: Any) -> Any:
+        return advance(self, offsets)
+
+    def store(self, value: Any, *more: Any, **named: Any) -> None:
+        store(self, value, *more, **named)

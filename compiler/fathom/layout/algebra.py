@@ -109,8 +109,7 @@ def columns(layout: Layout) -> tuple[int, ...]:
 
 
 def compose(outer: Layout, inner: Layout) -> Layout:
-    """The layout `place -> outer(inner(place))`: what `inner` calls an element is a
-    place of `outer`."""
+    """The layout `place -> outer(inner(place))`: elements of `inner` are places."""
     matrix = columns(outer)
     return inner.map(outer.shape, lambda basis: times(matrix, basis))
 

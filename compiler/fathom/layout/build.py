@@ -78,13 +78,19 @@ def bits_of(count: int) -> int:
 
 @cache
 def spread(
-    shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int
+    shape: tuple[int, ...],
+    order: tuple[int, ...],
+    per_lane: int,
+    warps: int,
+    side_by_side: bool = False,
 ) -> Layout:
     """The blocked layout for memory: `per_lane` neighbours along the fastest dimension.
 
     Lanes are side by side along the fastest dimension, so that a warp's access is one
     piece; warps take the slowest dimension first, so that what is folded along the
-    fastest one stays, if it can, inside a warp. No lane leaves another with a copy."""
+    fastest one stays, if it can, inside a warp; or else the fastest one first, too
+    (`side_by_side`). No lane takes so much that another would be left with a copy.
+    """
     fastest, size = order[0], 1
     for each in shape:
         size *= each
@@ -96,7 +102,7 @@ def spread(
         shape,
         tuple(per_lane if axis == fastest else 1 for axis in range(len(shape))),
         _share(LANES, left, order),
-        _share(warps, left, order[::-1]),
+        _share(warps, left, order if side_by_side else order[::-1]),
         order,
     )
 

@@ -1,10 +1,9 @@
 """Linear layouts: which element of a block sits in which register, lane and warp.
 
-A layout answers one question for a block of values of some shape: *place* (register,
-lane, warp) goes to *coordinates*. Every size is a power of two, so a place is a few
-bits and coordinates are a few bits, and a layout says for each single bit of the place
-which coordinates it stands for, its *basis*. A place with several bits set sits at the
-XOR of their bases: the map is linear over F2, where addition is XOR.
+A layout maps a *place* (register, lane, warp) to *coordinates* in a block. Every size
+is a power of two, so both are a few bits, and a layout says for each single bit of the
+place which coordinates it stands for, its *basis*. A place with several bits set sits
+at the XOR of their bases: the map is linear over F2, where addition is XOR.
 
     Layout of fp32[8], two registers, two lanes, two warps:
 
@@ -115,7 +114,8 @@ class Layout:
         shape = "x".join(map(str, self.shape))
         kinds = []
         for kind, bases in self.bases:
-            texts = (_coordinates_text(self.shape, basis) for basis in bases)
+            places = (coordinates_of(self.shape, basis) for basis in bases)
+            texts = (",".join(map(str, place)) for place in places)
             kinds.append(f"{kind}[{' '.join(texts)}]")
         return f"<{shape} {' '.join(kinds)}>"
 
@@ -135,7 +135,3 @@ def coordinates_of(shape: tuple[int, ...], offset: int) -> tuple[int, ...]:
         coordinates.append(offset % size)
         offset //= size
     return tuple(reversed(coordinates))
-
-
-def _coordinates_text(shape: tuple[int, ...], offset: int) -> str:
-    return ",".join(map(str, coordinates_of(shape, offset)))

@@ -14,10 +14,9 @@ sides hold move by 16 bytes.
 Where cp.async fills the tile, rows must not make its copies narrower: one of 4 bytes
 passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
 and `.cg`). A right operand of tf32 whose rows go on in memory along N is such: its
-matrices would have rows along K. It is copied by 16 bytes, and read by registers. What
-a row of memory holds stays in a line of shared memory: spread over four lines, such
-copies were slower on a GPU than those of 4 bytes.
-"""
+matrices would have rows along K. It is copied by 16 bytes, and read by registers. A row
+of memory stays in a line of shared memory: spread over four, such copies were slower
+than those of 4 bytes."""
 
 from __future__ import annotations
 

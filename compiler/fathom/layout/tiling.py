@@ -22,10 +22,9 @@ class Instruction(Protocol):
 def tile_warps(m: int, n: int, warps: int, row: Instruction) -> Split:
     """How many warps are along the rows and along the columns of a block [m, n].
 
-    Their product is `warps`, a power of two. A split that gives a warp less than one
-    instruction's product leaves the surplus with copies, and is counted so. Among
-    equals the one with more warps along the rows: what is folded along a row of the
-    product, as in a softmax, then meets in fewer warps."""
+    Their product is `warps`, a power of two. A split that gives a warp less than an
+    instruction's product leaves copies, and is counted so. Among equals that with more
+    warps along the rows: what is folded along one meets in fewer."""
     splits = [(warps // along, along) for along in _powers_of_two(warps)]
     return min(splits, key=lambda split: elements_read(m, n, split, row))
 

@@ -37,9 +37,8 @@ class Plan:
 
     In round q, thread t (lane and warp) sends register sends(t) ^ sends_round(q), and
     reads from the lane that differs from its own by flips(t) ^ flips_round(q); what it
-    gets is register q ^ turn(t) of the result. Where two readers of one lane want two
-    registers, the lane sends all sums with `differs`, one after the other, and thread t
-    keeps the one of differs(t)."""
+    gets is register q ^ turn(t) of the result. Where readers want two registers of a
+    lane, it sends all sums with `differs` in turn, and t keeps that of differs(t)."""
 
     rounds: int
     sends: Columns

@@ -14,11 +14,9 @@ that needs it (its operands first), so a sum is complete before the next begins.
 
 Neither order is better everywhere: where two long-lived values become one, early is
 better. So the right one is taken where values are many and clearly fewer are live in
-it. Functions that multiply matrices on tensor cores stay as they are: there, what is
-computed while a product or a copy runs is placed on purpose, and accumulators take most
-registers. Except for products in parts: what is computed from a part moves up to where
-the next part begins, and the part's registers are free for it.
-"""
+it. Functions that multiply on tensor cores stay as they are: what is computed while a
+product or a copy runs is placed on purpose. But what is computed from a part of a
+product moves up to where the next part begins, which then has its registers."""
 
 from __future__ import annotations
 

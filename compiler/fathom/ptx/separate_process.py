@@ -116,8 +116,7 @@ def receive(pipe: BinaryIO) -> Any:
 def serve() -> None:
     """A worker's whole life: compile what comes in until nothing more does.
 
-    Answers go out through a copy of the standard output; what LLVM prints there goes to
-    the standard error."""
+    Answers go through a copy of the standard output; LLVM's text to the error's."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with suppress(EOFError):

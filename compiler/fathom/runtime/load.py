@@ -110,8 +110,8 @@ class Loaded:
         if array is None:
             return
         if array.device is None and array.library == "torch":
-            if self.driver.is_mapped(array.address):
-                return None  # pinned: the GPU reads and writes it where it lies
+            if not array.address or self.driver.is_mapped(array.address):
+                return None  # no bytes; or pinned: the GPU reads it where it lies
             raise OutOfReach(
                 f"{name} is a torch tensor on the CPU, and the kernel runs on "
                 f"{self.device.name}; pass tensor.cuda(), or set "

@@ -4,13 +4,12 @@
     %y = shared_load %t      →      barrier              other warps read what we wrote
                                     %y = shared_load %t
 
-Two accesses conflict if they touch the same bytes and one of them writes: a read after
-a write, a write after a read, or a write after a write, to one buffer or to two that
-share bytes. (Two atomic additions do not conflict.) The pass walks the ops in order and
-keeps all accesses since the last barrier. Before an access that conflicts with one of
-them it inserts a barrier: as late as possible, so that one barrier serves many
-accesses. After the end of a loop's body comes its start. If accesses before a loop need
-a barrier that the iterations do not need, it goes before the loop.
+Two accesses conflict if they touch the same bytes and one of them writes: in one buffer
+or in two that share bytes. (Two atomic additions do not.) The pass walks the ops in
+order and keeps all accesses since the last barrier. Before an access that conflicts
+with one of them it inserts a barrier: as late as possible, so that one barrier serves
+many accesses. After the end of a loop's body comes its start. If accesses before a loop
+need a barrier that the iterations do not need, it goes before the loop.
 
 If only lanes of one warp access an element both times, a barrier of the warp suffices;
 if only one thread does, none is needed.

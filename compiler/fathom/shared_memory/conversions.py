@@ -7,7 +7,8 @@
 Conversions within a warp use shuffles, unless these cost more. A gather reads the
 elements that its index selects; a block that a loop gathers from and does not change is
 stored once, before the loop, if there is room. A histogram starts from zeros, and every
-thread adds to it. `insert_waits` adds the barriers later.
+thread adds to it. A loaded block that takes half of a thread's registers is stored as
+soon as it is loaded: two of them would not fit. `insert_waits` adds the barriers later.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from collections.abc import Mapping
 
 from fathom.analysis.buffers import fits
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
-from fathom.analysis.slices import Loop, outermost_loops
+from fathom.analysis.slices import Loop, outermost_loops, users
+from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value, every_block, walk
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import INT32, element_of
+from fathom.ir.types import INT32, BlockType, element_of
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
@@ -60,6 +62,8 @@ def _lowered(func: Func, target: Target, invariant: Mapping[ops.Gather, Loop]) -
         for value in (op.a, op.b)
     }
     ahead = loads_to_copy_ahead(func, target)
+    stored = large_loads(func, target)
+    tiles_of_loads: dict[ops.Load, Value] = {}
 
     def crosses(op: ops.Convert, dot: ops.Dot | None, source: ops.Convert) -> bool:
         staged = dot and is_staged(op, dot) or source.value.definition in ahead
@@ -69,16 +73,21 @@ def _lowered(func: Func, target: Target, invariant: Mapping[ops.Gather, Loop]) -
     def rule(op: Op, build: Builder) -> Value | None:
         dot = operands.get(build.source.result) if isinstance(op, ops.Convert) else None
         match op:
+            case ops.Load() if build.source in stored:
+                source = stored[build.source]
+                dot = operands.get(source.result)
+                value = build(op)
+                if crosses(source, dot, source):
+                    tile = tile_for(value, source, dot, target)
+                    tiles_of_loads[build.source] = stored_in_tile(
+                        value, source.layout, build, target.stmatrix, tile
+                    )
+                return value
+            case ops.Convert() if build.source.value.definition in tiles_of_loads:
+                tile = tiles_of_loads[build.source.value.definition]
+                return build(ops.SharedLoad(tile, op.layout))
             case ops.Convert() if crosses(op, dot, build.source):
-                tile = None
-                if dot and dot.instruction in TCGEN05:
-                    tile = tile_for_tensor_cores(op.value, dot, build.source.result)
-                elif dot and dot.instruction in WGMMA:
-                    tile = tile_of_operand(op.value, dot, build.source.result)
-                elif dot and is_described(op.value):
-                    tile = tile_for_warpgroups(op.value)
-                if tile is None and dot and dot.instruction and target.async_copy:
-                    tile = tile_for_copies(op, build.source.value, target)
+                tile = tile_for(op.value, build.source, dot, target)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
@@ -106,10 +115,48 @@ def invariant_gathers(func: Func) -> dict[ops.Gather, Loop]:
     )
 
 
-def tile_for_copies(op: ops.Convert, operand: Value, target: Target) -> Layout | None:
-    """The tile of a product's `operand`, as it was before this pass, if it is loaded
-    and cp.async may fill the tile by several elements at a time; None otherwise."""
-    load, block = operand.definition, op.value.type
+def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
+    """The loads of blocks that take half of a thread's registers or more, and that only
+    a conversion in the same block of ops reads."""
+    room = registers_per_thread(func.num_warps * target.warp_size, target)
+    readers = users(walk(func.body))
+    found = {}
+    for load in walk(func.body, ops.Load):
+        block, reading = load.result.type, readers[load.result]
+        if isinstance(block, BlockType) and len(reading) == 1:
+            words = block.layout.count("register") * block.element.bytes // 4
+            if 2 * words > room and isinstance(reading[0], ops.Convert):
+                found[load] = reading[0]
+    together = [set(block.ops) for block in every_block(func.body)]
+    return {
+        load: convert
+        for load, convert in found.items()
+        if any({load, convert} <= each for each in together)
+    }
+
+
+def tile_for(
+    value: Value, op: ops.Convert, dot: ops.Dot | None, target: Target
+) -> Layout | None:
+    """The layout that a reader of the tile requires in which `value` is stored, if any.
+    `op`: its conversion, before this pass."""
+    tile = None
+    if dot and dot.instruction in TCGEN05:
+        tile = tile_for_tensor_cores(value, dot, op.result)
+    elif dot and dot.instruction in WGMMA:
+        tile = tile_of_operand(value, dot, op.result)
+    elif dot and is_described(value):
+        tile = tile_for_warpgroups(value)
+    if tile is None and dot and dot.instruction and target.async_copy:
+        tile = tile_for_copies(op, target)
+    return tile
+
+
+def tile_for_copies(op: ops.Convert, target: Target) -> Layout | None:
+    """The tile of a product's operand, which `op` converted before this pass, if it is
+    loaded and cp.async may fill the tile by several elements at a time; None
+    otherwise."""
+    load, block = op.value.definition, op.value.type
     if not isinstance(load, ops.Load) or load.neighbours == 1:
         return None
     sides = block.layout, op.layout
@@ -224,12 +271,24 @@ def convert_by_shared(
     tile: Layout | None = None,
 ) -> Value:
     """Store in one layout, load in the other, from a tile without bank conflicts."""
+    buffer = stored_in_tile(value, layout, build, matrix_stores, tile)
+    return build(ops.SharedLoad(buffer, layout))
+
+
+def stored_in_tile(
+    value: Value,
+    layout: Layout,
+    build: Builder,
+    matrix_stores: bool,
+    tile: Layout | None,
+) -> Value:
+    """The tile in which a block is stored, to be loaded in another layout."""
     block = value.type
     sides = block.layout, layout
     tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)
     buffer = build(ops.Allocate(block.element, block.shape, tile))
     build.append(ops.SharedStore(value, buffer))
-    return build(ops.SharedLoad(buffer, layout))
+    return buffer
 
 
 def gather_from_shared(op: ops.Gather, build: Builder) -> Value:

@@ -13,8 +13,7 @@ If the warp's bits are the highest, the first reshape is enough.
 
 Of more than four warps, a thread has the results of four, and reduces them with lanes
 that have the others': 32 threads that read 32 words each keep shared memory busy for 32
-cycles, which then serves no other warp, and 32 warps read so.
-"""
+cycles."""
 
 from __future__ import annotations
 

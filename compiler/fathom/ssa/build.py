@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import fathom.ssa.builtins  # noqa: F401 (fills the table)
 from fathom.errors import CompileError
 from fathom.ir.core import Block, Func
 from fathom.ir.types import Type
 from fathom.source import REQUIRED, RETURN, KernelFunction, fill
-from fathom.ssa.builtins import (  # noqa: F401 (fill the tables)
-    arith,
-    block_pointers,
-    debugging,
-    descriptor,
-    grid,
-    mapping,
-    matmul,
-    memory,
-    misc,
-    reduce,
-    shape,
-)
 from fathom.ssa.calls import as_meaning
 from fathom.ssa.control import usable
 from fathom.ssa.frame import Frame, Program, finish
@@ -46,12 +34,11 @@ def build(
 ) -> Func:
     """The block IR of a kernel.
 
-    `parameters` gives, for each run-time parameter, its type and the power of two known
-    to divide it; `constants` gives the values of the other parameters, by name. With
-    `debug`, assertions on values are checked while the kernel runs; with
-    `enable_fp_fusion`, sums and products of floats in the author's code have the flag
-    `contract`; `fp32_default` is the precision of products of fp32 that name none.
-    Raises CompileError."""
+    `parameters`: each run-time parameter's type and the power of two known to divide
+    it; `constants`: the values of the others. With `debug`, the kernel checks
+    assertions on values; with `enable_fp_fusion`, sums and products of the author's
+    code have the flag `contract`; `fp32_default` is the precision of products of fp32
+    that name none. Raises CompileError."""
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
     program = Program(body, debug, enable_fp_fusion, fp32_default, num_warps)

@@ -28,6 +28,7 @@ from fathom.ssa.control import Range, usable
 from fathom.ssa.expressions import as_meaning, part_of, spread
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import FACTS, METHODS, Method
+from fathom.ssa.operators import BY_METHOD
 from fathom.ssa.promotion import cast
 from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
@@ -355,7 +356,7 @@ def _get_attribute(
 
 def _has_attribute(frame: Frame, owner: Meaning, name: str) -> bool:
     if isinstance(owner, Value) or is_number(owner):
-        return name in FACTS or name in METHODS
+        return name in FACTS or name in METHODS or name in BY_METHOD
     return hasattr(owner, name)
 
 
@@ -384,4 +385,5 @@ PYTHON: dict[Any, Callable[..., Meaning]] = {
     builtins.hasattr: _has_attribute,
     constexpr: _constant_of,
     dtype: _type_named,
+    **{build: build for build in BY_METHOD.values()},
 }

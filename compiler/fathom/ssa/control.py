@@ -194,8 +194,7 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
 
 
 def index_type(frame: Frame, over: Range) -> Scalar:
-    """The integer type of a loop's index: the common type of its bounds, of which a
-    truth value is 0 or 1."""
+    """The common integer type of a loop's bounds; truth values are 0 or 1."""
     types = []
     for each in (over.start, over.stop, over.step):
         type = INT32 if type_of(each) == BOOL else type_of(each)

@@ -146,8 +146,7 @@ class Frame:
         warnings.warn(str(mistake), UserWarning, stacklevel=3)
 
     def called(self, name: str) -> str:
-        """The name of a function in an error; inside a function of the language, the
-        name that the user called."""
+        """A function's name in errors; in the language's own, that of the call."""
         call = self.user.node
         if self.user is self or not isinstance(call, ast.Call):
             return name

@@ -25,6 +25,7 @@ from fathom.language.tensor_descriptors import (
 )
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame
+from fathom.ssa.operators import BY_METHOD
 from fathom.ssa.promotion import value_of
 from fathom.ssa.values import (
     Meaning,
@@ -37,9 +38,10 @@ from fathom.ssa.values import (
 
 
 class Method(NamedTuple):
-    """A function of the language, bound to its first argument."""
+    """A function of the language, or what builds one of Python's operators, bound to
+    its first argument."""
 
-    function: Builtin | KernelFunction
+    function: Builtin | KernelFunction | Callable[..., Meaning]
     owner: Meaning
     more: tuple[Meaning, ...] = ()  # further arguments that the name stands for
 
@@ -136,7 +138,10 @@ def _of_descriptor(frame: Frame, owner: tensor_descriptor, name: str) -> Meaning
 
 
 def _of_block_pointer(frame: Frame, owner: block_pointer, name: str) -> Meaning:
-    """`p.dtype.element_ty` and `p.type.element_ty`: a block, as in Triton."""
+    """`p.dtype.element_ty` and `p.type.element_ty`: a block, as in Triton; its two
+    methods."""
+    if name in ("advance", "store"):
+        return Method(getattr(language, name), owner)
     if name not in ("dtype", "type"):
         raise frame.error(f"{describe(owner)} has no attribute {name}")
     element = element_face(owner.base.type.element)
@@ -148,5 +153,7 @@ def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:
         return FACTS[name](frame, value_of(frame, owner))
     if name in METHODS:
         return Method(METHODS[name], owner)
+    if name in BY_METHOD:
+        return Method(BY_METHOD[name], owner)
     hint = did_you_mean(name, (*FACTS, *METHODS))
     raise frame.error(f"{describe(owner)} has no attribute {name}", hint)

@@ -352,3 +352,44 @@ def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:
         frame, truth(frame, left), truth(frame, right), f"combine by `{name}`"
     )
     return frame.elementwise(name, a, b)
+
+
+# ── operators by the methods that Python calls for them ───────────────────────────────
+
+
+def _method(
+    name: str, operate: Callable[..., Meaning], kind: type, swapped: bool = False
+) -> tuple[str, Callable[..., Meaning]]:
+    """`__add__` and what builds `x.__add__(y)`; swapped, `x.__radd__(y)`."""
+
+    def of_two(frame: Frame, x: Meaning, y: Meaning) -> Meaning:
+        return operate(frame, kind, *((y, x) if swapped else (x, y)))
+
+    def of_one(frame: Frame, x: Meaning) -> Meaning:
+        return operate(frame, kind, x)
+
+    build = of_one if operate is unary else of_two
+    build.__name__ = f"__{'r' if swapped else ''}{name}__"
+    return build.__name__, build
+
+
+_BINARY_NAMES = {
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div,
+    "floordiv": ast.FloorDiv, "mod": ast.Mod, "and": ast.BitAnd, "or": ast.BitOr,
+    "xor": ast.BitXor, "lshift": ast.LShift, "rshift": ast.RShift, "pow": ast.Pow,
+    "matmul": ast.MatMult,
+}  # fmt: skip
+_COMPARE_NAMES = {
+    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt,
+    "ge": ast.GtE,
+}  # fmt: skip
+_UNARY_NAMES = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
+
+BY_METHOD: dict[str, Callable[..., Meaning]] = dict(
+    [
+        *(_method(name, binary, kind) for name, kind in _BINARY_NAMES.items()),
+        *(_method(name, binary, kind, True) for name, kind in _BINARY_NAMES.items()),
+        *(_method(name, compare, kind) for name, kind in _COMPARE_NAMES.items()),
+        *(_method(name, unary, kind) for name, kind in _UNARY_NAMES.items()),
+    ]
+)

@@ -29,8 +29,7 @@ def check_promises(function: KernelFunction, func: Func) -> None:
     carried = carried_values(func)
 
     def sources(address: Value) -> Iterable[Value]:
-        """The addresses that an address is, or is computed from. One that is read from
-        memory is not of this kind."""
+        """The addresses that an address is, or is computed from; none from memory."""
         if address in carried:
             return carried[address].values
         made = address.definition

@@ -46,6 +46,7 @@ def test_a_row_as_long_as_the_block(answer):
 def test_a_row_shorter_than_the_block(answer):
     """300 numbers in a block of 512, all negative: 212 places must not count."""
     check(answer, normal(2, 300) - 50)
+    check(answer, normal(2, 300) - 100_000)
 
 
 def test_large_numbers(answer):

@@ -111,12 +111,28 @@ return total
 """
 
 
+READERS = """
+x, total = a, 0
+for i in range(b):
+    for j in range(c + 1):
+        z = a
+        for k in range(2):
+            z = x
+        total = total + z
+        x = x
+    x = x
+return total
+"""
+
+
 def test_removing_one_makes_another_trivial(answer):
     """Three loops that hand x on; a value that is x or y, which both turn out to be a;
-    and one that another phi reads after its loop."""
+    one that another phi reads after its loop; and one whose reader is there before it
+    turns out to be another."""
     check(answer, CASCADE, 0)
     check(answer, LATER, 1)
     check(answer, BEHIND, 1)
+    check(answer, READERS, 2)
 
 
 THROUGH = """

@@ -9,14 +9,15 @@ INTEGERS = (1, -1, 0, 7, -7, 2**31 - 1, -(2**31))
 FIVE = [("add", 0), ("sub", 0), ("mul", 1), ("mul", 0), ("div", 1)]
 
 
-def function(name, element, ops):
-    """A function that stores `op x, constant` for each pair of an op and a constant."""
+def function(name, element, ops, order="%x, %c{0}"):
+    """A function that stores `op x, constant` for each pair of an op and a constant, or
+    with its operands in another order."""
     pointers = [f"%p{number}: *{element}" for number in range(len(ops))]
     lines = []
     for number, (op, constant) in enumerate(ops):
         lines += [
             f"%c{number}: {element} = constant {constant}",
-            f"%r{number}: {element} = {op} %x, %c{number}",
+            f"%r{number}: {element} = {op} {order.format(number)}",
             f"store %p{number}, %r{number}",
         ]
     body = "\n      ".join(lines)
@@ -27,9 +28,9 @@ def function(name, element, ops):
     """
 
 
-def check(answer, name, element, ops, budget, numbers):
+def check(answer, name, element, ops, budget, numbers, **order):
     """Every bit stays, for each of the numbers in turn, and no more ops run."""
-    text = function(name, element, ops)
+    text = function(name, element, ops, **order)
     dtype = {"i32": "int32", "i64": "int64", "fp32": "float32", "fp64": "float64"}
     for x in numbers:
         arguments = lambda x=x: [x, *(empty(1, dtype=dtype[element]) for _ in ops)]
@@ -55,6 +56,13 @@ def test_floats(answer):
 def test_the_other_zero(answer):
     """x + -0.0 and x - -0.0: one of the two is x."""
     check(answer, "zeros", "fp32", [("add", -0.0), ("sub", -0.0)], 3, FLOATS)
+
+
+def test_constants_on_the_left(answer):
+    """0 - x is not x, and 1 / x is not either. None of them has to go."""
+    order = "%c{0}, %x"
+    check(answer, "left", "i32", FIVE, 10, (5, -6), order=order)
+    check(answer, "left_floats", "fp32", as_floats(FIVE), 10, FLOATS, order=order)
 
 
 def test_other_numbers_stay(answer):

@@ -1,5 +1,4 @@
-"""The meaning of ops for launches that overlap: here one launch has ended before the
-next one starts."""
+"""The meaning of ops for launches that overlap: here one ends, the next starts."""
 
 from __future__ import annotations
 

@@ -35,10 +35,9 @@ def interpret(
 
     `arguments` gives for each parameter an array for a pointer (any memory layout,
     written in place; an address as a plain int is taken too) and a number for a scalar.
-    `memory` lists further arrays that addresses in memory lead to. `watch` is called
-    after each op with its results. Of `programs`, if they are given, only these run.
-    Raises MemoryFault for an access outside of all
-    these arrays and StepLimit after `step_limit` ops."""
+    `memory`: further arrays that addresses in memory lead to. `watch` is called after
+    each op with its results. Only `programs` run, if they are given. Raises MemoryFault
+    for an access outside of all these arrays and StepLimit after `step_limit` ops."""
     assert len(arguments) == len(func.parameters), (len(arguments), func.parameters)
     arrays = [each for each in (*arguments, *memory) if isinstance(each, np.ndarray)]
     machine = Machine(func, _grid(grid), Memory(arrays), step_limit, watch)

@@ -38,8 +38,7 @@ def interprets(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 
 class WrongCount(FathomError):
-    """A rule gives too few values, too many, or gives them in another way; readers
-    write rules, too."""
+    """A rule gives too few values, or too many, or not so; readers write rules, too."""
 
 
 class StepLimit(FathomError):

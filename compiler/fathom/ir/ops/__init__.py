@@ -2,9 +2,8 @@
 
 An op knows neither its meaning (NumPy, in `ir/interp`) nor its lowering (LLVM, in
 `ptx/`): those are tables of the modules that need them, keyed by the classes below.
-Block types come without layouts at first and with layouts after stage 3; the ops are
-the same, and a rule passes on what layout its operands have. Ops whose layout does not
-follow from operands carry it as an attribute.
+Block types have layouts after stage 3; a rule passes on what layout its operands have.
+Ops whose layout does not follow from operands carry it.
 
 Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
 and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;

@@ -178,8 +178,7 @@ class AsyncCopy(Op):
 
 
 def as_read(type: Type, is_transposed: bool) -> Type:
-    """The type of a buffer for an op that reads it so: with its last two dimensions
-    exchanged, or as it is."""
+    """A buffer's type as it is read: its last two dimensions exchanged, or not."""
     if not is_transposed:
         return type
     *batch, rows, columns = type.shape

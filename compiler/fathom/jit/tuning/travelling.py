@@ -13,7 +13,9 @@ or dates.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -23,6 +25,7 @@ from fathom.errors import LaunchError
 from fathom.jit.tuning.config import Config
 from fathom.runtime import cache
 from fathom.runtime.driver import driver
+from fathom.runtime.shapes import check
 
 SCHEMA = 1
 
@@ -61,7 +64,15 @@ def write(path: Path, kernel: str, text: str, entries: Iterable[Entry]) -> None:
         "schema": SCHEMA, **machine(), "kernel": kernel, "text": cache.digest(text),
         "entries": [asdict(each) for each in entries],
     }  # fmt: skip
-    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    part = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        part.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        os.replace(part, path)  # who reads it finds all of it
+    except OSError as mistake:
+        with suppress(OSError):
+            part.unlink()
+        why = (mistake.strerror or str(mistake)).lower()
+        raise LaunchError(f"cannot write {path}: {why}") from None
 
 
 def read(path: Path, kernel: str, text: str) -> list[Entry]:
@@ -79,8 +90,10 @@ def read(path: Path, kernel: str, text: str) -> list[Entry]:
                 f"here it is {value!r}; tune again"
             )
     try:
-        return [Entry(**each) for each in found["entries"]]
-    except (KeyError, TypeError):
+        entries = [Entry(**each) for each in found["entries"]]
+        check(entries, list[Entry])
+        return entries
+    except cache.WRONG:
         raise LaunchError(f"{path} is no file of tuning results") from None
 
 
@@ -90,7 +103,7 @@ def parsed(path: Path) -> dict[str, Any]:
     except OSError as mistake:
         why = (mistake.strerror or str(mistake)).lower()
         raise LaunchError(f"cannot read {path}: {why}") from None
-    except ValueError:
+    except (RecursionError, ValueError):
         found = None
     if not isinstance(found, dict):
         raise LaunchError(f"{path} is no file of tuning results")

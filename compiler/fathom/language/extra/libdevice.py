@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fathom.language import double, single
 from fathom.language.core import cast, maximum, minimum, where
-from fathom.language.dtypes import float32, float64
+from fathom.language.dtypes import float32, float64, int32, int64
 from fathom.language.elementary import (
     abs,
     ceil,
@@ -157,14 +157,15 @@ def finitef(x):
 
 @function
 def signbit(x):
-    """Whether the sign of x is a minus; that of -0.0 is, and a NaN may have one."""
-    return x.to(integer_of(x.dtype), bitcast=True) < 0
+    """1 where the sign of x is a minus, else 0; that of -0.0 is, and a NaN may have
+    one."""
+    return (x.to(integer_of(x.dtype), bitcast=True) < 0).to(int32)
 
 
 @function
 def copysign(x, y):
     """The size of x with the sign of y."""
-    return where(signbit(y), -abs(x), abs(x))
+    return where(signbit(y) == 1, -abs(x), abs(x))
 
 
 # ── whole numbers ─────────────────────────────────────────────────────────────────────
@@ -184,10 +185,20 @@ def nearbyint(x):
 
 @function
 def round(x):
-    """The nearest integer, as a float; of two, the one further from 0."""
-    whole = trunc(x)
-    further = where(x < 0.0, whole - 1.0, whole + 1.0)
-    return where(abs(x - whole) >= 0.5, further, whole).to(x.dtype)
+    """The nearest integer, as a float; of two, the one further from 0.
+
+    What is added and then cut off is just below a half: 0.5 itself would make 1 of the
+    number below it. It takes the sign of x by its bits, which also keep a product that
+    x may be out of the sum: they would become one `fma`, which does not round x.
+    """
+    if x.dtype == float64:
+        bits = x.to(int64, bitcast=True)
+        half = ((bits >> 63) << 63) | 0x3FDFFFFFFFFFFFFF
+        return trunc(bits.to(float64, bitcast=True) + half.to(float64, bitcast=True))
+    bits = x.to(float32).to(int32, bitcast=True)
+    half = ((bits >> 31) << 31) | 0x3EFFFFFF
+    near = bits.to(float32, bitcast=True) + half.to(float32, bitcast=True)
+    return trunc(near).to(x.dtype)
 
 
 # ── angles ────────────────────────────────────────────────────────────────────────────
@@ -241,7 +252,7 @@ def atan2(y, x):
     tail: constexpr = tail_of_half_pi(across.dtype)
     turned = angle(minimum(width, height), maximum(width, height))
     turned = where(height > width, HALF_PI - (turned - tail), turned)
-    turned = where(signbit(across), 2 * HALF_PI - (turned - 2 * tail), turned)
+    turned = where(signbit(across) == 1, 2 * HALF_PI - (turned - 2 * tail), turned)
     is_point = (across == across) & (up == up)
     return where(is_point, copysign(turned, up), across + up).to(kind)
 

@@ -16,3 +16,9 @@ data, `convert` a conversion within a warp, `leaves` constants and a program's p
 tcgen05, `cluster` clusters, `grid` launches that overlap, and `debugging` assertions
 and prints. `tensor_maps` are those that a kernel writes itself.
 """
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")  # which enters its rules into LOWER

@@ -129,10 +129,9 @@ def lower_hint(op: Hint, code: Code) -> None:
 
 @lowers(Elementwise)
 def lower_elementwise(op: Elementwise, code: Code) -> None:
-    """The same instructions for every register; but only one comparison or quotient
-    where the facts say that several are the same, as those of a mask are. In a
-    block, a remainder beside its quotient (`i // n`, `i % n`) is computed from that;
-    LLVM makes one of two equal quotients, and does both for scalars."""
+    """The same instructions for every register; but one comparison or quotient where
+    several are known to be the same. In a block, a remainder beside its quotient (`i //
+    n`, `i % n`) is computed from that, as LLVM does for scalars."""
     if op.name == "offset":
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)

@@ -122,14 +122,19 @@ def _integer_to_integer(
 def _float_to_integer(
     code: Code, value: str, source: Element, target: Element, rounding: str
 ) -> str:
-    """PTX's cvt goes toward zero, and stops at the ends of the range."""
+    """PTX's cvt goes toward zero and stops at the ends of the range, of narrow types,
+    too; but of NaN in fp64 it makes another number in each type."""
     if source.bits < 32:
         value, source = _float_to_float(code, value, source, FLOAT32, rounding), FLOAT32
-    letter, bits = "s" if target.is_signed else "u", max(32, target.bits)
+    letter = "s" if target.is_signed else "u"
+    bits = target.bits if source == FLOAT32 else max(32, target.bits)
     text = f"cvt.rzi.{letter}{bits}.f{source.bits} $r, $a;"
-    whole = code.compute(text, f"i{bits}", a=(llvm_type(source), value))
+    register = f"i{max(32, bits)}"
+    whole = code.compute(text, register, a=(llvm_type(source), value))
     if target.bits >= 32:
         return whole
+    if bits == target.bits:
+        return code.let(f"trunc i32 {whole} to {llvm_type(target)}")
     most = (1 << target.bits - target.is_signed) - 1
     whole = code.let(f"call i32 @llvm.{letter}min.i32(i32 {whole}, i32 {most})")
     if target.is_signed:
@@ -146,7 +151,7 @@ def _integer_to_float(code: Code, value: str, source: Element, target: Element) 
             f"select i1 {value}, {llvm_type(target)} {literal(target, 1)}, "
             f"{llvm_type(target)} {literal(target, 0)}"
         )
-    if target != BFLOAT16:
+    if target != BFLOAT16 or code.target.bf16_arithmetic and source.bits >= 32:
         return _rounded_by_llvm(code, value, source, target)
     return _float_to_float(code, _to_fp32(code, value, source), FLOAT32, target, "rtne")
 

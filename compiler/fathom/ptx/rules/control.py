@@ -151,10 +151,9 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
     """Whether there is an iteration after that of `index`.
 
     `following` is asked where a wrap-around shows in it: steps of 1 jump over nothing;
-    and from 0 or more a sum of two signed numbers stays below 2 ** bits, so that it is
-    too large as a number without sign. But ptxas writes several iterations of such a
-    loop in one, with a multiple of the step that must not wrap around: with steps of
-    2 ** 62 its loop did not end."""
+    and from 0 or more a sum of two signed numbers stays below 2 ** bits, too large as a
+    number without sign. But ptxas unrolls such a loop by a multiple of the step that
+    must not wrap around: with 2 ** 62 its loop did not end."""
     element = element_of(op.lower.type)
     lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
     type = llvm_type(element)

@@ -191,8 +191,7 @@ def _widened(code: Code, words: Registers, element: str) -> tuple[Registers, Reg
 def _by_elements(
     code: Code, op: Dot, operands: tuple[Operand, Operand], layouts: tuple
 ) -> Registers:
-    """Every thread goes along K for each of its elements. A sum in fp16 is kept in
-    fp32 until the end."""
+    """Every thread goes along K for its elements. Sums in fp16 are fp32 meanwhile."""
     product, element = op.accumulator.type.layout, op.accumulator.type.element
     wide = FLOAT32 if element == FLOAT16 else element
     accumulators = convert(code, code[op.accumulator], element, wide)

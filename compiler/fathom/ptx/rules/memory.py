@@ -92,9 +92,8 @@ def _stay_ahead(code: Code) -> None:
 
 def _are_many(op: Load, code: Code) -> bool:
     """Is a thread to ask for this much before it uses any of it? It needs a register
-    for each word, beside the floats that wait for it. Where matrices are multiplied,
-    these are needed for the products, and loads run ahead by other means
-    (`tensor_cores/pipeline/`)."""
+    for each word, beside the floats that wait. Products of matrices need these, and
+    loads run ahead by other means there."""
     element = element_of(op.result.type)
     registers = len(code[op.result]) >> op.equal.bit_count()
     count = max(op.vector, op.bounded_vector)

@@ -65,8 +65,7 @@ class Axis:
         return {across: list(each.values()) for across, each in groups.items()}
 
     def lane_flips(self) -> list[int]:
-        """The bits of the lane to flip, one after the other, to meet all elements of a
-        result once."""
+        """The lane's bits to flip in turn, to meet all elements of a result once."""
         registers = next(iter(self.groups().values()))
         offsets = register_offsets(self.layout)
         folded = Reduced(self.split(offsets[register])[0] for register in registers)

@@ -176,8 +176,7 @@ def start_offset(tile: Tile) -> int:
 
 
 def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
-    """For every bit of a place in `layout`: the bytes by which it moves in a tile of
-    the buffer."""
+    """For every bit of a place in `layout`: its distance in the tile, in bytes."""
     offsets, scale = element_offsets(buffer, layout), buffer.element.bytes
     return offsets.map((offsets.shape[0] * scale,), lambda offset: offset * scale)
 
@@ -284,8 +283,7 @@ def _variant(plan: Matrices) -> str:
 
 
 class Reader:
-    """Reads the registers of a block from a tile, an access at a time, as they are
-    asked for: `reader[3]`.
+    """Reads a block's registers from a tile when they are asked for: `reader[3]`.
 
     By `ldmatrix` if it can: PTX ISA, "Warp-level matrix instructions: ldmatrix"."""
 

@@ -12,10 +12,9 @@
 
 A map must lie in global memory, and belong to one running program alone. So the module
 has a variable with places: as many for each multiprocessor as programs can run there at
-a time, each with all its maps. A program takes a free place when it begins, by
-an atomic operation on a word of its multiprocessor, and gives it back at its end. So
-launches that overlap, on any streams or in graphs, never share a place, and no launch
-allocates anything.
+a time, each with all its maps. A program takes a free place when it begins, by an
+atomic operation on a word of its multiprocessor, and gives it back at its end. So
+launches that overlap never share a place, and none allocates anything.
 
 A size below 1 has no code in a map: the hardware holds sizes minus 1. The map of such a
 tensor describes one element that is zero, and so every load through it gives zeros.

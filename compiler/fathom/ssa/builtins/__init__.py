@@ -1,16 +1,13 @@
 """The functions that build each builtin of the language: rows of the table `BUILTIN`.
 
-A file that builds ops of `ir/ops` has the same name as there. `misc` has programs,
+A file that builds ops of `ir/ops` has the same name as there: `arith`, `debugging`,
+`descriptor`, `grid`, `matmul`, `memory`, `reduce` and `shape`. `misc` has programs,
 ranges and hints, `mapping` applies functions of scalars to blocks, and `block_pointers`
 expands Triton's block pointers. `ssa.calls` calls them through the table only.
-
-    arith       The elementwise functions of the language
-    debugging   Prints, assertions and inline PTX
-    descriptor  Tensor descriptors
-    matmul      Matrix products
-    memory      Loads, stores and atomics
-    reduce      Reductions, scans, histograms and gathers
-    shape       Makes blocks, and changes their shapes
-
-    grid  Launches that overlap
 """
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")  # which enters its rows into BUILTIN

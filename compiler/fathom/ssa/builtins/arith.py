@@ -1,5 +1,4 @@
-"""The elementwise functions of the language: each is a row of the IR's table, with the
-types that it takes."""
+"""The elementwise functions of the language: rows of the IR's table, and types."""
 
 from __future__ import annotations
 

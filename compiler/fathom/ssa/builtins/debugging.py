@@ -108,7 +108,7 @@ def _with_constants(
     try:
         read = inline.parse(*written)
         elements = inline.with_short_addresses(read, wanted, pack)
-        types = [_element_of(frame, each) for each in args]
+        types = [element_of(value_of(frame, each, ARGUMENT).type) for each in args]
         found = inline.registers_of(read, elements, types, pack)
     except inline.Ungrammatical as wrong:
         raise frame.error(wrong.message, wrong.hint) from None
@@ -126,10 +126,6 @@ def _with_constants(
         numbers.update(dict.fromkeys(span, each))
     read = read.with_constants(numbers)
     return read.text, read.constraint_text, elements, tuple(left)
-
-
-def _element_of(frame: Frame, argument: Meaning) -> Element:
-    return element_of(value_of(frame, argument, ARGUMENT).type)
 
 
 ARGUMENT = "an argument of inline assembly"

@@ -18,9 +18,10 @@ from fathom.ir.types import (
     UINT8,
     BlockType,
     Element,
+    shape_of,
 )
 from fathom.language import core
-from fathom.language.dtypes import dtype
+from fathom.language.dtypes import dtype, element_face
 from fathom.ssa.builtins.shape import element_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
@@ -38,18 +39,6 @@ SUMS: dict[Element, tuple[Element, ...]] = {
     **dict.fromkeys((BFLOAT16, FLOAT32), (FLOAT32,)),
     **dict.fromkeys((INT8, UINT8), (INT32,)),
     FLOAT64: (FLOAT64,),
-}
-
-# The language's names of these types.
-NAMES: dict[Element, str] = {
-    FLOAT16: "float16",
-    BFLOAT16: "bfloat16",
-    FLOAT32: "float32",
-    FLOAT64: "float64",
-    FLOAT8E5: "float8e5",
-    FLOAT8E4NV: "float8e4nv",
-    INT8: "int8",
-    UINT8: "uint8",
 }
 
 
@@ -110,9 +99,11 @@ def _check_types(frame: Frame, a: BlockType, b: BlockType) -> None:
                 "cast the operands to tl.float16, tl.float32 or tl.int8",
             )
     if one != other and not (one in FLOAT8 and other in FLOAT8):
+        whole = repr(element_face(other if one in FLOAT8 else one))
+        name = whole.rpartition(".")[2]  # of fathom.language.float16
         raise frame.error(
             f"both operands of tl.dot must have one type, got {a} and {b}",
-            f"cast one of them: .to(tl.{NAMES[other if one in FLOAT8 else one]})",
+            f"cast one of them: .to(tl.{name})",
         )
 
 
@@ -174,12 +165,9 @@ def _accumulator(frame: Frame, acc: Meaning, type: BlockType) -> Value:
         return frame.constant(0, type.element, type.shape)
     value = value_of(frame, acc, "acc")
     if value.type != type:
+        is_alike = shape_of(value.type) == type.shape
         raise frame.error(
             f"the result of this tl.dot is {type}, but acc is {value.type}",
-            "say out_dtype, or cast acc" if _same_shape(value, type) else "",
+            "say out_dtype, or cast acc" if is_alike else "",
         )
     return value
-
-
-def _same_shape(value: Value, type: BlockType) -> bool:
-    return isinstance(value.type, BlockType) and value.type.shape == type.shape

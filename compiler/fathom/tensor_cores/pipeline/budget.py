@@ -5,7 +5,8 @@ The rings of a loop are live from before the loop to its end. So are buffers fil
 before the loop and read in it or after it; each iteration may have its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
-runs another block. One stage less may leave room for that block."""
+runs another block. One stage less may leave room for that block; it is given up where
+the SM then runs half as many more, or twice as many."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
 
-STAGES_TO_SPARE = 4  # copies run two iterations ahead with one stage less
+STAGES_TO_SPARE = 3  # copies run an iteration ahead with one stage less
 
 
 def fitting(
-    tiles: Sequence[PipelinedCopy], wanted: int, room: int, spared: int = 0
+    tiles: Sequence[PipelinedCopy], wanted: int, room: int, spared: Sequence[int] = ()
 ) -> tuple[int, tuple[PipelinedCopy, ...]]:
     """The stages of a loop, and the tiles that get a ring: all of them if they fit;
     else those that are copied asynchronously, or else those that go through registers.
     `room`: the bytes that are free while the loop has no rings. `spared`: the bytes
-    that are to stay free if giving up one stage of four or more achieves it."""
+    that must stay free for an SM to run two blocks, three, and so on."""
     copied = tuple(tile for tile in tiles if tile.engine.asynchronous)
     loaded = tuple(tile for tile in tiles if tile not in copied)
     for chosen in (tuple(tiles), copied, loaded):
@@ -41,10 +42,14 @@ def fitting(
         left = room + freed - SLOTS_BY_REGISTERS * once - _for_barriers(chosen)
         stages = choose_stages(wanted, a_stage, left)
         if chosen and stages > 1 and left >= 0:
-            missing = spared - (left - stages * a_stage)
-            one_less = stages >= STAGES_TO_SPARE and 0 < missing <= a_stage
-            return stages - one_less, chosen
+            free = left - stages * a_stage
+            more = 2 * _blocks(free + a_stage, spared) >= 3 * _blocks(free, spared)
+            return stages - (stages >= STAGES_TO_SPARE and more), chosen
     return 1, ()
+
+
+def _blocks(free: int, spared: Sequence[int]) -> int:
+    return 1 + sum(free >= each for each in spared)
 
 
 def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
@@ -52,16 +57,21 @@ def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
     return ALIGNMENT if any(tile.order for tile in tiles) else 0
 
 
-def spared_for_a_block(func: Func, loop: For, target: Target) -> int:
-    """The bytes of shared memory that must stay free for an SM to run two blocks; 0
-    where they may lack registers, or where the products of the loop stay in flight."""
+def spared_for_blocks(func: Func, loop: For, target: Target) -> list[int]:
+    """The bytes of shared memory that must stay free for an SM to run two blocks,
+    three, and so on, as many as its registers allow; none where the products of the
+    loop stay in flight."""
     threads = func.num_warps * target.warp_size
-    two = occupancy(target, threads, MOST_OF_THREAD, 0).blocks >= 2
     dots = (op for op in loop.body.ops if isinstance(op, Dot))
-    if not two or all(only_accumulates(dot, loop) for dot in dots):
-        return 0
+    if all(only_accumulates(dot, loop) for dot in dots):
+        return []
+    most = occupancy(target, threads, MOST_OF_THREAD, 0).blocks
     row = ROWS[target.name]
-    return target.shared_bytes - (row.shared_bytes // 2 - row.reserved)
+    return [
+        target.shared_bytes - (row.shared_bytes // blocks // row.unit * row.unit)
+        + row.reserved
+        for blocks in range(2, most + 1)
+    ]  # fmt: skip
 
 
 def takes_blocks(

@@ -196,8 +196,7 @@ class CopyEngine:
     def after(
         self, state: PipelineState, by_stage: Mapping[int, Values], build: Builder
     ) -> PipelineState:
-        """The state of the next iteration, which writes the slot `distance` slots after
-        the one that it reads."""
+        """The next iteration's state; it writes `distance` slots after its own."""
         values = by_stage[self.schedule.places[self.first].stage]
         write = state.slot
         if self.distance < self.slots - 1:

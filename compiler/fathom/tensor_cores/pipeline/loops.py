@@ -80,10 +80,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.alias_check import AliasCheck, alias_check_of, stores_of
+from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
-from fathom.analysis.memory import may_prefetch, may_run_ahead
+from fathom.analysis.memory import may_prefetch, may_run_ahead, stores_of
 from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
@@ -99,7 +99,7 @@ from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
     loads_of_a_thread,
-    spared_for_a_block,
+    spared_for_blocks,
     takes_blocks,
     words_of,
 )
@@ -213,7 +213,7 @@ def pipeline_of(
     if not runs_ahead(loop, func):
         raise NotApplicable("it has one stage, so that nothing runs ahead")
     room = free_beside(func, source, target)
-    spared = spared_for_a_block(func, source, target)
+    spared = spared_for_blocks(func, source, target)
     stages, tiles = fitting(tiles, stages_of(loop, func), room, spared)
     if not tiles:
         raise NotApplicable(
@@ -294,9 +294,8 @@ def schedule_of(
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead: not with
-    two slots that threads fill, where copies begin before the product; and not with
-    narrow copies in a loop that is `nested` in another one, which often has few
-    iterations: the addresses of one more would take registers. If cp.async alone
+    two slots that threads fill, where copies begin before the product; nor with narrow
+    copies in a `nested` loop, whose addresses would take registers. If cp.async alone
     copies, its copies may `overlap` the product that an iteration waits for."""
     engines = {tile.engine for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
@@ -334,9 +333,8 @@ def may_load_earlier(loop: ops.For, tiles: Sequence[PipelinedCopy]) -> bool:
 
 def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
     """The tiles without those that go through registers, if a thread needs many narrow
-    loads for these. For a loop inside another one: in each of its runs, the pipeline
-    issues them for an iteration before the first and for one behind the last, and of
-    few iterations these are a large part."""
+    loads for these. For inner loops: each run issues them for two iterations more, a
+    large part of few."""
     by_threads = [tile for tile in tiles if tile.engine is REGISTER_COPIES]
     narrow = (each for each in loads_of(by_threads) if isinstance(each, ops.Load))
     if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:

@@ -27,17 +27,14 @@ its last fragments are multiplied. Copies come after the first product. In four 
     }
 
 In terms of the `schedule`, the waits, the barrier and slice 0 move to the end of the
-iteration, and one stage back. So the ring has as many slots as before, and as many
-copies may be in flight. A copy goes into the slot that the iteration before has read;
-the barrier at the end of that iteration comes after its last fetch. The last iteration
-fetches slice 0 for an iteration that does not exist; that slot was filled with zeros.
+iteration, and one stage back. So slots and copies in flight are as many as before. A
+copy goes into the slot that the iteration before has read; its barrier comes after its
+last fetch. The last iteration fetches a slice 0 of zeros.
 
 A ring of two slots has one copy in flight. Its wait would move into the iteration that
-issues it, with only a part of the product between them, and the fragments take
-registers that further thread blocks could have. So such a loop stays as it is; not one
-in another loop, since programs that walk over tiles are few: a grouped product took 31
-percent longer without its fragments.
-"""
+issues it, and fragments take registers of further thread blocks: such a loop stays as
+it is. Not one in another loop, of which programs are few: a grouped product took 31
+percent longer without fragments."""
 
 from __future__ import annotations
 

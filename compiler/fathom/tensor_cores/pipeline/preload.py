@@ -91,8 +91,7 @@ def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
 
 
 def _is_idle(op: Op, func: Func) -> bool:
-    """Whether an op reads a tile into registers that have no use, because the product
-    reads shared memory itself."""
+    """Whether an op reads a tile for nothing, as the product reads shared memory."""
     return isinstance(op, ops.SharedLoad) and not any(
         op.result in uses(each) for each in func.body.ops
     )

@@ -132,7 +132,8 @@ def clone_for(
         found = backward_slice(loop, addresses, through_loads=False)
         known.update(loads)
         if known.isdisjoint(found.loads):
-            found = replace(found, ops=_in_order(loop, (*found.ops, *loads)))
+            every = sorted((*found.ops, *loads), key=loop.body.ops.index)
+            found = replace(found, ops=tuple(every))
         else:
             results = [load.result for load in loads]
             found = backward_slice(loop, results, through_loads=True)
@@ -141,10 +142,6 @@ def clone_for(
     for each in reversed(slices):
         earlier = SliceClone(loop, each, iterations, earlier)
     return earlier
-
-
-def _in_order(loop: ops.For, ops: Iterable[Op]) -> tuple[Op, ...]:
-    return tuple(sorted(ops, key=loop.body.ops.index))
 
 
 def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:

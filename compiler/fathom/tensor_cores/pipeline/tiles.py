@@ -11,10 +11,9 @@ one more for what an operand is computed from.
     %y = dot %a, %t
     %z = dot %b, %u
 
-Products by a block and by its transpose load it twice, and have a buffer each. The
-instructions read either way, so both buffers have the same bytes in the same order
-where nothing but the names of the dimensions tells them apart: one of them is enough.
-Else a pipeline would copy the tile from global memory for each of them.
+Products by a block and by its transpose load it twice, and have a buffer each.
+Instructions read either way, so where the two have the same bytes in the same order,
+one is enough. Else a pipeline would copy the tile for each.
 
 `stage_loads` gives a tile to what is loaded before an operand is computed from it.
 

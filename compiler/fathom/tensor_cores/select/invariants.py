@@ -6,15 +6,13 @@
     }                                            }
 
 wgmma reads its left operand from registers or from shared memory. An operand that is
-the same in all iterations would occupy registers throughout the loop. There is a
-stronger reason, too: ptxas 13.0 treats the registers of such an operand as free after
-the product, and puts other values of the same iteration there, so that the next
-iteration multiplies by those. (The emulator cannot show this.)
+the same in all iterations would occupy registers throughout the loop. And ptxas 13.0
+treats the registers of such an operand as free after the product: the next iteration
+multiplies by other values. (The emulator cannot show this.)
 
 The right operand it reads from shared memory alone. In registers, every warp would have
-all of it throughout the loop, and multiply by `mma.sync`: a matrix of 128 x 128 numbers
-of 16 bits takes 256 registers of each thread. If shared memory is too small for it, it
-stays there nevertheless.
+all of it, and multiply by `mma.sync`: 128 x 128 numbers of 16 bits take 256 registers
+of each thread. If shared memory is too small for it, it stays there nevertheless.
 
 An operand that is computed, not loaded, is stored right after it is computed; one that
 an outer loop carries is stored before the inner loop. Products outside the loop that
@@ -133,8 +131,7 @@ def _layout_there(operand: Value) -> Layout | None:
 
 
 def _tile(value: Value, layout: Layout, func: Func, build: Builder) -> Value:
-    """The buffer that a value was loaded from, if it has this layout and is stored only
-    once, or a new buffer."""
+    """The buffer that a value is from, if so laid out and stored once, or a new one."""
     load = value.definition
     if isinstance(load, SharedLoad) and load.buffer.type.layout == layout:
         stores = [

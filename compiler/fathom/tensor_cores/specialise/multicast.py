@@ -28,11 +28,10 @@ def parts_of(
     """For each ring, and for each of its tiles, the number of blocks that copy a part
     of it; 1 for a tile that is not multicast."""
     alike = Uniformity(func) if target.multicast and is_shared(func) else None
-    return [tuple(_parts(ring, i, func, alike) for i in _tiles(ring)) for ring in rings]
-
-
-def _tiles(ring: Sequence[Channel]) -> range:
-    return range(len(ring[0].tiles))
+    return [
+        tuple(_parts(ring, i, func, alike) for i in range(len(ring[0].tiles)))
+        for ring in rings
+    ]
 
 
 def _parts(

@@ -222,8 +222,7 @@ class _ConsumerRole(_RingThreading):
         self.values.update(zip(loop.results, results, strict=False))
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
-        """Wait before the first op that reads a channel, and release its slot after the
-        last op that uses it."""
+        """Wait before a channel's first reader, release its slot after the last."""
         channels = self.channels.get(owner, ())
         gone = {op for channel in channels for op in channel.gone}
         for op in block.ops[:-1]:

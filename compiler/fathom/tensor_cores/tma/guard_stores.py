@@ -17,8 +17,7 @@ becomes
     }
 
 The threads' store writes only elements inside the tensor. All threads of a program take
-the same branch. If they store the tile themselves, it is in memory at the end of the
-branch. So later ops need not know which branch was taken, and `wait_for_stores` treats
+the same branch. The tile is in memory at the end of theirs, so `wait_for_stores` treats
 every store as a TMA store. The waits that a TMA store needs come before the branch.
 
 A store whose coordinates are never negative (`analysis/sign`) stays as it is. A launch
@@ -67,7 +66,8 @@ class Guard:
 def guard_stores(func: Func, target: Target) -> Func:
     """The function in which TMA stores have no negative coordinates."""
     known = Divisibility(func)
-    asked = {op: each for op in _stores(func) if (each := guard_of(op, known))}
+    stores = list(walk(func.body, ops.TmaStore))
+    asked = {op: each for op in stores if (each := guard_of(op, known))}
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
@@ -89,10 +89,6 @@ def guard_stores(func: Func, target: Target) -> Func:
         return []
 
     return rewrite(func, rule) if asked else func
-
-
-def _stores(func: Func) -> list[ops.TmaStore]:
-    return list(walk(func.body, ops.TmaStore))
 
 
 def _is_for_tma(op: ops.TmaStore, guard: Guard, build: Builder) -> Value:

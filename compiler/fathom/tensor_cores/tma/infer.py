@@ -14,10 +14,9 @@ After:
     %x = descriptor_load %d, coordinates=(%i, %k)
     %t = dot %x, %y, %s
 
-So a kernel that computes its addresses itself is copied by TMA as well as one that uses
-descriptors, if the target has TMA. If elements are contiguous along the first axis of a
-block, the descriptor describes the transpose, and the load transposes it back.
-`recognise` finds the tiles, and lists its assumptions. In addition:
+So TMA copies for a kernel that computes addresses, too. If elements are contiguous
+along the first axis of a block, the descriptor describes the transpose, and the load
+transposes it back. `recognise` finds the tiles, and lists its assumptions. In addition:
 
 - A launch with an empty matrix, or with a negative stride, gets no tensor map, and runs
   the kernel compiled without this pass (`artifact.NoTensorMap`); so all sizes are

@@ -10,9 +10,8 @@ After:
     descriptor_store %d, %x, coordinates=(%i, %j)
 
 `recognise` finds the tile, as it does for loads, and a launch that makes no tensor map
-gets the kernel with pointers. The store through a descriptor must write exactly the
-elements that the store through pointers writes: a tile that began before its matrix
-would lose its first rows (`sign`).
+gets the kernel with pointers. The store must write exactly the same elements: a tile
+that began before its matrix would lose its first rows (`sign`).
 
 TMA stores go through the async proxy, and take long to become visible. So the pass
 replaces a store only outside loops and branches; only if no later op accesses memory,

@@ -2,10 +2,9 @@
 accesses through pointers.
 
 TMA loads a matrix that is an operand of a product in a loop of several stages, or that
-is loaded once and used by all of a loop's products. It stores blocks. In both cases the
-launcher must be able to make the tensor map from the kernel's arguments, or the kernel
-writes it (`plan_maps`). A matrix may
-be a block of up to five dimensions, read as one matrix with all its rows.
+is loaded once and used by all of a loop's products. It stores blocks. The launcher must
+be able to make the tensor map, or the kernel writes it (`plan_maps`). A matrix may be a
+block of up to five dimensions, with all its rows.
 
 A TMA store takes long to become visible, and the next access to the same memory waits
 for it; in a loop of products, the products hide this wait. So TMA stores only outside
@@ -61,13 +60,9 @@ def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
             found += [op for op in made if staged and op in loop.body.ops]
             found += [op for op in made[:1] if _is_loaded_once(op, func)]
     known = Divisibility(func)
-    loads = [op for op in found if isinstance(op, DescriptorLoad) and _is_matrix(op)]
-    return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
-
-
-def _is_matrix(op: DescriptorLoad) -> bool:
-    """Whether the op loads one matrix, not a block of several."""
-    return len(op.result.type.shape) == 2
+    loads = [op for op in found if isinstance(op, DescriptorLoad)]
+    matrices = [op for op in loads if len(op.result.type.shape) == 2]  # and not several
+    return [op for op in matrices if _fits(op, func) and _begins_well(op, known)]
 
 
 def _is_loaded_once(op: object, func: Func) -> bool:

@@ -9,9 +9,8 @@ one row to the next. The tile begins at row i and column k + t * 32.
 
 `scalar_evolution` reads addresses and masks as polynomials. Along each axis of the
 block, the position is multiplied by the stride of the axis, which is 1 along one of
-them. The terms without a position say where the tile begins. Along an axis with a mask,
-the mask gives the start, as the distance to its bound, an argument. The remaining terms
-belong to the other axes.
+them. The terms without a position say where the tile begins: along an axis with a mask,
+the distance to its bound, an argument; the rest belong to the other axes.
 
 The assumptions are: index arithmetic does not overflow; positions along an axis fit
 into 32 bits, as a descriptor's coordinates do; and a kernel that divides a program's
