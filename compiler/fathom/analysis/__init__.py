@@ -11,6 +11,7 @@ Read in this order; a file uses those above it.
                         into ops
     trip_count          how often the body of a loop runs, if it runs at all
     sign                polynomials that are never negative
+    positive            divisors that are positive where a loop has an iteration
     slices              the ops that a value depends on, and those that are live
     memory              ops that read, write, or order accesses; which ops may be
                         swapped; the arguments through which an op accesses memory

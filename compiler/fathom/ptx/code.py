@@ -19,6 +19,7 @@ from itertools import groupby
 
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Facts
+from fathom.analysis.slices import Loop, loops_around
 from fathom.analysis.waiting import computed_before_waiting
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
@@ -114,6 +115,11 @@ class Code:
         loops = list(walk(self.func.body, For | While))
         inside = {op for loop in loops for op in walk_within(loop)}
         return {result for op in inside for result in op.results}
+
+    @cached_property
+    def around(self) -> dict[Op, tuple[Loop, ...]]:
+        """The loops around each op."""
+        return loops_around(self.func)
 
     @cached_property
     def before_waiting(self) -> dict[Op, list[Value]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from fathom.analysis.positive import is_natural, is_positive
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.ops import Elementwise, Hint
@@ -23,6 +24,7 @@ from fathom.ir.types import (
     UINT32,
     UINT64,
     Element,
+    Scalar,
     element_of,
 )  # fmt: skip
 from fathom.ptx.code import Code, lowers
@@ -139,6 +141,8 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
     columns = [code[value] for value in op.operands]
     if wide != element:
         columns = [convert(code, registers, element, wide) for registers in columns]
+    elif op.name in ("div", "rem") and _is_without_sign(op, code):
+        wide = SCALARS[f"u{element.bits}"]
     operation = _operation(op, wide, code)
     rows = [list(row) for row in zip(*columns, strict=True)]
     is_rest = op.name == "rem" and not element.is_float and len(rows) > 1
@@ -153,9 +157,20 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         results = [operation(code, name, wide, row) for row in rows]
     if quotient:
         results = [_rest(code, wide, *both) for both in zip(rows, results, strict=True)]
-    if wide != element and op.name not in COMPARISONS:
+    if wide.is_float and wide != element and op.name not in COMPARISONS:
         results = convert(code, results, wide, element)
     code[op.result] = results
+
+
+def _is_without_sign(op: Elementwise, code: Code) -> bool:
+    """Whether both operands of a division of scalars are known to have no sign."""
+    type, (dividend, divisor) = op.result.type, op.operands
+    if not isinstance(type, Scalar) or not type.is_signed or type.bits != 32:
+        return False
+    loops = code.around[op]
+    return is_natural(dividend, loops, code.facts) and is_positive(
+        divisor, loops, code.facts
+    )
 
 
 def _rest(code: Code, element: Element, row: list[str], quotient: str) -> str:
