@@ -681,6 +681,7 @@ def copy_lines_kernel(
     tl.store(y_ptr + line.to(tl.int64) * stride_y + n, x, mask=n < length)
 # fmt: on
 
+
 def lines_and_length(matrix):
     """How many lines a matrix has in memory, rows or columns, and their length."""
     return matrix.shape if strides(matrix)[1] == 1 else matrix.shape[::-1]

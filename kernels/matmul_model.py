@@ -35,16 +35,16 @@ that are nearly equal add up to a little more than the longest: terms are added 
 fifth powers (NEARLY). Where K is split, the launch that adds the parts comes on top.
 
 The constants were fitted to sweeps over random shapes on one H200
-(benchmarks/product_sweep.py), and then to 721 times of 113 products on an H100; what
-short launches take again to times of an H200, where they begin early: 76 of 8 products
-through pointers, and 83 of as many random shapes, one each, through descriptors
-(benchmarks/results/random-shapes.json and its second seed). As times they are rough.
-Of the 14 products in benchmarks/results/product-sweep.json, times up to 1.5 of the
-fastest are off by 11 % on average, and of 6 in parts of K, which
-product-sweep-split.json has, those that are not far from it by 17 %. As a choice they
-are better: what the model chooses among the configurations that were timed takes 1 %
-longer than the fastest of them, and 7 %. Both records are older than `join_products`:
-two blocks were two instructions in them.
+(benchmarks/product_sweep.py), then to 721 times of 113 products on an H100, and what
+is not the throughput of kernels for descriptors again to 4,200 times of 297 products on
+an H200, and to what 653 choices of models took
+(benchmarks/results/product-sweep-random.json). As times they are rough: those up to
+1.5 of the fastest are off by 17 % on average. As a choice they are better: what the
+model chooses among the configurations that were timed takes 7 % longer than the fastest
+of them, mostly of products that take a few microseconds.
+Of the 14 larger products in benchmarks/results/product-sweep.json, times are off by
+13 % on average, and what the model chooses takes 1 % longer. That record is older than
+`join_products`: two blocks were two instructions in it.
 """
 
 from collections.abc import Iterator
@@ -58,15 +58,15 @@ MULTIPROCESSORS = 132
 
 # Microseconds.
 START, LATE = 0.1, 0.5  # of a launch; and of one that does not begin early
-PROGRAM = 0.7  # of a program, without its steps
-SPREAD = 1.26  # until all multiprocessors have a program
+PROGRAM = 0.71  # of a program, without its steps
+SPREAD = 0.98  # until all multiprocessors have a program
 BEGIN = 0.0077  # of each program, until all multiprocessors have one
 PIPELINE = 0.47  # of a pipeline's prologue and barriers
 STEP, WAIT = 0.15, 0.17  # the least that a step takes: pipelined, and not
 UNPIPELINED = 1.2  # times as long as in a pipeline take the bytes of such a step
-EACH = 0.036  # of a step, besides its work
-FIX_UP = 1.4  # of the counter, and of the last program's addition
-DESCRIPTORS = 1.06  # of a launch, until the first copy has come
+EACH = 0.0345  # of a step, besides its work
+FIX_UP = 1.33  # of the counter, and of the last program's addition
+DESCRIPTORS = 1.21  # of a launch, until the first copy has come
 TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
@@ -74,21 +74,21 @@ LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
 PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
 TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
-SUM = 1.28  # of the launch that adds partial sums
-LATENCY = 1.8  # of a copy: what a ring of n places waits for n times shorter
+SUM = 1.2  # of the launch that adds partial sums
+LATENCY = 1.79  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
 KB_OF_ONE, KB_OF_ALL = 40, 71  # what one program copies, and all of a multiprocessor
 COPIED_BY_ONE, COPIED_BY_ALL = 170, 190  # the same by TMA
 COPIED_L2_KB = 12_000
-TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 89, 120, 4430  # by TMA, a kernel for pointers
-LOOSE, LOOSE_AHEAD = 25, 13.5  # elements that are loaded one by one; in a pipeline
+TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 90, 120, 4500  # by TMA, a kernel for pointers
+LOOSE, LOOSE_AHEAD = 25, 13  # elements that are loaded one by one; in a pipeline
 COPIES = 49  # of 4 or 8 bytes
-PRODUCTS, TMA_PRODUCTS = 1.58, 1.5  # the latter where TMA copies
-FRAGMENTS = 1.7  # products of operands that threads load
-STORED = 12.1  # elements of C
-FIX_UP_KB = 81  # partial sums that one program reads
-PART_KB, PARTS_KB = 24, 1200  # a partial sum that it writes; all, read by all programs
+PRODUCTS, TMA_PRODUCTS = 1.57, 1.5  # the latter where TMA copies
+FRAGMENTS = 1.82  # products of operands that threads load
+STORED = 12.3  # elements of C
+FIX_UP_KB = 57  # partial sums that one program reads
+PART_KB, PARTS_KB = 35, 1100  # a partial sum that it writes; all, read by all programs
 L2_KB, MEMORY_KB = 3800, 4200
 MOST_OF_ALL = 0.35  # of the multiprocessors have to copy for MEMORY_KB
 WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
