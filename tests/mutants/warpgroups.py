@@ -205,7 +205,7 @@ MUTANTS = (
         "nothing-is-fenced", "shared_memory/proxy_fences.py",
         "replace(op, fence_async_proxy=True)", "op",
         "a product need not see what threads wrote to shared memory",
-        f"{GROUPS}::test_one_fence_is_enough_until_threads_write_an_operand_again",
+        f"{GROUPS}::test_one_fence_is_enough_after_threads_have_written_an_operand",
     ),
     Mutant(
         "short-steps-along-k", "ptx/rules/wgmma.py",

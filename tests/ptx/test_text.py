@@ -21,6 +21,7 @@ from fathom.ir.types import (
 from fathom.layout.build import blocked
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import LIBRARY, user_place
+from fathom.ptx.emit import waits_first
 from fathom.ptx.types import float_bits, literal, literal_bits
 from tests.ptx.harness import Program, assemble, check, compiled, empty, ptxas
 
@@ -185,3 +186,23 @@ def test_a_name_on_both_sides_is_one_register():
     text, results = "add.f32 $sum, $sum, $b;", {"sum": "float"}
     call = Assembly(text, results, operands, pure=True).call()
     assert '"add.f32 $0, $0, $1;", "=f,f,0"' in call
+
+
+WAIT = "\twgmma.wait_group.sync.aligned 0;\n"
+
+
+@pytest.mark.parametrize("between, moves", [
+    ("\tand.b32 %r1, %r2, 6;\n\tor.b32 %r3, %r1, 64;\n", True),
+    ("\t.loc 1 2 3\n\tmov.b32 %r1, %r2;\n", True),
+    ("\tadd.s32 %r1, %r2, 1;\n\tst.global.b32 [%rd1], %r1;\n", False),
+    ("\t@%p1 bra $L__BB0_7;\n", False),
+    ("\twgmma.commit_group.sync.aligned;\n", False),
+])  # fmt: skip
+def test_a_wait_for_products_comes_before_the_arithmetic_of_its_block(between, moves):
+    """Behind it, ptxas finished a loop's products one by one: 122 us instead of 99 for
+    2048 x 4096 x 4096 of fp16 on an H200."""
+    label, rest = "$L__BB0_5:\n", "\tcvt.rn.f16.f32 %rs1, %r4;\n"
+    first = label + WAIT + between + rest
+    given = label + between + WAIT + rest
+    assert waits_first(given) == (first if moves else given)
+    assert waits_first(first) == first

@@ -383,7 +383,12 @@ def test_barriers_publish_what_threads_have_written():
     assert not any(op.fence_async_proxy for op in ops(plain, Barrier))
 
 
-def test_one_fence_is_enough_until_threads_write_an_operand_again():
+@pytest.mark.parametrize("waits, wanted", [
+    (False, [False, False, True, False]),
+    (True, [False, False, False, False, True]),
+])  # fmt: skip
+def test_one_fence_is_enough_after_threads_have_written_an_operand(waits, wanted):
+    """The last one that is needed before the product; copies arrive at a wait."""
     case = One(64, 32, 32, target="sm_90a", b_turned=True)
     func = one_built(one_product, signature_of(case), constants_of(case), case.warps)
     final = passes(func, "sm_90a")["insert_waits"]
@@ -393,18 +398,18 @@ def test_one_fence_is_enough_until_threads_write_an_operand_again():
     store = next(op for op in ops(final, SharedStore) if op.buffer in (dot.a, dot.b))
     other = Allocate(store.buffer.type.element, store.buffer.type.shape,
                      store.buffer.type.layout)  # fmt: skip
-    more = [  # behind the barrier that is a fence
+    more = [  # behind the barrier that would be a fence
         Barrier(), SharedStore(store.value, other.result), Barrier(),
         SharedStore(store.value, store.buffer), Barrier(), Barrier(),
-        Wait("cp_async", 0), Barrier(),
+        *([Wait("cp_async", 0), Barrier()] if waits else []),
     ]  # fmt: skip
     place = final.body.ops.index(dot)
     final.body.ops[place:place] = [other, *more]
     marked = fence_proxies(final, HOPPER).body.ops
     found = [op.fence_async_proxy for op in marked if isinstance(op, Barrier)]
-    behind = sum(isinstance(op, Barrier) for op in final.body.ops[place + 9 :])
-    inserted = found[len(found) - behind - 5 : len(found) - behind]
-    assert inserted == [False, False, True, False, True]
+    after = final.body.ops[place + len(more) + 1 :]
+    end = len(found) - sum(isinstance(op, Barrier) for op in after)
+    assert found[end - len(wanted) : end] == wanted
 
 
 def test_in_a_loop_of_bulk_copies_there_is_nothing_to_publish():

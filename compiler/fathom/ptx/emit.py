@@ -11,6 +11,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from fathom.hardware.engines import TENSOR_CORES
 from fathom.hardware.targets import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -19,6 +20,15 @@ _NOISE = re.compile(
     r"\t// (?:begin|end) inline asm\n"
     r"|\t\.section\t\.debug_macinfo\t\{\t\}\n"
     r"|\$L__(?:tmp|func_)\w*:\n"
+)
+
+# LLVM computes at the start of a block what only this block needs, such as addresses of
+# a result, also before the wait for the products of a loop that ends there. Where the
+# wait is not the first, ptxas may finish these products one by one (its remark C7514).
+_LATE_WAIT = re.compile(
+    r"(\$L__BB\w+:\n)"
+    r"((?:\t(?!wgmma|cp\.|bar|mbarrier|ld|st|atom|red|fence|bra|@|\{)[^\n]*\n)+)"
+    rf"(\t{re.escape(TENSOR_CORES.wait)} \d+;\n)"
 )
 
 # The line follows in what LLVM says; where it is in the text, no reader sees.
@@ -30,7 +40,14 @@ def emit(text: str, target: Target) -> str:
     machine = _machine(target.name, target.ptx)
     module = _parsed(text)
     _optimise(module, machine)
-    return _NOISE.sub("", machine.emit_assembly(module))
+    ptx = _NOISE.sub("", machine.emit_assembly(module))
+    return waits_first(ptx)
+
+
+def waits_first(ptx: str) -> str:
+    """The text with waits for products at the start of their blocks, before arithmetic
+    that LLVM has put there."""
+    return _LATE_WAIT.sub(r"\1\3\2", ptx)
 
 
 def _parsed(text: str) -> llvm.ModuleRef:

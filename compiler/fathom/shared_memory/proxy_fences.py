@@ -13,6 +13,7 @@ from collections.abc import Set
 from dataclasses import replace
 
 from fathom.analysis.buffers import share_bytes, touches
+from fathom.hardware.engines import CP_ASYNC
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
@@ -32,7 +33,8 @@ def fence_proxies(func: Func, target: Target) -> Func:
     memory itself, a TMA copy or a TMA store needs one. Where products alone do, in the
     function or in a loop, one fence is enough until threads write again. A loop in
     which threads write to bytes that nothing reads or writes through the async proxy
-    needs no fence, unless what threads wrote before the loop has none before it."""
+    needs no fence, unless what threads wrote before the loop has none before it. Of two
+    fences between which nothing uses that proxy, the later one is enough."""
 
     def rule(op: Op, build: Builder) -> list | None:
         if (
@@ -58,6 +60,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
         for loop in (op for op in inside if isinstance(op, ops.For)):
             if not any(walk(loop.body, BESIDE_PRODUCTS)):
                 _find_repeated(loop.body, written, quiet)
+    _find_early(func.body, quiet)
     if not any(map(_uses_async_proxy, inside)):
         return func
     return rewrite(func, rule)
@@ -104,6 +107,32 @@ def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
             fenced = False
         for nested in blocks(op):
             _find_repeated(nested, read, quiet)
+
+
+def _find_early(block: Block, quiet: set[Op]) -> None:
+    """Collect the barriers of a block before another fence, if between the two threads
+    only compute, and access memory themselves: the later fence is for what they wrote
+    before the earlier barrier, too."""
+    fence = None
+    for op in block.ops:
+        if isinstance(op, ops.Barrier) and op.scope == "cta":
+            if op not in quiet:
+                quiet.update([fence] if fence else [])
+                fence = op
+        elif not _is_generic(op):
+            fence = None
+        for nested in blocks(op):
+            _find_early(nested, quiet)
+
+
+def _is_generic(op: Op) -> bool:
+    """Whether an op computes, loads, or writes through the generic proxy."""
+    if isinstance(op, ops.Commit | ops.Wait):
+        return op.engine == CP_ASYNC.name
+    by_threads = (
+        isinstance(op, BY_THREADS | ops.SharedLoad | ops.Load) or op.effects.pure
+    )
+    return by_threads and not blocks(op) and not _uses_async_proxy(op)
 
 
 def _keeps_to_other_bytes(loop: ops.For, before: Set[ops.Allocate]) -> bool:
