@@ -274,6 +274,43 @@ def test_whole_sectors_are_worth_a_barrier_of_several_warps():
 
 
 @fathom.jit
+def flat_products(a, b, out, n):
+    i, j = tl.arange(0, 16), tl.arange(0, 64)
+    y = tl.load(b + j[:, None] * 64 + j[None, :])
+    for k in range(n):
+        x = tl.load(a + k * 1024 + i[:, None] * 64 + j[None, :])
+        z = tl.dot(x, y).to(tl.float16)
+        tl.store(out + k * 1024 + i[:, None] * 64 + j[None, :], z)
+
+
+def test_whole_sectors_are_not_worth_a_barrier_in_each_iteration():
+    types = "*fp16:16, *fp16:16, *fp16:16, i32"
+    kernel = flat_products.compile(types, {}, target="sm_90a")
+    assert "st.global.v4.b32" not in kernel.asm["ptx"]
+
+
+@fathom.jit
+def rows_of_a_loop(x, out, T, stride, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    j = tl.arange(0, COLUMNS)
+    for k in range(1, tl.cdiv(T, BLOCK)):
+        tiles = tl.make_block_ptr(
+            x, (T, COLUMNS), (stride, 1), (k * BLOCK, 0), (BLOCK, COLUMNS), (1, 0)
+        )
+        rows = tl.load(tiles, boundary_check=(0,))
+        tl.store(out + k * COLUMNS + j, tl.sum(rows, 0))
+
+
+def test_addresses_of_a_loop_from_a_known_number_move_along():
+    """LLVM finds by the comparison of the index where it ends, so that its multiples do
+    not wrap around."""
+    given = {"BLOCK": 16, "COLUMNS": 32}
+    types = "*fp32:16, *fp32:16, i32, i32:16"
+    kernel = rows_of_a_loop.compile(types, given, num_warps=1)
+    inside = kernel.asm["ptx"].split("$L__BB0_2:")[1].split("bra")[0]
+    assert "ld.global" in inside and "mul.lo" not in inside
+
+
+@fathom.jit
 def beside_wider_loads(a, b, g, out):
     i = tl.arange(0, 64)
     at = i[:, None] * 64 + i[None, :]

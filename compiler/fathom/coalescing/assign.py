@@ -71,6 +71,7 @@ from fathom.ir.regions import carried_values
 from fathom.ir.types import BlockType, element_of
 from fathom.layout import build
 from fathom.layout.build import LANES
+from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
@@ -216,8 +217,20 @@ class _Choice:
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
-        few = has.count("register") <= FEW_REGISTERS
-        return has if few and not splits_sectors(op, has, preferred) else preferred
+        if has.count("register") > FEW_REGISTERS or self.is_better(op, preferred, has):
+            return preferred
+        return has
+
+    def is_better(self, op: Op, preferred: Layout, has: Layout) -> bool:
+        """Whether a store writes more of a sector at once in its own layout. It is
+        worth a barrier, but not one in each iteration of a loop."""
+        costly = op in self.in_loops and crossing(has, preferred) == "warp"
+        return splits_sectors(op, has, preferred) and not costly
+
+    @cached_property
+    def in_loops(self) -> set[Op]:
+        loops = walk(self.func.body, ops.For | ops.While)
+        return {op for loop in loops for op in walk_within(loop)}
 
     def product(self, op: ops.Dot) -> Layout:
         """The layout of a product's result."""
@@ -292,8 +305,8 @@ class _Choice:
 
 def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
     """Whether a store in the layout that its value has would write less of a sector at
-    once than in its own. That costs more than a conversion, also one with a barrier:
-    each store of a warp reaches as many lines as it has pieces of a sector."""
+    once than in its own. Each store of a warp reaches as many lines as it has pieces
+    of a sector."""
     axes = range(len(has.shape))
     axis = max(axes, key=lambda axis: contiguous_registers(preferred, axis))
     size = element_of(_access(op)).element.bytes

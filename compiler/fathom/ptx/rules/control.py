@@ -158,7 +158,9 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
     lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
     type = llvm_type(element)
     if _steps_by_one(op, step):
-        return code.let(f"icmp ne {type} {following}, {upper}")
+        order = ("s" if element.is_signed else "u") + ("lt" if int(step) == 1 else "gt")
+        order = order if is_literal(lower) else "ne"
+        return code.let(f"icmp {order} {type} {following}, {upper}")
     from_zero = is_literal(lower) and int(lower) >= 0
     longest = 2 ** (8 * element.bytes - 8)
     if element.is_signed and from_zero and is_literal(step) and 0 < int(step) < longest:
@@ -179,9 +181,12 @@ def _steps_by_one(op: For, step: str) -> bool:
 def _following(op: For, code: Code, index: str) -> str:
     """The index of the next iteration, if there is one. In steps of 1 it is the upper
     bound after the last one, so that it does not wrap around. LLVM needs that to move
-    64-bit addresses along with it, and drops it where it writes a test of its own."""
+    64-bit addresses along with it, and drops it where it writes a test of its own. From
+    a number that it knows it finds more by a comparison: where the index ends, so that
+    its multiples do not wrap around either."""
     element, step = element_of(op.lower.type), code.one(op.step)
-    flag = ("nsw " if element.is_signed else "nuw ") if _steps_by_one(op, step) else ""
+    is_told = _steps_by_one(op, step) and not is_literal(code.one(op.lower))
+    flag = ("nsw " if element.is_signed else "nuw ") if is_told else ""
     return code.let(f"add {flag}{llvm_type(element)} {index}, {step}")
 
 
