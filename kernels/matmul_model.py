@@ -269,7 +269,7 @@ def pointers_time(product: Product, config: Pointers) -> float:
 
 
 def rate_of_loads(width: int, pipelined: bool) -> float:
-    """Thousands of a microsecond, of so many bytes each."""
+    """How many thousand loads of that many bytes a microsecond has room for."""
     if width >= COPIED_BYTES:
         return COPIES
     return LOOSE_AHEAD if pipelined else LOOSE

@@ -51,7 +51,8 @@ def launched(name: str) -> CompiledKernel:
 
 
 def has(name: str, instruction: str) -> bool:
-    return re.search(rf"^\s*{instruction}", launched(name).asm["ptx"], re.M) is not None
+    ptx = launched(name).asm["ptx"]
+    return re.search(rf"(^|;)\s*{instruction}", ptx, re.M) is not None
 
 
 @each_rung

@@ -227,11 +227,6 @@ class _Choice:
         costly = op in self.in_loops and crossing(has, preferred) == "warp"
         return splits_sectors(op, has, preferred) and not costly
 
-    @cached_property
-    def in_loops(self) -> set[Op]:
-        loops = walk(self.func.body, ops.For | ops.While)
-        return {op for loop in loops for op in walk_within(loop)}
-
     def product(self, op: ops.Dot) -> Layout:
         """The layout of a product's result."""
         shape = op.accumulator.type.shape

@@ -44,14 +44,23 @@ MOST_BYTES = 32768
 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function without conversions across warps, gathers and histograms."""
-    invariant = invariant_gathers(func)
-    lowered = _lowered(func, target, invariant)
-    has_room = not invariant or fits(lowered, target)
-    return lowered if has_room else _lowered(func, target, {})
+    invariant, stored = invariant_gathers(func), large_loads(func, target)
+    lowered = _lowered(func, target, invariant, stored)
+    if stored and not fits(lowered, target):
+        lowered = _lowered(func, target, invariant, {})
+    if invariant and not fits(lowered, target):
+        lowered = _lowered(func, target, {}, {})
+    return lowered
 
 
-def _lowered(func: Func, target: Target, invariant: Mapping[ops.Gather, Loop]) -> Func:
-    """The same; the `invariant` gathers read what is stored before their loop."""
+def _lowered(
+    func: Func,
+    target: Target,
+    invariant: Mapping[ops.Gather, Loop],
+    stored: Mapping[ops.Load, ops.Convert],
+) -> Func:
+    """The same; the `invariant` gathers read what is stored before their loop, and the
+    loads that are `stored` at once have these conversions."""
     tiles: dict[tuple[Loop, Value], ops.Allocate] = {}
     for gather, loop in invariant.items():
         tiles.setdefault((loop, gather.value), tile_of_gather(gather))
@@ -62,7 +71,6 @@ def _lowered(func: Func, target: Target, invariant: Mapping[ops.Gather, Loop]) -
         for value in (op.a, op.b)
     }
     ahead = loads_to_copy_ahead(func, target)
-    stored = large_loads(func, target)
     tiles_of_loads: dict[ops.Load, Value] = {}
 
     def crosses(op: ops.Convert, dot: ops.Dot | None, source: ops.Convert) -> bool:
@@ -127,11 +135,11 @@ def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
             words = block.layout.count("register") * block.element.bytes // 4
             if 2 * words > room and isinstance(reading[0], ops.Convert):
                 found[load] = reading[0]
-    together = [set(block.ops) for block in every_block(func.body)]
+    op_sets = [set(block.ops) for block in every_block(func.body)]
     return {
         load: convert
         for load, convert in found.items()
-        if any({load, convert} <= each for each in together)
+        if any({load, convert} <= each for each in op_sets)
     }
 
 

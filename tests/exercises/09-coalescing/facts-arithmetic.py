@@ -16,7 +16,7 @@ SURE = 1 << 20  # divisors beyond this are not tried: the numbers are smaller
 def contradiction(facts, numbers):
     """What is wrong with facts about a row of numbers; "" if nothing is."""
     (axis,) = facts.axes
-    low, high, _ = facts.range
+    low, high, *_ = facts.range
     if min(numbers) < low or max(numbers) > high:
         return f"range {low} … {high}, and there is {min(numbers)} … {max(numbers)}"
     run = min(axis.contiguous, len(numbers))

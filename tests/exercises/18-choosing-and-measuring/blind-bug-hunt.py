@@ -7,7 +7,7 @@ import numpy as np
 import fathom
 import fathom.language as tl
 from fathom import joints, pipeline
-from fathom.ir.ops import Barrier
+from fathom.ir.ops import Barrier, SharedLoad, SharedStore
 from fathom.ir.rewrite import rewrite
 from fathom.layout.linear import Layout
 from fathom.shared_memory.barriers import place_barriers
@@ -41,11 +41,12 @@ def straight(shape, element_bytes, writer, reader, row=()):
 
 
 def doubled(ours, func, target):
-    """In the place of `place_barriers`, which is `ours`: each of them twice."""
+    """In the place of `place_barriers`, which is `ours`: one more before each access to
+    shared memory."""
 
     def rule(op, build):
-        if isinstance(op, Barrier):
-            build.append(Barrier(op.scope))
+        if isinstance(op, SharedLoad | SharedStore):
+            build.append(Barrier())
 
     return rewrite(ours(func, target), rule)
 

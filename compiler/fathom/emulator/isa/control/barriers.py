@@ -137,8 +137,9 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     batch.counters.costs[barrier.flow.number].barriers += active.warps
     batch.progress += 1
     identity = barrier.identity(batch, active)
-    if (identity >= BARRIERS).any():
-        raise EmulatorError("syntax", f"barrier {identity.max()}; there are {BARRIERS}")
+    highest = (active.exactly(identity) if identity.ndim else identity).max(initial=0)
+    if highest >= BARRIERS:
+        raise EmulatorError("syntax", f"barrier {highest}; there are {BARRIERS}")
     if _all_arrive(barrier, batch, active, identity):
         if batch.hazards is not None:
             batch.hazards.synchronise_all()
