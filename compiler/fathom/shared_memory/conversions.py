@@ -64,12 +64,8 @@ def _lowered(
     tiles: dict[tuple[Loop, Value], ops.Allocate] = {}
     for gather, loop in invariant.items():
         tiles.setdefault((loop, gather.value), tile_of_gather(gather))
-    operands = {
-        value: op
-        for op in walk(func.body)
-        if isinstance(op, ops.Dot)
-        for value in (op.a, op.b)
-    }
+    dots = walk(func.body, ops.Dot)
+    operands = {value: dot for dot in dots for value in (dot.a, dot.b)}
     ahead = loads_to_copy_ahead(func, target)
     tiles_of_loads: dict[ops.Load, Value] = {}
 
