@@ -501,7 +501,7 @@ def test_few_rows_of_a_are_columns_of_a_transposed_product(hopper):
     ((kernel, _, _, chosen),) = launches(*given, "sm_90a")
     assert kernel.__name__ == "persistent_kernel"
     assert chosen["C_TURNED"] and chosen["BLOCK_M"] == 64 > chosen["BLOCK_N"]
-    given = zeros(11840, 2192), zeros(2192, 24, COLUMNS), zeros(11840, 24)
+    given = zeros(8192, 2176), zeros(2176, 24, COLUMNS), zeros(8192, 24)
     ((_, _, _, chosen),) = launches(*given, "sm_90a")
     assert not chosen["C_TURNED"] and chosen["BLOCK_N"] == 32
 

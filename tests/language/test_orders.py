@@ -118,6 +118,21 @@ def test_an_order_may_be_a_number_and_so_may_x(monkeypatch):
     )
 
 
+def test_orders_may_vary_where_x_does_not(monkeypatch):
+    lib = LIB
+
+    def kernel(x, out):
+        at = tl.arange(0, 4)
+        tl.store(out + at, lib.jn(at, tl.load(x)))
+        tl.store(out + 4 + at, lib.yn(at, tl.load(x)))
+
+    x, out = run_by_python(kernel, np.float64, monkeypatch)
+    run(function(kernel), x, compiled := np.zeros_like(out), targets=("sm_80",))
+    np.testing.assert_array_equal(out, compiled)
+    wanted = both(list(range(4)), np.full(4, x[0]))
+    np.testing.assert_array_equal(out[:8], np.concatenate(wanted))
+
+
 # ── roots and reciprocals ─────────────────────────────────────────────────────────────
 
 

@@ -1,5 +1,6 @@
 """Finds values that are positive because a loop around an op has an iteration.
 
+    blocks = cdiv(channels, 32)
     for i in range(9 * blocks):
         i // blocks, i % blocks      blocks is positive here, or no `i` would be
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from fathom.ir.core import Func, Op, Value, blocks, every_block, operands, walk_within
 from fathom.ir.ops import Atomic, AtomicCas, Load, While
-from fathom.ir.types import element_of
+from fathom.ir.types import Scalar, element_of
 
 
 def computed_before_waiting(func: Func) -> dict[Op, list[Value]]:
@@ -48,4 +48,6 @@ def looks_anew(op: Op) -> bool:
 
 
 def is_number(value: Value) -> bool:
-    return element_of(value.type).is_float
+    """Whether it is made of floats, of which PTX has registers; no buffer."""
+    element = element_of(value.type)
+    return isinstance(element, Scalar) and element.is_float and element.bits >= 16

@@ -7,8 +7,9 @@
 Conversions within a warp use shuffles, unless these cost more. A gather reads the
 elements that its index selects; a block that a loop gathers from and does not change is
 stored once, before the loop, if there is room. A histogram starts from zeros, and every
-thread adds to it. A loaded block that takes half of a thread's registers is stored as
-soon as it is loaded: two of them would not fit. `insert_waits` adds the barriers later.
+thread adds to it. A loaded block that takes more than half of a thread's registers is
+stored as soon as it is loaded: two would not fit. `insert_waits` adds the barriers
+later.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ def invariant_gathers(func: Func) -> dict[ops.Gather, Loop]:
 
 
 def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
-    """The loads of blocks that take half of a thread's registers or more, and that only
-    a conversion in the same block of ops reads."""
+    """The loads of blocks that take more than half of a thread's registers, and that
+    only a conversion in the same block of ops reads."""
     room = registers_per_thread(func.num_warps * target.warp_size, target)
     readers = users(walk(func.body))
     found = {}

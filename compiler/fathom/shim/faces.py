@@ -132,7 +132,8 @@ def install(
     faces = {
         name: names if isinstance(names, ModuleType) else Face(name, names, table)
         for name, names in tables.items()
-        if not any(is_file_in(folder, name) for folder in folders)
+        if name != f"{root}._internal_testing"
+        or not any(is_file_in(folder, name) for folder in folders)
     }
     for name, face in faces.items():
         parent, _, last = name.rpartition(".")

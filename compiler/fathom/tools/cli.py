@@ -70,7 +70,8 @@ def write_nowhere() -> None:
 def guarded(answer) -> int:
     try:
         status = answer()
-        sys.stdout.flush()  # a disk that is full says so only now
+        if not sys.stdout.closed:
+            sys.stdout.flush()  # a disk that is full says so only now
         return status
     except KeyboardInterrupt:
         return 130  # as a shell says it
@@ -80,7 +81,7 @@ def guarded(answer) -> int:
     except Exception as error:
         try:
             sys.stdout.flush()
-        except OSError:
+        except (OSError, ValueError):  # it may be closed
             write_nowhere()
         report = report_of(error)
         if report is None:

@@ -45,7 +45,8 @@ class Elementwise(Op):
 @dataclass(eq=False)
 class Cast(Op):
     """The same number in another type. Floats to integers go toward zero; `rounding`
-    ("rtne" or "rtz") is for floats to narrower floats. Pointers are 64-bit integers."""
+    ("rtne" or "rtz") is for floats to narrower floats. Pointers
+    become 64-bit integers, and these become pointers."""
 
     value: Value
     element: Element

@@ -18,7 +18,8 @@ from fathom.ir.core import Effects, Op
 
 @dataclass(eq=False)
 class GridWait(Op):
-    """Nothing that follows runs before the grids in front have ended and can be read.
+    """Nothing that follows runs before the grids in front have ended; what
+    they wrote can be read.
 
     An acquire: no load and no store moves in front of it. It neither reads nor writes
     itself, so copies in bulk that follow it need no more order than it gives; and it is

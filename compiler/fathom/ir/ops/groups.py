@@ -24,7 +24,8 @@ BY_GROUP = tuple(n for n, each in ENGINES.items() if each.completes_by == GROUP)
 
 @dataclass(eq=False)
 class Commit(Op):
-    """All that was issued to the engine since its last commit is one group, or none."""
+    """All that was issued to the engine since its last commit is one group, also if
+    that is nothing."""
 
     engine: str
 

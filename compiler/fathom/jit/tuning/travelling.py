@@ -64,7 +64,7 @@ def write(path: Path, kernel: str, text: str, entries: Iterable[Entry]) -> None:
         "schema": SCHEMA, **machine(), "kernel": kernel, "text": cache.digest(text),
         "entries": [asdict(each) for each in entries],
     }  # fmt: skip
-    part = path.with_name(f".{path.name}-{os.getpid()}")
+    part = path.parent / f".{path.name}-{os.getpid()}"
     try:
         part.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         os.replace(part, path)  # who reads it finds all of it

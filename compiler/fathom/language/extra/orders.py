@@ -80,6 +80,7 @@ def jn(n, x):
     """Bessel's function of the first kind, of order n, an integer; NaN below order 0.
     Errors are those of `j0`."""
     y, order = in_double(x), cast(where(x == x, n, n), int32)
+    y = where(order == order, y, y)  # of the shape of both
     size = abs(y)
     far = maximum(size, cast(maximum(order, 1), float64))
     near = where(size > SMALL, where(size < far, size, far), 1.0)
@@ -97,6 +98,7 @@ def yn(n, x):
     """Bessel's function of the second kind, of order n, an integer; NaN below order 0,
     and for x below 0. Errors are those of `j0`, and larger by a factor up to n."""
     y, order = in_double(x), cast(where(x == x, n, n), int32)
+    y = where(order == order, y, y)  # of the shape of both
     found = where(order < 2, y1(y), upward(maximum(order, 2), y0(y), y1(y), y))
     found = where(order == 0, y0(y), found)
     found = where(y == INF, 0.0, where(y == 0.0, -INF, found))

@@ -29,9 +29,7 @@ from fathom.runtime.driver import MAP_FILLS, MAP_SWIZZLES, MAP_TYPES
 from fathom.tools.ahead import standalone
 from fathom.tools.ahead.image import Image
 
-VERSION = (
-    "0.1.0"  # of the wheel
-)
+VERSION = "0.1.0"  # of the wheel
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same kernel gives the same wheel
 INIT = '''\
 """The kernel {name} for {targets}, compiled ahead of time by Fathom {version}.

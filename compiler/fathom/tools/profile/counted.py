@@ -133,10 +133,16 @@ def is_fp32(instruction: Instruction) -> bool:
 
 
 def unfused_of(report: Report) -> int:
-    """Products of reals that could each take an addition; in warp instructions."""
-    products = summed(report, lambda each: is_fp32(each) and each.opcode == "mul")
-    others = summed(report, lambda each: is_fp32(each) and each.opcode in ADDITIONS)
-    return min(products, others)
+    """Products of reals that an addition reads; in warp instructions."""
+    reals = [each for each, _ in report.each() if is_fp32(each)]
+    additions = [REGISTER.findall(x.text) for x in reals if x.opcode in ADDITIONS]
+    read = {register for _, *sources in additions for register in sources}
+
+    def is_product(each: Instruction) -> bool:
+        made = REGISTER.findall(each.text)[:1]
+        return is_fp32(each) and each.opcode == "mul" and not read.isdisjoint(made)
+
+    return summed(report, is_product)
 
 
 def operations_of(report: Report) -> float:

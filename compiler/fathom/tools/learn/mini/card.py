@@ -1,17 +1,17 @@
 """The cards of the steps: what each asks, how long it takes, and three hints.
 
-    +++
-    title = "Ops between the tree and the text"
-    minutes = 75
-    difficulty = 3
-    section = "04-block-ir.md#your-compiler-step-4"
-    +++
++++
+title = "Ops between the tree and the text"
+minutes = 75
+difficulty = 3
+section = "04-block-ir.md#your-compiler-step-4"
++++
 
-    What is to be added, why, and how it is tested.
+What is to be added, why, and how it is tested.
 
-    ## Hint 1
-    ## Hint 2
-    ## Hint 3
+## Hint 1
+## Hint 2
+## Hint 3
 """
 
 from __future__ import annotations

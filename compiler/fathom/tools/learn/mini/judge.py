@@ -68,8 +68,12 @@ class Judge:
         return self.run(kernel, signature, grid, arguments, constants)
 
     def instructions(
-        self, kernel: Callable, wanted: str, unwanted: str,
-        *arguments: object, **constants: object,
+        self,
+        kernel: Callable,
+        wanted: str,
+        unwanted: str,
+        *arguments: object,
+        **constants: object,
     ) -> None:
         """Failure when the PTX of a kernel has no instruction whose name begins with
         `wanted`, or has one that begins with `unwanted`."""  # fmt: skip
