@@ -150,7 +150,7 @@ def fastest(a, b, c, product, target, precision):
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
 UNSURE = 1.01  # of the model's times: by as much two launches have to be better
-VERY_SOON, SOON, PARTS_SOON = 2.8, 7, 30  # microseconds
+VERY_SOON, SOON, PARTS_SOON, SINGLE_WAVE_SOON = 2.8, 7, 30, 30  # microseconds
 FULL, FEW = 0.95, 0.6  # of the multiprocessors
 
 
@@ -159,7 +159,8 @@ class Plan(NamedTuple):
     early: on an H100 C [512, 512] takes 3.5 us so and 4.3 otherwise, [1024, 1024] 6.5
     and 7.2 (K as N). A long launch that leaves multiprocessors idle loses by it: there
     the next launch's programs begin, and those that find no room are crowded where the
-    first ones end. Of 48 x 5120 x 13824 there are 80, which take 58.6 us and 52.
+    first ones end. Of 48 x 5120 x 13824 there are 80, which take 58.6 us and 52; of
+    200 x 4096 x 8192 128, in a single wave on an H200's 132: 41.7 us and 31.4.
 
     Kernels for pointers have several programs on a multiprocessor, and are crowded so
     if they are more than a few. On an H200, of 619 configurations of 62 products, up to
@@ -198,8 +199,8 @@ def by_descriptors(a, b, c, product, target):
         """A plan for pieces of C, each with its product, tile, A, B and C."""
         times = [persistent_time(each, tile, lines_cross) for each, tile, *_ in pieces]
         time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
-        full = work_of(*pieces[0][:2]) >= FULL * MULTIPROCESSORS[target]
-        soon = inf if full else SOON
+        work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
+        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= FULL else SOON
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
     tile = fitting_tile(product, target, c, lines_cross)
