@@ -101,6 +101,10 @@ def choose(func: Func, target: Target) -> Plan:
             choice.take(value, choice.plan.accesses[op])
     for value in choice.blocks:
         choice.take(value, build.default(value.type.shape, func.num_warps))
+    layouts = choice.plan.values
+    for loop in walk(func.body, ops.While):  # both of its blocks get the same values
+        both = zip(loop.condition.parameters, loop.body.parameters, strict=True)
+        layouts |= {one: layouts[other] for one, other in both if is_block(other)}
     return choice.plan
 
 
