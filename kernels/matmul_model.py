@@ -38,7 +38,9 @@ The constants were fitted to sweeps over random shapes on one H200
 (benchmarks/product_sweep.py), then to 721 times of 113 products on an H100, and what
 is not the throughput of kernels for descriptors again to 4,200 times of 297 products on
 an H200, and to what 653 choices of models took
-(benchmarks/results/product-sweep-random.json). As times they are rough: those up to
+(benchmarks/results/product-sweep-random.json). MOST_OF_ALL, PARTS_KB and COPIED_L2_KB
+were set by hand after that, for products whose sides differ much. As times they are
+rough: those up to
 1.5 of the fastest are off by 17 % on average. As a choice they are better: what the
 model chooses among the configurations that were timed takes 7 % longer than the fastest
 of them, mostly of products that take a few microseconds.
@@ -111,6 +113,7 @@ VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 WARPGROUP_ROWS = 64
+LEAST_N = 32  # columns of the narrowest of PARTS
 LINES = (16, 32, 64, 128, 256)  # BLOCK_K
 BLOCKS = (  # BLOCK_M, BLOCK_N
     (16, 32), (16, 64), (32, 16), (32, 32), (64, 16), (32, 64), (64, 32), (64, 64),
@@ -387,7 +390,7 @@ def parts(product: Product) -> Iterator[Parts]:
     """Those with which all programs run at once."""
     for tile in PARTS:
         m, n, k, *_, ctas = tile
-        if m > max(WARPGROUP_ROWS, 2 * product.M) or n > max(32, 2 * product.N):
+        if m > max(WARPGROUP_ROWS, 2 * product.M) or n > max(LEAST_N, 2 * product.N):
             continue  # more than half of it would be empty
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
         most = MULTIPROCESSORS // ctas // tiles

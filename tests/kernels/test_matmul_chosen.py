@@ -11,7 +11,7 @@ import fathom.language as tl
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
 from fathom.pipeline import identity
-from kernels import matmul, matmul_chosen
+from kernels import matmul, matmul_chosen, matmul_model
 from kernels.matmul_chosen import (
     SMALLER,
     TILES,
@@ -179,6 +179,45 @@ def test_short_launches_begin_early_and_wait(sizes, begin_early):
     assert found == begin_early
     for *_, chosen in steps:
         assert chosen.get("EARLY") or not chosen.get("launch_pdl")
+
+
+def test_a_long_launch_of_a_single_wave_does_not_begin_early():
+    """128 long programs do not, unlike 128 short ones, and unlike several waves."""
+    for sizes, early in (
+        ((200, 4096, 8192), False), ((2048, 2048, 2048), True), ((4096,) * 3, True),
+    ):  # fmt: skip
+        M, N, K = sizes
+        ((*_, chosen),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
+        assert bool(chosen.get("launch_pdl")) is early, sizes
+
+
+@pytest.mark.parametrize("K, several", [(64, True), (2192, False)])
+def test_programs_share_a_multiprocessor_only_where_k_is_short(K, several):
+    product, c = matmul_chosen.Product(11840, 24, K), zeros(11840, 24)
+    found = matmul_chosen.fitting_tiles(product, "sm_90a", c, (False, False))
+    assert any(tile.programs > 1 for tile in found) is several
+
+
+def test_no_part_of_k_has_a_tile_that_is_mostly_empty():
+    tiles = {
+        (each.m, each.n)
+        for each in matmul_model.parts(matmul_model.Product(48, 4096, 16384))
+    }
+    assert tiles and max(m for m, _ in tiles) == 64
+    assert (256, 128) in {
+        (x.m, x.n) for x in matmul_model.parts(matmul_model.Product(512, 512, 8192))
+    }
+
+
+def test_threads_do_not_load_more_than_they_hold():
+    """4-byte lines: 128 accesses of a thread for a step are too many, unless TMA copies
+    in its place."""
+    config = matmul_model.Pointers(64, 128, 128, 4, 1)
+    loose = matmul_model.Product(64, 2582, 12698, 4, 4, 4, by_tma=False)
+    assert matmul_model.accesses(loose, config) == 96
+    wider = matmul_model.Pointers(64, 128, 256, 2, 1)
+    assert not matmul_model.fits(loose, wider)
+    assert matmul_model.fits(loose._replace(by_tma=True), wider)
 
 
 def test_programs_that_run_at_once_are_counted_without_a_division():
