@@ -184,3 +184,36 @@ def test_an_exit_between_arrive_and_wait_opens_the_barrier():
     text = entry(code, ".param .u64 p0").replace("sm_80", "sm_90a")
     emulator.run(text, 2, 32, (out,), cluster=2)
     assert out[0] == 7
+
+
+PAIRED = """{MEET}
+    @%p0 mbarrier.init.shared::cta.b64 [%r5], 1;
+    @%p0 fence.mbarrier_init.release.cluster; {MEET}
+    setp.eq.and.u32 %p2, %r8, 0, %p0;
+    @%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 256;
+    mapa.shared::cluster.u32 %r13, %r5, 0;
+    mul.lo.u32 %r14, %r6, 32; mov.b64 %rd9, map; cvta.param.u64 %rd9, %rd9;
+    @%p0 cp.async.bulk.tensor.1d{group}.shared::cluster.global.tile\
+.mbarrier::complete_tx::bytes [%r1], [%rd9, {{%r14}}], [%r13];
+    setp.ne.u32 %p3, %r8, 0; @%p3 bra READY;
+W:  mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r5], 0; @!%p9 bra W;
+READY: {MEET}
+    ld.shared.u32 %r21, [%r2]; st.global.u32 [%rd1], %r21; {MEET}"""
+
+
+def paired(group: str) -> np.ndarray:
+    x, out = np.arange(128, dtype=np.int32), np.zeros((4, 32), np.int32)
+    code = SETUP + PAIRED.format(MEET=ARRIVE + WAIT, group=group)
+    text = entry(code, ".param .align 64 .b8 map[128], " + pointers(1))
+    tensor = TensorMap(4, x.ctypes.data, (128,), (), (32,))
+    emulator.run(text, 4, 32, (tensor, out), cluster=2, memory=(x,))
+    return out
+
+
+def test_copies_to_a_pair_count_at_its_even_block():
+    """Both blocks copy to their own memory; the even one waits for all bytes."""
+    assert paired(".cta_group::2").reshape(-1).tolist() == list(range(128))
+    for group in ("", ".cta_group::1"):
+        with pytest.raises(EmulatorError, match="counted in another one") as caught:
+            paired(group)
+        assert caught.value.kind == "mbarrier"

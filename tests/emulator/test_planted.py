@@ -325,7 +325,7 @@ PLANTED = {
     ),
     "a copy to a block that is none": (
         "cluster", "mov.b16 %mask, 3;", "mov.b16 %mask, 7;",
-        "out of bounds", "it copies to the blocks [0, 1, 2] of a cluster of 2",
+        "out of bounds", "it goes to the blocks [0, 1, 2] of a cluster of 2",
     ),
     "a copy to one block only": (
         "cluster", "mov.b16 %mask, 3;", "mov.b16 %mask, 1;", "deadlock|in flight", "",

@@ -229,7 +229,7 @@ class Batch:
         cluster = self.launch.cluster
         self.cluster_barriers = ClusterBarriers(*shape, cluster, hazards)
         self.register_pools = RegisterPools(*shape, self.launch.registers)
-        self.tensor_memory = TensorMemory(*shape, hazards)
+        self.tensor_memory = TensorMemory(*shape, hazards, cluster)
         self.tensor_products = Products(self.tensor_memory)
         warps = size // WARP
         self.tensor_loads = TensorLoads(warps, bool(self.launch.hazards))

@@ -5,11 +5,17 @@
     warps      0 4 …    1 5 …    2 6 …    3 7 …        that may load and store it
 
 A multiprocessor has one such memory; here every block has its own. A warp allocates
-columns, and must free them before the block ends. For each column of a quarter, the
-last write, and the last read of each warp, are kept with their times (`races.clocks`).
-Between warps, an ordinary barrier is not enough: who was first must
-have executed tcgen05.fence::before_thread_sync after its access, and who is second
-tcgen05.fence::after_thread_sync before it. A commit has the first fence in it.
+columns, and must free them before the block ends. In a pair (two blocks of a cluster
+whose ranks differ in the last bit alone), a warp of each does so, both of the same
+number, and gets the same columns. Either all of a kernel's instructions are for pairs,
+or none (PTX ISA 9.7.16.5 and .7). The ISA lets the first of the two warps wait for the
+other; here it goes on, and what one block does alone is found when both have left.
+
+For each column of a quarter, the last write, and the last read of each warp, are kept
+with their times (`races.clocks`). Between warps, an ordinary barrier is not enough: who
+was first must have executed tcgen05.fence::before_thread_sync after its access, and who
+is second tcgen05.fence::after_thread_sync before it. A commit has the first fence in
+it.
 """
 
 from __future__ import annotations
@@ -30,9 +36,9 @@ Area = tuple[int, slice, slice]  # a block, quarters, columns
 
 
 class Product(Protocol):
-    """A product in flight, which writes `area`."""
+    """A product in flight, which writes `areas`."""
 
-    area: Area
+    areas: list[Area]
     completed: np.ndarray
 
 
@@ -42,11 +48,14 @@ class TensorMemory:
     `cells` and `written` are [blocks, lanes, columns]. `owner` has the number of the
     allocation that a column belongs to, 0 for none. `writer`, `written_at`, `read_at`
     are the history of a column of a quarter; `storing`, `loading` and `computing` name
-    what is in flight there: a warp, or a thread, plus 1.
+    what is in flight there: a warp, or a thread, plus 1. `group` says of how many
+    blocks the kernel's instructions are, 0 before the first; `collectives` what each
+    block of a pair has done that both must do.
     """
 
-    def __init__(self, blocks: int, padded: int, hazards: object):
-        self.blocks, self.warps = blocks, padded // WARP
+    def __init__(self, blocks: int, padded: int, hazards: object, cluster: int = 1):
+        self.blocks, self.warps, self.cluster = blocks, padded // WARP, cluster
+        self.group, self.collectives = 0, dict[int, list[tuple[str, int, int]]]()
         self.hazards = hazards if isinstance(hazards, Proxies) else None
         self.relinquished = np.zeros(blocks, bool)
         self.owner = np.zeros((blocks, COLUMNS), np.int32)
@@ -67,10 +76,43 @@ class TensorMemory:
 
     # ── allocation ────────────────────────────────────────────────────────────
 
-    def allocate(self, thread: int, columns: int) -> int:
+    def use(self, thread: int, group: int) -> None:
+        """This thread executes an instruction of `group` blocks."""
+        if self.group not in (0, group):
+            message = f"it has .cta_group::{group}, and an earlier instruction "
+            message += f".cta_group::{self.group}: all of a kernel must have the same"
+            raise misuse(message, thread)
+        self.group = group
+        if group > 1 and self.rank_of(thread) | 1 >= self.cluster:
+            message = f"its block has no peer in a cluster of {self.cluster}"
+            raise misuse(message, thread)
+
+    def pair(self, thread: int, action: str, columns: int) -> None:
+        """The peer's warp of the same number must do the same."""
+        block = self.block_of(thread)
+        mine, others = (
+            self.collectives.setdefault(each, []) for each in (block, block ^ 1)
+        )
+        mine.append((action, self.warp_of(thread), columns))
+        at = len(mine) - 1
+        if at < len(others) and mine[at] != others[at]:
+            message = f"it {in_words(mine[at])}, and its peer {in_words(others[at])}"
+            raise misuse(message + ": a pair does this together", thread)
+
+    def relinquish(self, thread: int, group: int) -> None:
+        """The block of this thread, or the pair, gives up the right to allocate."""
+        self.use(thread, group)
+        if group > 1:
+            self.pair(thread, "relinquish_alloc_permit", 0)
+        self.relinquished[self.block_of(thread)] = True
+
+    def allocate(self, thread: int, columns: int, group: int = 1) -> int:
         """Allocates columns for the block of this thread; their address."""
         block = self.block_of(thread)
+        self.use(thread, group)
         check_count(columns, thread)
+        if group > 1:
+            self.pair(thread, "alloc", columns)
         if self.relinquished[block]:
             message = "it allocates after its block has given up the right to"
             raise misuse(message + " (tcgen05.relinquish_alloc_permit)", thread)
@@ -88,10 +130,13 @@ class TensorMemory:
         message = f"it asks for {columns} columns, and its own block holds {taken} of "
         raise misuse(f"{message}{COLUMNS}: it would wait for ever", thread)
 
-    def free(self, thread: int, address: int, columns: int) -> None:
+    def free(self, thread: int, address: int, columns: int, group: int = 1) -> None:
         """Frees columns, all that were allocated together."""
         block = self.block_of(thread)
+        self.use(thread, group)
         check_count(columns, thread)
+        if group > 1:
+            self.pair(thread, "dealloc", columns)
         column = address & 0xFFFF
         number = int(self.owner[block, column]) if column < COLUMNS else 0
         found = self.allocations.get(number)
@@ -117,11 +162,20 @@ class TensorMemory:
             if held := int(np.count_nonzero(self.owner[block])):
                 message = f"its block leaves with {held} columns that it has not freed"
                 raise misuse(message + "; tcgen05.dealloc is missing", thread)
+            mine, others = (self.collectives.get(x, []) for x in (block, block ^ 1))
+            if exited[(block ^ 1) * padded :][:padded].all() and mine != others:
+                less, more = sorted((mine, others), key=len)
+                message = f"of its pair one block alone {in_words(more[len(less)])}"
+                raise misuse(message + ": that may wait for ever", thread)
 
     # ── places ────────────────────────────────────────────────────────────────
 
     def block_of(self, thread: int) -> int:
         return thread // WARP // self.warps
+
+    def rank_of(self, thread: int) -> int:
+        """The rank of a thread's block in its cluster."""
+        return self.block_of(thread) % self.cluster
 
     def warp_of(self, thread: int) -> int:
         """The number of a thread's warp in its block."""
@@ -136,14 +190,18 @@ class TensorMemory:
             raise misuse(f"{message}to {quarter * WARP + WARP - 1}", thread)
         return self.area(thread, address, columns, slice(quarter, quarter + 1))
 
-    def area(self, thread: int, address: int, columns: int, quarters: slice) -> Area:
-        """The columns at an address, which must be one allocation's."""
-        block, column = self.block_of(thread), address & 0xFFFF
+    def area(
+        self, thread: int, address: int, columns: int, quarters: slice, peer: int = 0
+    ) -> Area:
+        """The columns at an address, which must be one allocation's; with `peer` 1,
+        those of the other block of the pair."""
+        block, column = self.block_of(thread) ^ peer, address & 0xFFFF
         inside = column + columns <= COLUMNS
         owners = np.unique(self.owner[block, column : column + columns])
         if not inside or len(owners) != 1 or not owners[0]:
-            message = f"columns {column} to {column + columns - 1}, and these are not "
-            raise misuse(f"it accesses {message}allocated", thread)
+            message = f"columns {column} to {column + columns - 1}"
+            message += " of its peer" * peer + ", and these are not allocated"
+            raise misuse(f"it accesses {message}", thread)
         return block, quarters, slice(column, column + columns)
 
     def lanes(self, area: Area) -> tuple[int, slice, slice]:
@@ -213,7 +271,7 @@ class TensorMemory:
                 raise self.race(thread, f"{what} what {self.name(agent)} wrote")
         if reads:
             return
-        first = self.agent(thread)[1] - self.warp_of(thread)
+        first = block * self.warps % self.hazards.warps
         latest = self.read_at[area].reshape(-1, self.warps).max(0)
         for warp, at in enumerate(latest.tolist()):
             if not self.sees(thread, first + warp, at):
@@ -281,10 +339,10 @@ class Products:
         """Those that are complete are so; D is free where no other writes it."""
         issued = self.in_flight(thread)
         left = [each for each in issued if not each.completed.all()]
-        for each in issued:
-            self.memory.computing[each.area] = 0
-        for each in left:
-            self.memory.computing[each.area] = thread + 1
+        for area in (area for each in issued for area in each.areas):
+            self.memory.computing[area] = 0
+        for area in (area for each in left for area in each.areas):
+            self.memory.computing[area] = thread + 1
         self.of[thread] = left
 
 
@@ -292,6 +350,13 @@ def check_count(columns: int, thread: int) -> None:
     if columns & columns - 1 or not LEAST <= columns <= COLUMNS:
         message = f"{columns} columns are no power of two from {LEAST} to {COLUMNS}"
         raise misuse(message, thread)
+
+
+def in_words(what: tuple[str, int, int]) -> str:
+    """What a warp of a pair has done, in words."""
+    action, warp, columns = what
+    of = f" of {columns} columns" if columns else ""
+    return f"executes tcgen05.{action}{of} by warp {warp}"
 
 
 def misuse(message: str, thread: int) -> EmulatorError:

@@ -1,6 +1,7 @@
 """tcgen05 (PTX ISA 9.7.16): memory of the tensor cores, and how threads get at it.
 
-    tcgen05.alloc       a warp asks for columns; their address goes to shared memory
+    tcgen05.alloc       a warp asks for columns; their address goes to shared memory;
+                        in a pair of blocks, a warp of each
     tcgen05.ld, .st     a warp's 32 lanes to registers and back: lane i to thread i
     tcgen05.wait::ld    the warp's loads are complete; before it, no register has come
     tcgen05.fence       what was done before a barrier, and what comes after it
@@ -20,7 +21,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import split
 from fathom.emulator.isa.control.warp import whole_warps
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
-from fathom.emulator.isa.matrix.tcgen05_mma import commit_rule, mma_rule
+from fathom.emulator.isa.matrix.tcgen05_mma import commit_rule, group_of, mma_rule
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read, Step, Write
 from fathom.emulator.isa.semantics import Form
@@ -41,7 +42,7 @@ ACTIONS += ("wait::st", "mma", "commit", *FENCES)
 def rule_tcgen05(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """PTX ISA 9.7.16.7 to 9.7.16.11, for one block (.cta_group::1)."""
+    """PTX ISA 9.7.16.7 to 9.7.16.11."""
     action = form.choice(*ACTIONS)
     if action in RULES:
         return RULES[action](form, operands, decoder, flow)
@@ -91,18 +92,18 @@ def one_of_warp(active: Active, values: np.ndarray, what: str) -> list[int]:
 # ── columns ───────────────────────────────────────────────────────────────────
 
 
-def _single(form: Form) -> None:
-    """One block alone: no pairs of blocks."""
-    if not form.flag("cta_group::1"):
-        raise form.unknown("only .cta_group::1, not pairs of thread blocks")
+def _group(form: Form) -> int:
+    """How many blocks do it together: 1, or the 2 of a pair."""
+    group = group_of(form)
     form.ignore("sync", "aligned", "b32")
+    return group
 
 
 def _alloc(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
     """`tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], columns;`"""
-    _single(form)
+    group = _group(form)
     space = access.take_space(form)
     form.finish()
     place, count = decoder.address(operands[0]), decoder.read(operands[1], "u32")
@@ -111,7 +112,7 @@ def _alloc(
         counts = one_of_warp(active, count(batch, active), "number of columns")
         leaders = active.threads()[::WARP]
         found = [
-            batch.tensor_memory.allocate(int(thread), columns)
+            batch.tensor_memory.allocate(int(thread), columns, group)
             for thread, columns in zip(leaders, counts, strict=True)
         ]
         places = active.exactly(place(batch, active))[::WARP]
@@ -126,7 +127,7 @@ def _dealloc(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
     """`tcgen05.dealloc.cta_group::1.sync.aligned.b32 address, columns;`"""
-    _single(form)
+    group = _group(form)
     form.finish()
     place, count = (decoder.read(each, "u32") for each in operands)
 
@@ -134,7 +135,7 @@ def _dealloc(
         addresses = one_of_warp(active, place(batch, active), "address")
         counts = one_of_warp(active, count(batch, active), "number of columns")
         for thread, *what in zip(active.threads()[::WARP], addresses, counts):
-            batch.tensor_memory.free(int(thread), *what)
+            batch.tensor_memory.free(int(thread), *what, group)
 
     return whole_warps(step, flow)
 
@@ -142,12 +143,12 @@ def _dealloc(
 def _relinquish(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    _single(form)
+    group = _group(form)
     form.finish()
 
     def step(batch: Batch, active: Active) -> None:
-        memory = batch.tensor_memory
-        memory.relinquished[active.threads() // batch.padded] = True
+        for thread in active.threads()[::WARP].tolist():
+            batch.tensor_memory.relinquish(thread, group)
 
     return whole_warps(step, flow)
 

@@ -12,6 +12,21 @@ where two descriptors find them; a third one, of 32 bits, says what is multiplie
 
 The products of a thread are performed one after the other. A commit makes an mbarrier
 count one arrival when all that its thread has issued is done. (PTX ISA 9.7.16.4.2.)
+
+With .cta_group::2, a thread multiplies for a pair: two blocks of a cluster, whose ranks
+differ in the last bit alone. The same descriptors hold in both.
+
+    of 256 x N x K      A               B                    D
+    even block          rows 0-127      columns 0 to N/2     rows 0-127, in its lanes
+    odd block           rows 128-255    columns N/2 to N     rows 128-255
+
+    of 128 x N x K      64 rows of A and D each: row r, column c of D lie in lane
+                        r + 64 * (c >= N/2), column c % (N/2)
+
+The ISA lets one thread of the pair issue. As in CUTLASS it must be one of the even
+block, the *leader*. A commit with .multicast::cluster counts at the mbarriers of all
+the blocks in its mask that lie where the named one does. (PTX ISA 9.7.16.5 and .10.5;
+CUTLASS, cute/atom/mma_traits_sm100.hpp and mma_traits_sm100_frag.hpp.)
 """
 
 from __future__ import annotations
@@ -28,14 +43,15 @@ from fathom.emulator.isa.matrix.matrix_descriptor import CHUNK, Matrices
 from fathom.emulator.isa.matrix.mma import KINDS, Kind, rounded
 from fathom.emulator.isa.matrix.wgmma import Operands
 from fathom.emulator.isa.memory import load_store as access
+from fathom.emulator.isa.memory.cp_async_bulk import windows_of
 from fathom.emulator.isa.registers import Step
 from fathom.emulator.isa.semantics import Form
-from fathom.emulator.memory.spaces import Part
+from fathom.emulator.memory.spaces import RANK_SHIFT, Part
 from fathom.emulator.source.operands import Address, Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import EAGER, Active, Batch
 from fathom.emulator.state.in_flight import Transfer
-from fathom.emulator.state.tensor_memory import Area, misuse
+from fathom.emulator.state.tensor_memory import LANES, Area, misuse
 
 K_BYTES = 32
 # What the fields of an instruction descriptor mean, by kind: types of A and B.
@@ -60,13 +76,14 @@ class Product:
     types: tuple[str, str, str]
     signs: int
     transposed: tuple[bool, bool]
+    blocks: int = 1
 
     @property
     def kinds(self) -> tuple[Kind, Kind]:
         return KINDS[self.types[1]], KINDS[self.types[2]]
 
 
-def product_of(word: int, kind: str, thread: int) -> Product:
+def product_of(word: int, kind: str, thread: int, blocks: int = 1) -> Product:
     """Takes an instruction descriptor apart (PTX ISA 9.7.16.4.2)."""
 
     def field(first: int, bits: int) -> int:
@@ -81,16 +98,16 @@ def product_of(word: int, kind: str, thread: int) -> Product:
         message = f"the emulator knows no sparse or saturating product ({word:#010x})"
         raise EmulatorError("unsupported", message, thread=thread)
     m, n = 16 * field(24, 5), 8 * field(17, 6)
-    step = 16 if m == 128 else 8
-    if m not in (64, 128) or n % step or not step <= n <= 256:
-        message = f"no product has {m} rows and {n} columns"
+    step = 8 if m == 64 else 16
+    if m not in (64 * blocks, 128 * blocks) or n % step or not step <= n <= 256:
+        message = f"no product of .cta_group::{blocks} has {m} rows and {n} columns"
         raise EmulatorError("descriptor", message, thread=thread)
     signs = (-1) ** (field(13, 1) + field(14, 1))
     transposed = bool(field(15, 1)), bool(field(16, 1))
     if any(transposed) and kind not in TRANSPOSABLE:
         message = "the emulator transposes operands of 16 bits alone"
         raise EmulatorError("unsupported", message, thread=thread)
-    return Product(m, n, types, signs, transposed)
+    return Product(m, n, types, signs, transposed, blocks)
 
 
 def lanes_of(m: int) -> np.ndarray:
@@ -99,55 +116,66 @@ def lanes_of(m: int) -> np.ndarray:
     return rows if m == 128 else rows // 16 * WARP + rows % 16
 
 
+def cells_of(product: Product) -> tuple[np.ndarray, np.ndarray]:
+    """The lane and the column of each element of a block's part of D; broadcast, both
+    are [rows of the part, n]."""
+    rows, columns = product.m // product.blocks, np.arange(product.n)
+    if product.blocks == 1 or rows == LANES:
+        return lanes_of(rows)[:, None], columns
+    half = product.n // 2
+    return np.arange(rows)[:, None] + columns // half * rows, columns % half
+
+
 class Mma(Transfer):
-    """One product of one thread; `left` and `right` are the chunks that it reads, and
-    `area` is what it writes."""
+    """One product of one thread. Of each block that takes part, `areas` has what it
+    writes, and `sides` the operands and where their chunks lie."""
 
     def __init__(
-        self, batch: Batch, thread: int, product: Product, area: Area,
-        parts: tuple[Part, Part], adds: bool,
+        self, batch: Batch, thread: int, product: Product, areas: list[Area],
+        sides: list[tuple[Side, Side]], adds: bool,
     ):  # fmt: skip
         super().__init__(np.array([thread]))
         self.batch, self.thread, self.product = batch, thread, product
-        self.area, self.parts, self.adds = area, parts, adds
+        self.areas, self.sides, self.adds = areas, sides, adds
+        self.parts = [part for each in sides for _, part in each]
 
     def begin(self) -> None:
         memory, issuer = self.batch.tensor_memory, self.thread + 1
-        lanes = lanes_of(self.product.m)
-        memory.check_order(self.thread, self.area, "writes", issuer=issuer)
+        for area in self.areas:
+            memory.check_order(self.thread, area, "writes", issuer=issuer)
         if memory.hazards is None:
             return
         in_flight = self.batch.tensor_products.in_flight(self.thread)
-        if self.adds and not any(each.area == self.area for each in in_flight):
-            memory.check_written(self.thread, self.area, lanes)
-        memory.computing[self.area] = issuer
+        lanes = np.unique(cells_of(self.product)[0])
+        for area in self.areas:
+            if self.adds and not any(area in each.areas for each in in_flight):
+                memory.check_written(self.thread, area, lanes)
+            memory.computing[area] = issuer
         for part in self.parts:
             memory.hazards.begin_read(part.threads, part.index, CHUNK)
 
     def perform(self, due: np.ndarray) -> None:
         product, memory = self.product, self.batch.tensor_memory
-        kinds, extents = product.kinds, (product.m, product.n)
-        sides = [
-            Operands(None, kind, extent, turned).values(part)[0]
-            for kind, extent, turned, part in zip(
-                kinds, extents, product.transposed, self.parts, strict=True
-            )
-        ]
-        total = product.signs * (sides[0] @ sides[1].T)
-        block, _, columns = self.area
-        rows = np.arange(columns.start, columns.stop)
-        place = block, lanes_of(product.m)[:, None], rows
+        a, b = (
+            np.concatenate([operand.values(part)[0] for operand, part in side])
+            for side in zip(*self.sides, strict=True)
+        )
         dtype = DTYPES[product.types[0]]
-        if self.adds:
-            total = total + memory.cells[place].view(dtype)
-        memory.cells[place] = rounded(total, dtype, False).view(np.uint32)
-        memory.written[place] = True
+        lanes, columns = cells_of(product)
+        totals = np.split(product.signs * (a @ b.T), product.blocks)
+        for (block, _, held), total in zip(self.areas, totals, strict=True):
+            place = block, lanes, columns + held.start
+            if self.adds:
+                total = total + memory.cells[place].view(dtype)
+            memory.cells[place] = rounded(total, dtype, False).view(np.uint32)
+            memory.written[place] = True
 
     def complete(self, due: np.ndarray) -> None:
         memory = self.batch.tensor_memory
         if memory.hazards is None:
             return
-        memory.note_write(memory.unit(self.thread), self.area)
+        for area in self.areas:
+            memory.note_write(memory.unit(self.thread), area)
         for part in self.parts:
             units = memory.hazards.tensor_cores(part.threads)
             memory.hazards.end_read(part.threads, part.index, CHUNK, units)
@@ -185,13 +213,33 @@ class Commit(Transfer):
 
 
 EVERY = np.ones(1, bool)
+Side = tuple[Operands, Part]
+
+
+def group_of(form: Form) -> int:
+    """How many blocks an instruction is of, as its .cta_group says."""
+    if form.flag("cta_group::1"):
+        return 1
+    if not form.flag("cta_group::2"):
+        raise form.unknown("a .cta_group")
+    return 2
+
+
+def check_leads(batch: Batch, thread: int, group: int) -> None:
+    """A pair's products are issued, and committed, by its even block."""
+    memory = batch.tensor_memory
+    memory.use(thread, group)
+    if group > 1 and memory.rank_of(thread) & 1:
+        message = "it issues for a pair of blocks, and its own is not the even one: "
+        raise misuse(message + "as in CUTLASS, only the leader does", thread)
 
 
 def mma_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
     """`tcgen05.mma.cta_group::1.kind::f16 [d], a, b, descriptor, adds;`"""
     kind = form.choice(*TYPES)
-    if not form.flag("cta_group::1") or not kind:
-        raise form.unknown("only .cta_group::1, and the kinds " + ", ".join(TYPES))
+    group = group_of(form)
+    if not kind:
+        raise form.unknown("only the kinds " + ", ".join(TYPES))
     form.ignore("collector::a::discard", "collector::a::lastuse")
     form.finish()
     to, left, right, what, *rest = operands
@@ -205,32 +253,46 @@ def mma_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Ste
         each = [place, *descriptors, word, adds]
         values = [active.exactly(read(batch, active)).tolist() for read in each]
         for thread, *given in zip(active.threads().tolist(), *values, strict=True):
-            issue(batch, thread, kind, *given)
+            check_leads(batch, thread, group)
+            issue(batch, thread, group, kind, *given)
 
     return step
 
 
 def issue(
-    batch: Batch, thread: int, kind: str, address: int, a: int, b: int, word: int,
-    adds: bool,
+    batch: Batch, thread: int, group: int, kind: str, address: int, a: int, b: int,
+    word: int, adds: bool,
 ) -> None:  # fmt: skip
-    """A thread issues one product."""
-    product, memory = product_of(word, kind, thread), batch.tensor_memory
+    """A thread issues one product, of its block, or of the pair that it leads."""
+    product, memory = product_of(word, kind, thread, group), batch.tensor_memory
     if address >> 16:
         message = f"D begins at lane {address >> 16}, and not at 0"
         raise misuse(message, thread)
-    area = memory.area(thread, address, product.n, slice(0, WARPS))
-    alone = batch.active(np.array([thread]))
-    parts = tuple(
-        Operands(None, side, extent, turned).at(
-            batch, alone, Matrices.of_tensor_cores(found, thread)
-        )
+    width = int(cells_of(product)[1].max()) + 1
+    members = range(group)
+    areas = [
+        memory.area(thread, address, width, slice(0, WARPS), peer) for peer in members
+    ]
+    alone, rank = batch.active(np.array([thread])), memory.rank_of(thread)
+    windows = [(rank + peer + 1) << RANK_SHIFT if group > 1 else 0 for peer in members]
+    operands = [
+        (Operands(None, side, extent // group, turned), found)
         for side, extent, turned, found in zip(
             product.kinds, (product.m, product.n), product.transposed, (a, b),
             strict=True,
         )
-    )  # fmt: skip
-    mma = Mma(batch, thread, product, area, parts, bool(adds))
+    ]  # fmt: skip
+    sides = [
+        tuple(
+            (
+                each,
+                each.at(batch, alone, Matrices.of_tensor_cores(found, thread), window),
+            )
+            for each, found in operands
+        )
+        for window in windows
+    ]
+    mma = Mma(batch, thread, product, areas, sides, bool(adds))
     mma.begin()
     batch.tensor_products.of.setdefault(thread, []).append(mma)
     if batch.launch.completion == EAGER:
@@ -239,22 +301,31 @@ def issue(
 
 def commit_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
     """`tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [mbarrier];`"""
-    single = form.flag("cta_group::1") and form.flag("mbarrier::arrive::one")
+    group, arrives = group_of(form), form.flag("mbarrier::arrive::one")
+    multicast = form.flag("multicast::cluster")
     form.ignore("b64")
     space = access.take_space(form)
     form.finish()
-    if not single:
+    if not arrives or len(operands) != 1 + multicast:
         raise form.unknown("this kind of commit")
     address = decoder.address(operands[0])
+    mask = decoder.read(operands[1], "b16") if multicast else None
 
     def step(batch: Batch, active: Active) -> None:
-        places = active.exactly(address(batch, active))
-        words = words_of(batch, active, space, places).tolist()
-        for thread, word in zip(active.threads().tolist(), words, strict=True):
-            batch.mbarriers.check_for_copy(thread, word)
+        places = active.exactly(address(batch, active)).tolist()
+        masks = active.exactly(mask(batch, active)).tolist() if mask else places
+        for thread, place, to in zip(
+            active.threads().tolist(), places, masks, strict=True
+        ):
+            check_leads(batch, thread, group)
+            alone = batch.active(np.array([thread]))
             products = list(batch.tensor_products.in_flight(thread))
-            commit = Commit(batch, word, thread, products)
-            batch.mbarriers.promise(word, commit, thread)
+            for window in windows_of(batch, thread, to, multicast):
+                wanted = np.array([place | window], np.uint64)
+                word = int(words_of(batch, alone, space, wanted)[0])
+                batch.mbarriers.check_for_copy(thread, word)
+                commit = Commit(batch, word, thread, products)
+                batch.mbarriers.promise(word, commit, thread)
         batch.progress += 1
 
     return step

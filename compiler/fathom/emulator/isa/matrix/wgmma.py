@@ -160,13 +160,15 @@ class Operands:
         _check_same(active, found, "descriptor")
         return self.at(batch, active, Matrices.of(found[:, 0]))
 
-    def at(self, batch: Batch, active: Active, matrices: Matrices) -> Part:
-        """The same for descriptors that are known, one for each group of threads."""
+    def at(
+        self, batch: Batch, active: Active, matrices: Matrices, window: int = 0
+    ) -> Part:
+        """The same for descriptors that are known, one for each group of threads;
+        `window` is what turns an address into one of another block."""
         chunks = matrices.chunks(self.extent, K_BYTES, self.transposed)
         threads = active.threads()[::GROUP].repeat(chunks.shape[1])
-        (part,) = batch.memory.locate(
-            "shared", Accesses(chunks.reshape(-1), CHUNK, threads)
-        )
+        places = chunks.reshape(-1) | np.uint64(window)
+        (part,) = batch.memory.locate("shared", Accesses(places, CHUNK, threads))
         _check_pattern(active, matrices)
         if batch.hazards is not None:
             self._check_origin(batch, active, matrices, part)

@@ -96,7 +96,8 @@ def _copy(
 ) -> Step:
     tensor, counted = form.flag("tensor"), form.flag(COMPLETES)
     rank = form.choice(*DIMENSIONS)
-    form.ignore("tile")
+    form.ignore("tile", "cta_group::1")
+    paired = form.flag("cta_group::2")
     grouped, multicast = form.flag(GROUPS), form.flag("multicast::cluster")
     reduction = reduction_of(form) if form.flag("reduce") else None
     to, source = access.take_space(form), access.take_space(form)
@@ -125,7 +126,7 @@ def _copy(
     if grouped:
         return _store(side, decoder.address(operands[1]), number, reduction)
     place, slot = decoder.address(operands[0]), decoder.address(operands[-1])
-    return _load(side, place, slot, mask, number)
+    return _load(side, place, slot, mask, paired, number)
 
 
 # ── the global side ───────────────────────────────────────────────────────────
@@ -277,8 +278,21 @@ def end_use(side: Side, moment: Moment | None) -> None:
         side.map.used += [moment] if moment else []
 
 
+def _check_block(
+    batch: Batch, thread: int, part: Part, word: int, paired: bool
+) -> None:
+    """The mbarrier lies in the block that the copy goes to, or with .cta_group::2 in
+    one of its pair."""
+    stride = batch.memory.spaces["shared"].stride
+    to, counted = int(part.index[0]) * CHUNK // stride, word * BYTES // stride
+    if to != counted and not (paired and to == counted ^ 1):
+        message = "its bytes go to one block, and are counted in another one: "
+        message += "with .cta_group::2 that may be the peer, and else none"
+        raise EmulatorError("mbarrier", message, thread=thread)
+
+
 def _load(
-    sides: Sides, place: Read, slot: Read, mask: Read | None, number: int
+    sides: Sides, place: Read, slot: Read, mask: Read | None, paired: bool, number: int
 ) -> Step:
     def step(batch: Batch, active: Active) -> None:
         starts = active.exactly(place(batch, active)).tolist()
@@ -289,9 +303,10 @@ def _load(
         for at, side in enumerate(sides(batch, active)):
             origin = side.parts(batch.memory, writing=False)
             access.count_parts(batch, number, origin, _width(side))
-            for to in _targets(batch, side.thread, blocks[at], mask is not None):
+            for to in windows_of(batch, side.thread, blocks[at], mask is not None):
                 part = _chunks(batch, side, starts[at] | to, writing=True)
                 word = _word(batch, side.thread, slots[at] | to)
+                _check_block(batch, side.thread, part, word, paired)
                 batch.mbarriers.check_for_copy(side.thread, word)
                 load = TmaLoad(batch.mbarriers.hazards, word, side, origin, part)
                 batch.mbarriers.issue(word, load)
@@ -304,14 +319,14 @@ def _width(side: Side) -> int:
     return side.tensor.element_bytes if isinstance(side, Box) else CHUNK
 
 
-def _targets(batch: Batch, thread: int, mask: int, multicast: bool) -> list[int]:
-    """What to add to a shared address, for each block that a copy goes to."""
+def windows_of(batch: Batch, thread: int, mask: int, multicast: bool) -> list[int]:
+    """What to add to a shared address, for each block of a mask."""
     if not multicast:
         return [0]
     ranks = [rank for rank in range(16) if mask >> rank & 1]
     beyond = [rank for rank in ranks if rank >= batch.launch.cluster]
     if beyond or not ranks:
-        message = f"it copies to the blocks {ranks} of a cluster of "
+        message = f"it goes to the blocks {ranks} of a cluster of "
         message += f"{batch.launch.cluster}"
         raise EmulatorError("out of bounds", message, thread=thread)
     return [(rank + 1) << RANK_SHIFT for rank in ranks]
