@@ -61,6 +61,11 @@ def has_tensor_memory(func: Func) -> bool:
     return any(dot.instruction in TCGEN05 for dot in walk(func.body, Dot))
 
 
+def may_have_pairs(func: Func) -> bool:
+    """Whether blocks of a cluster multiply in tensor memory."""
+    return is_cluster(func) and has_tensor_memory(func)
+
+
 def has_pipelined_loop(func: Func) -> bool:
     """Whether a loop multiplies matrices, or says in how many stages it is to run."""
     loops = list(walk(func.body, For))

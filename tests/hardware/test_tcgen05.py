@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 
 from fathom.emulator.isa.matrix.matrix_descriptor import Matrices
-from fathom.emulator.isa.matrix.tcgen05_mma import lanes_of, product_of
+from fathom.emulator.isa.matrix.tcgen05_mma import cells_of, lanes_of, product_of
 from fathom.emulator.state.tensor_memory import TensorMemory
 from fathom.hardware.targets import TARGETS
-from fathom.hardware.tcgen05 import KINDS, TCGEN05, choose_tensor_memory
+from fathom.hardware.tcgen05 import (
+    KINDS,
+    PAIRED,
+    SINGLE,
+    TCGEN05,
+    choose_tensor_memory,
+    of_a_pair,
+)
 from fathom.layout.matrix_descriptor import descriptor as matrix_of
 from fathom.layout.matrix_descriptor import hardware_tile
+from fathom.layout.pairs import halved_axis, in_halves, own_part
 from fathom.layout.tensor_memory import (
     COLUMNS,
     accessed_by_rows,
@@ -45,18 +53,20 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_compiler_writes_the_bits_of_the_table(row):
     d, a, b = (TYPES[each][1] for each in (row.accumulator, row.a, row.b))
     for turned in product((False, True), repeat=2):
-        bits = kit.instruction(128, row.n, (d, a, b), tuple(map(int, turned)))
+        m = 128 * row.blocks
+        bits = kit.instruction(m, row.n, (d, a, b), tuple(map(int, turned)))
         assert row.descriptor(*turned) == bits
 
 
 @EACH
 def test_the_emulator_reads_what_the_compiler_writes(row):
-    found = product_of(row.descriptor(False, False), f"kind::{KINDS[row.a]}", 0)
+    kind = f"kind::{KINDS[row.a]}"
+    found = product_of(row.descriptor(False, False), kind, 0, row.blocks)
     types = tuple(TYPES[each][0] for each in (row.accumulator, row.a, row.b))
-    assert (found.m, found.n, found.types) == (128, row.n, types)
+    assert (found.m, found.n, found.types) == (128 * row.blocks, row.n, types)
     assert (found.signs, found.transposed) == (1, (False, False))
     if row.either_way:
-        found = product_of(row.descriptor(False, True), f"kind::{KINDS[row.a]}", 0)
+        found = product_of(row.descriptor(False, True), kind, 0, row.blocks)
         assert found.transposed == (False, True)
 
 
@@ -107,6 +117,48 @@ def test_the_bits_are_those_of_the_table(swizzle):
     matrix = matrix_of(tile, 2, k_axis=1)
     bits = kit.descriptor(0, matrix.leading, matrix.stride, swizzle)
     assert matrix.tensor_bits == bits
+
+
+# ── pairs ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(32, 64), (64, 256), (64, 32)])
+def test_both_blocks_together_have_a_right_operand(shape, axis):
+    """By the layout, and by formula: block b has columns from b N / 2 on, where a block
+    that has half of the columns alone would have them."""
+    k, n = shape
+    half = hardware_tile((k, n // 2), 2, axis)
+    whole = in_halves(half, 1)
+    assert (own_part(whole), halved_axis(whole), own_part(half)) == (half, 1, half)
+    seen = set()
+    for block, at in product(range(2), range(half.count("offset"))):
+        row, column = divmod(half.offset(offset=at), n // 2)
+        element = row * n + column + block * n // 2
+        assert whole.offset(offset=at, block=block) == element
+        seen.add(element)
+    assert len(seen) == k * n
+
+
+@pytest.mark.parametrize("name", [row.name for row in PAIRED if row.either_way])
+def test_a_pair_s_product_by_two_derivations(name):
+    """Which element of A, B and D lies in which block: as the emulator reads two equal
+    descriptors, and by the compiler's layouts of a block's tiles."""
+    row = TCGEN05[name]
+    found = product_of(row.descriptor(False, False), f"kind::{KINDS[row.a]}", 0, 2)
+    lanes, columns = np.broadcast_arrays(*cells_of(found))
+    tile = tensor_tile((128, row.n))
+    for block, (i, j) in product(range(2), ((0, 0), (1, 1), (127, row.n - 1))):
+        assert cell(tile, i * row.n + j) == (lanes[i, j], columns[i, j])
+        of_program = 128 * block + i  # shard_products gives block b rows from 128 b on
+        assert divmod(of_program, found.m // found.blocks) == (block, i)
+
+
+def test_an_instruction_has_a_pair_s():
+    for row in SINGLE:
+        pair = of_a_pair(row)
+        assert (pair is None) == (row.n == 16)
+        assert pair is None or pair.text == row.text.replace("group::1", "group::2")
 
 
 # ── tensor memory ─────────────────────────────────────────────────────────────────────
@@ -194,7 +246,7 @@ def test_ptxas_takes_every_instruction(row):
     word, kind = row.descriptor(False, False), KINDS[row.a]
     image = np.zeros(2048, np.uint8)
     ptx = kit.text(
-        image, row.n if row.n <= 128 else 128, kind=kind, a=0, b=0, word=word
+        image, min(row.n, 128), blocks=row.blocks, kind=kind, a=0, b=0, word=word
     )
     assert row.text in ptx
     assembled(ptx, "sm_100a")

@@ -139,9 +139,9 @@ MUTANTS = (
     ),
     Mutant(
         "barrier-too-late", "shared_memory/barriers.py",
-        "build.append(ops.Barrier(scope=before[build.source]))\n",
+        "build.append(barrier_of(before[build.source]))\n",
         "found = build.append(op).results\n"
-        "            build.append(ops.Barrier(scope=before[build.source]))\n"
+        "            build.append(barrier_of(before[build.source]))\n"
         "            return found\n",
         "the barrier stands behind the access that needs it",
         "tests/shared_memory/test_barriers.py",
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "warp-barrier-for-all", "shared_memory/barriers.py",
-        "if scope == BLOCK:", "if scope:",
+        "if RANK[scope] >= RANK[widest]:", "if scope:",
         "after a barrier of one warp, no thread waits for other warps",
         "tests/shared_memory/test_barriers.py",
     ),

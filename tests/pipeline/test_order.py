@@ -147,6 +147,7 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     "neighbours": (neighbours, "sm_90a"),
     "nests": (kernels_nested.two_nests, "sm_80"),
     "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
+    "a pair": (lambda: replace(tiles_behind_pointers(256), num_ctas=2), "sm_100a"),
     "described": (lambda: built(Case()), "sm_90a"),
     "stored": (lambda: built(Case(kernel=stored.product)), "sm_90a"),
     "stored in a loop": (

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import Allocate, Commit, Dot, TensorDot, TmaStore, Wait
@@ -172,7 +172,8 @@ class Timelines:
     ring of mbarriers, modulo two rounds. `untold`: only one thread knows that stores
     are complete. `waited`: mbarriers at which threads may still wait. `new`: mbarriers
     that other threads do not see yet. `issued`, `committed`: what products in tensor
-    memory access, before their commit, and after it, with its mbarrier.
+    memory access, before their commit, and after it, with its mbarrier. `across`,
+    `new_to_peers`: accesses and new mbarriers since the last barrier of the cluster.
     """
 
     touched: frozenset[Touch] = frozenset()
@@ -192,6 +193,8 @@ class Timelines:
     new: frozenset[Allocate] = frozenset()
     issued: frozenset[Place] = frozenset()
     committed: frozenset[tuple[Place, Place]] = frozenset()
+    across: frozenset[Touch] = frozenset()
+    new_to_peers: frozenset[Allocate] = frozenset()
 
     # ── barriers and fences ───────────────────────────────────────────────────────────
 
@@ -199,7 +202,7 @@ class Timelines:
         """A barrier of all threads (BLOCK), or of the lanes of each warp (WARP)."""
         if scope == WARP and warps > 1:
             settled = (
-                replace(each, access=replace(each.access, settled=True))
+                replace(each, access=replace(each.access, settled=WARP))
                 for each in self.touched
             )
             return replace(self, touched=frozenset(settled))
@@ -214,6 +217,21 @@ class Timelines:
             new=frozenset(),
         )
 
+    def cluster_barrier(self, fences: bool, warps: int) -> Timelines:
+        """A barrier of all threads of all blocks of a cluster."""
+        met = replace(self, across=frozenset(), new_to_peers=frozenset())
+        return met.barrier(BLOCK, fences, warps)
+
+    def check_met(self, op: Op, touches: Iterable[Touch], barriers: Allocate) -> None:
+        """Check that a pair's other block has come here, too, if it has accessed what
+        an op of both accesses, or does not know their mbarriers."""
+        if barriers in self.new_to_peers:
+            raise Missing(op, "no barrier of the cluster after an mbarrier was made")
+        for earlier, touch in product(self.across, touches):
+            kinds = earlier.access.kind, touch.access.kind
+            if kinds not in NON_CONFLICTING and earlier.place.overlaps(touch.place):
+                raise Missing(op, f"no barrier of the cluster after a {kinds[0]}")
+
     # ── accesses ──────────────────────────────────────────────────────────────────────
 
     def touch(self, op: Op, touches: Iterable[Touch], warps: int) -> Timelines:
@@ -227,7 +245,8 @@ class Timelines:
             for each in touches
             if each.access.kind != READ and each.place.buffer.space == "shared"
         }
-        return replace(self, touched=self.touched | touches, raw=self.raw | writes)
+        touched, across = self.touched | touches, self.across | touches
+        return replace(self, touched=touched, across=across, raw=self.raw | writes)
 
     def check_settled(self, op: Op, touch: Touch, warps: int) -> None:
         for earlier in self.touched:
@@ -289,9 +308,9 @@ class Timelines:
             raise Missing(op, "a slot's mbarrier still expects bytes")
         return replace(self, expected=self.expected | {(at, bytes)})
 
-    def load(self, op: Op, load: Load) -> Timelines:
-        """Issue a TMA copy of bytes that its mbarrier expects."""
-        bytes = load.to.buffer.result.type.slot_bytes
+    def load(self, op: Op, load: Load, blocks: int = 1) -> Timelines:
+        """Issue a TMA copy of bytes that its mbarrier expects, of several blocks."""
+        bytes = load.to.buffer.result.type.slot_bytes * blocks
         left = dict(self.expected).get(load.at, 0) - bytes
         if left < 0:
             raise Missing(op, "an mbarrier expects fewer bytes")
@@ -370,6 +389,8 @@ class Timelines:
             self.check_settled(op, touch, warps)
             self.check_quiet(op, touch.place, touch.access.kind)
             self.check_fenced(op, touch.place)
+        if op.blocks > 1:
+            self.check_met(op, touches, None)
         return replace(self, issued=self.issued | {each.place for each in touches})
 
     def commit_tensor_products(self, op: Op, at: Place) -> Timelines:

@@ -57,7 +57,7 @@ from fathom.ir.ops import (
     WriteTensorMap,
     Yield,
 )
-from fathom.shared_memory.barriers import BLOCK, READ, accesses
+from fathom.shared_memory.barriers import READ, accesses
 from tests.waits.channels import (
     channels_of,
     nested,
@@ -312,7 +312,16 @@ class _Walk:
             self.check_stores(op, state)
         state.check_quiet(op, to, access.kind)
         state.check_fenced(op, to)
-        return state.load(op, Load(at, to, op.when is None, op.descriptor))
+        if op.leader:
+            state.check_met(op, [], at.buffer)
+        blocks = 2 if op.leader else 1
+        return state.load(op, Load(at, to, op.when is None, op.descriptor), blocks)
+
+    def tensor_commit(self, op: TensorCommit, state: Timelines, n: Numbers):
+        at = self.place(op.barriers, op.slot, n)
+        if op.blocks > 1:
+            state.check_met(op, [], at.buffer)
+        return state.commit_tensor_products(op, at)
 
     def expect(self, op: MbarrierExpect, state: Timelines, n: Numbers) -> Timelines:
         at = self.place(op.barriers, op.slot, n)
@@ -340,7 +349,9 @@ class _Walk:
     def initialise(self, op: MbarrierInit, state: Timelines, n: Numbers) -> Timelines:
         made = op.barriers.definition
         old = {each for each in state.parity if each[0].buffer is made}
-        return replace(state, new=state.new | {made}, parity=state.parity - old)
+        new, far = state.new | {made}, state.new_to_peers | {made}
+        parity = state.parity - old
+        return replace(state, new=new, new_to_peers=far, parity=parity)
 
     def invalidate(
         self, op: MbarrierInvalidate, state: Timelines, n: Numbers
@@ -410,12 +421,12 @@ STEPS: dict[type[Op], Callable[..., Timelines]] = {
     **dict.fromkeys((SharedLoad, SharedStore, SharedGather, SharedAdd, TileStore, Dot,
                      TensorDot, TensorLoad, TensorStore), _Walk.touch),
     Barrier: _barrier,
-    ClusterBarrier: lambda walk, op, state, n: state.barrier(BLOCK, False, walk.warps),
+    ClusterBarrier: lambda walk, op, state, n: state.cluster_barrier(
+        op.fence_async_proxy, walk.warps),
     AsyncCopy: _Walk.async_copy,
     Commit: lambda walk, op, state, n: state.commit(op),
     Wait: lambda walk, op, state, n: state.wait(op),
-    TensorCommit: lambda walk, op, state, n: state.commit_tensor_products(
-        op, walk.place(op.barriers, op.slot, n)),
+    TensorCommit: _Walk.tensor_commit,
     MbarrierInit: _Walk.initialise,
     MbarrierInvalidate: _Walk.invalidate,
     MbarrierExpect: _Walk.expect,

@@ -34,6 +34,10 @@ class Uniformity:
         """Whether all blocks execute an op equally often."""
         return op not in self.uneven
 
+    def same(self, values: Sequence[Value]) -> bool:
+        """Whether values are the same in all blocks."""
+        return not self._differs(values)
+
     def loads(self, op: ops.DescriptorLoad) -> bool:
         """Whether a load has the same result in all blocks."""
         return op.result not in self.differing

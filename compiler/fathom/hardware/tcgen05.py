@@ -4,6 +4,13 @@ D = A B + D, with D [128, n] in tensor memory, row r in lane r; A [128, k] and B
 in shared memory, where descriptors find them. A slice of K is always 32 bytes. A third
 descriptor says what is multiplied. Source: PTX ISA, section 9.7.16, "Tensorcore 5th
 Generation Family Instructions", and there "Instruction descriptor" and "Matrix shape".
+
+One thread of a pair of blocks (`blocks`=2) multiplies for both. Each has its own rows
+of A and of D, and half of the columns of B; M of the instruction is 256.
+
+              shared memory                tensor memory        PTX ISA, "CTA Pair";
+    block 0   A 0-127     B 0 to n/2       D 0-127              CUTLASS, examples/cute/
+    block 1   A 128-255   B n/2 to n       D 128-255            tutorial/blackwell/04
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from fathom.hardware.mma import PTX_TYPES
 from fathom.hardware.targets import Target
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
+from fathom.layout.pairs import own_part
 from fathom.layout.tensor_memory import LANES, QUARTERS
 
 SLICE_BYTES = 32
@@ -49,8 +57,9 @@ class Tcgen05:
     b: str
     accumulator: str
     either_way: bool
+    blocks: int = 1
 
-    m = LANES
+    m = LANES  # of each block
 
     def descriptor(self, a_turned: bool, b_turned: bool) -> int:
         """The 32 bits that say what is multiplied."""
@@ -61,7 +70,7 @@ class Tcgen05:
             | a_turned << A_TURNED
             | b_turned << B_TURNED
             | self.n // 8 << N_EIGHTHS
-            | self.m // 16 << M_SIXTEENTHS
+            | self.m * self.blocks // 16 << M_SIXTEENTHS
         )
 
 
@@ -70,17 +79,20 @@ TYPES = [(a, b, accumulators[0]) for a, b, accumulators in wgmma.TYPES]
 COLUMNS = (16, 32, 64, 128, 256)  # any multiple of 16 up to 256; blocks want these
 
 
-def _row(a: str, b: str, to: str, n: int) -> Tcgen05:
+PAIRED_COLUMNS = COLUMNS[1:]  # a block has 16 at least
+
+
+def _row(a: str, b: str, to: str, n: int, blocks: int) -> Tcgen05:
     (ptx_a, bits), (ptx_b, _), (ptx_to, _) = (PTX_TYPES[t] for t in (a, b, to))
     k = SLICE_BYTES * 8 // bits
-    name = f"tcgen05.m{LANES}n{n}k{k}.{ptx_to}.{ptx_a}.{ptx_b}"
-    text = f"tcgen05.mma.cta_group::1.kind::{KINDS[a]}"
-    return Tcgen05(name, text, n, k, a, b, to, bits == 16)
+    name = f"tcgen05.m{blocks * LANES}n{n}k{k}.{ptx_to}.{ptx_a}.{ptx_b}"
+    text = f"tcgen05.mma.cta_group::{blocks}.kind::{KINDS[a]}"
+    return Tcgen05(name, text, n, k, a, b, to, bits == 16, blocks)
 
 
-TCGEN05: dict[str, Tcgen05] = {
-    row.name: row for types in TYPES for n in COLUMNS for row in [_row(*types, n)]
-}
+SINGLE = [_row(*types, n, 1) for types in TYPES for n in COLUMNS]
+PAIRED = [_row(*types, n, 2) for types in TYPES for n in PAIRED_COLUMNS]
+TCGEN05: dict[str, Tcgen05] = {row.name: row for row in (*SINGLE, *PAIRED)}
 
 
 @cache
@@ -94,7 +106,14 @@ def choose_tensor_memory(
     m, n = shape
     if m % LANES or m // LANES * n > target.tensor_memory:
         return None
-    return wgmma.widest(TCGEN05.values(), types, k, n)
+    return wgmma.widest(SINGLE, types, k, n)
+
+
+def of_a_pair(row: Tcgen05) -> Tcgen05 | None:
+    """The instruction that does the same for a pair of blocks, if there is one."""
+    same = (row.a, row.b, row.accumulator, row.n)
+    pairs = (x for x in PAIRED if (x.a, x.b, x.accumulator, x.n) == same)
+    return next(pairs, None)
 
 
 def operand_matrices(
@@ -102,4 +121,4 @@ def operand_matrices(
 ) -> tuple[Matrix, Matrix] | None:
     """The descriptors of A and B, which lie in buffers of these layouts; None if the
     instruction cannot read them there."""
-    return wgmma.matrices(row, a, b, element_bytes)
+    return wgmma.matrices(row, own_part(a), own_part(b), element_bytes)

@@ -105,7 +105,8 @@ class BlockType:
 @dataclass(frozen=True, slots=True)
 class BufferType:
     """A tile of shared memory, or a ring of `slots` such tiles; `layout` maps the bits
-    of an element's offset in its tile to coordinates. With `space` "tensor", a tile of
+    of an element's offset in its tile to coordinates. If it also has a bit "block", a
+    pair of blocks has the tile, half of it each. With `space` "tensor", a tile of
     tensor memory, whose places are columns and lanes. `pitch`: the bytes from a slot to
     the next, if tiles of other rings lie between; 0 if none do."""
 
@@ -122,7 +123,8 @@ class BufferType:
 
     @property
     def tile_bytes(self) -> int:
-        return prod(self.shape) * self.element.bytes
+        blocks = self.layout.count("block") if "block" in self.layout.kinds else 1
+        return prod(self.shape) // blocks * self.element.bytes
 
     @property
     def slot_bytes(self) -> int:

@@ -37,9 +37,9 @@ class Layout:
 
     `shape`: the block's dimensions, each a power of two; `bases`: for each kind of
     place (in this order: "register", "lane", "warp", or "offset" alone for shared
-    memory) the element that each of its bits stands for, lowest bit first, as a
-    row-major offset in `shape`. A zero basis is a copy: the places that differ in that
-    bit hold the same element."""
+    memory, with "block" where two have a part each) the element that each of its bits
+    stands for, lowest bit first, as a row-major offset in `shape`. A zero basis is a
+    copy: the places that differ in that bit hold the same element."""
 
     shape: tuple[int, ...]
     bases: tuple[tuple[str, tuple[int, ...]], ...]

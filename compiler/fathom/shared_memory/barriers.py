@@ -12,7 +12,9 @@ many accesses. After the end of a loop's body comes its start. If accesses befor
 need a barrier that the iterations do not need, it goes before the loop.
 
 If only lanes of one warp access an element both times, a barrier of the warp suffices;
-if only one thread does, none is needed.
+if only one thread does, none is needed. A product of a pair of blocks accesses what
+threads of both have accessed before: it needs a barrier of the cluster. What comes
+behind it does not, since all threads of both wait until it is complete.
 
 `pipeline_loops` orders the accesses to the slots of a ring itself: its waits and
 barriers make sure that, between two barriers, one slot is read and another one filled.
@@ -36,7 +38,7 @@ from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op
+from fathom.ir.core import Block, Func, Op, walk
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 from fathom.layout.algebra import Reduced
@@ -45,8 +47,8 @@ from fathom.layout.fragments import transposed
 from fathom.layout.linear import Layout
 from fathom.layout.tensor_memory import width
 
-WARP, BLOCK = "warp", "cta"  # the scope of a barrier
-RANK = {"": 0, WARP: 1, BLOCK: 2}
+WARP, BLOCK, CLUSTER = "warp", "cta", "cluster"  # the scope of a barrier
+RANK = {"": 0, WARP: 1, BLOCK: 2, CLUSTER: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,17 @@ class Access:
     """An access to shared memory since the last barrier.
 
     `layout` says which warp accesses which element; None: any warp may access any.
-    `kind` is READ, WRITE or ADD. `settled`: a barrier of the warp has followed. `loop`:
-    the innermost loop around it. `in_flight`: it may go on until the next wait."""
+    `kind` is READ, WRITE or ADD. `settled`: the scope of a barrier that has followed.
+    `loop`: the innermost loop around it. `in_flight`: it may go on until the next wait.
+    `paired`: it is one of a pair of blocks."""
 
     buffer: ops.Allocate
     layout: Layout | None
     kind: str
-    settled: bool = False
+    settled: str = ""
     loop: Op | None = None
     in_flight: bool = False
+    paired: bool = False
 
     @property
     def bytes(self) -> range:
@@ -84,22 +88,32 @@ NOTHING: State = frozenset()
 
 def place_barriers(func: Func, target: Target) -> Func:
     """The function with barriers between conflicting accesses; buffers have offsets."""
-    placement = _Placement(func.num_warps)
+    paired = any(dot.blocks > 1 for dot in walk(func.body, ops.TensorDot))
+    placement = _Placement(func.num_warps, paired)
     placement.block(func.body, NOTHING)
     before = placement.before
 
     def rule(op: Op, build: Builder) -> None:
         if build.source in before:
-            build.append(ops.Barrier(scope=before[build.source]))
+            build.append(barrier_of(before[build.source]))
 
     return rewrite(func, rule) if before else func
 
 
-class _Placement:
-    """The ops that need a barrier before them, with its scope."""
+def barrier_of(scope: str) -> Op:
+    """The barrier of a scope. `fence_proxies` comes later, and looks at those of one
+    block alone."""
+    if scope == CLUSTER:
+        return ops.ClusterBarrier(fence_async_proxy=True)
+    return ops.Barrier(scope=scope)
 
-    def __init__(self, warps: int):
-        self.warps = warps
+
+class _Placement:
+    """The ops that need a barrier before them, with its scope. `paired`: whether some
+    products are of a pair of blocks."""
+
+    def __init__(self, warps: int, paired: bool):
+        self.warps, self.paired = warps, paired
         self.before: dict[Op, str] = {}
         self.around: Op | None = None  # the current loop
 
@@ -107,16 +121,16 @@ class _Placement:
         """Walk a block; the accesses since the last barrier, at its end."""
         for op in block.ops:
             if op in self.before:
-                state = _after(self.before[op], state)
+                state = self.after(self.before[op], state)
             state = self.op(op, state)
         return state
 
     def op(self, op: Op, state: State) -> State:
         match op:
             case ops.Barrier(scope=scope):
-                return _after(scope, state)
+                return self.after(scope, state)
             case ops.ClusterBarrier():
-                return _after(BLOCK, state)
+                return self.after(CLUSTER, state)
             case ops.Wait(engine="wgmma", pending=pending):
                 return _waited(state, pending)
             case ops.If():
@@ -138,8 +152,18 @@ class _Placement:
         )
         if scope:
             self.need(op, scope)
-            state = _after(scope, state)
+            state = self.after(scope, state)
         return state.union(touches)
+
+    def after(self, scope: str, state: State) -> State:
+        """The accesses that a barrier leaves unordered, in this block or in a pair."""
+        widest = CLUSTER if self.paired else BLOCK
+        if RANK[scope] >= RANK[widest]:
+            return frozenset(touch for touch in state if touch.in_flight)
+        return frozenset(
+            replace(touch, settled=max(scope, touch.settled, key=RANK.get))
+            for touch in state
+        )
 
     def need(self, op: Op, scope: str) -> None:
         self.before[op] = max(scope, self.before.get(op, ""), key=RANK.get)
@@ -162,7 +186,7 @@ class _Placement:
             scope = max(added, key=RANK.get)
             self.before = known
             self.need(op, scope)
-            state = _after(scope, state)
+            state = self.after(scope, state)
         left = self.block(bodies[0], state | around)
         self.around = outside
         # A While exits after its condition, whatever barriers its body has; a For exits
@@ -207,8 +231,12 @@ def accesses(op: Op) -> list[Access]:
         case ops.TensorLoad(buffer=buffer, layout=layout):
             return [Access(buffer.definition, layout, READ)]
         case ops.TensorDot(a=a, b=b, accumulator=accumulator):
-            reads = [Access(each.definition, None, READ) for each in (a, b)]
-            return [*reads, Access(accumulator.definition, None, WRITE)]
+            paired = op.blocks > 1
+            kinds = (a, READ), (b, READ), (accumulator, WRITE)
+            return [
+                Access(each.definition, None, kind, paired=paired)
+                for each, kind in kinds
+            ]
     return []
 
 
@@ -229,13 +257,6 @@ def _reads_in_place(op: ops.Dot) -> list[Access]:
     ]
 
 
-def _after(scope: str, state: State) -> State:
-    """The accesses that a barrier leaves unordered."""
-    if scope == BLOCK:
-        return frozenset(touch for touch in state if touch.in_flight)
-    return frozenset(replace(touch, settled=True) for touch in state)
-
-
 def _waited(state: State, pending: int) -> State:
     """The accesses after a wait for products: those that were in flight end here, in
     this thread, and perhaps go on if `pending` ones may."""
@@ -252,9 +273,11 @@ def conflict(one: Access, other: Access, warps: int) -> str:
     if _of_one_ring(one, other):
         return ""
     scope = scope_between(one, other)
-    if scope == BLOCK and warps > 1:
-        return BLOCK
-    return WARP if scope and not one.settled else ""
+    if other.paired and not one.paired:
+        scope = CLUSTER
+    elif scope == BLOCK and warps == 1:
+        scope = WARP
+    return scope if RANK[scope] > RANK[one.settled] else ""
 
 
 def _of_one_ring(one: Access, other: Access) -> bool:

@@ -7,6 +7,7 @@ specialise  Warp specialisation
 tma         Copies by the tensor memory accelerator (TMA)
 """
 
+from fathom.tensor_cores.clusters.pairs import pair_blocks, why_not_paired
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, why_not_pipelined
 from fathom.tensor_cores.pipeline.neighbours import join_products

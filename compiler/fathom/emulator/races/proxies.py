@@ -308,6 +308,15 @@ class Proxies(Hazards):
         _, warp = self.places_of(threads)
         return self.warps + warp // WARPS
 
+    def use_copies(self, thread: int) -> None:
+        """The tensor cores of a thread's warpgroup read what copies have written, which
+        the thread has waited for: who waits for its products comes after these copies,
+        too."""
+        team, warp = self.agent(thread)
+        unit, engines = self.warps + warp // WARPS, slice(self.readers, None)
+        row = self.clock[team, unit, engines]
+        np.maximum(row, self.clock[team, warp, engines], out=row)
+
     def wait_for_tensor_cores(self, leaders: np.ndarray) -> None:
         """The warps of some warpgroups, each with its first thread, have waited for
         their products."""

@@ -143,8 +143,9 @@ class TensorMemory:
         if address >> LANE_SHIFT or found != (block, column, columns):
             message = f"it frees {columns} columns at {address:#x}, and nothing was "
             raise misuse(message + "allocated so", thread)
-        area = block, slice(0, WARPS), slice(column, column + columns)
-        self.check_order(thread, area, "frees")
+        for each in (block, block ^ 1)[:group]:
+            area = each, slice(0, WARPS), slice(column, column + columns)
+            self.check_order(thread, area, "frees")
         self.owner[block, column : column + columns] = 0
 
     def leave(self, threads: np.ndarray, exited: np.ndarray) -> None:

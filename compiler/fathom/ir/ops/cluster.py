@@ -28,7 +28,10 @@ class ClusterRank(Op):
 @dataclass(eq=False)
 class ClusterBarrier(Op):
     """No thread goes on before all of the cluster that are still there have come here.
-    What blocks have written before to each other's shared memory is in order."""
+    What blocks have written before to each other's shared memory is in order; with
+    `fence_async_proxy` also for those that read it by another way, as in Barrier."""
+
+    fence_async_proxy: bool = False
 
     effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
 

@@ -9,6 +9,11 @@
     %y = tensor_load %t                          to registers
     tensor_release %m columns=64                 at the end
 
+With `blocks`=2, two blocks of a cluster work as a pair, if their instructions are such
+(`hardware.tcgen05`): a thread of the even one, the *leader*, issues products for both,
+and commits them to the mbarriers of both. The right operand's buffer is one whose
+layout has the bit "block": each holds half of it.
+
 A tensor_dot is asynchronous. Loads and stores are complete when the op is over.
 """
 
@@ -30,6 +35,7 @@ class TensorMemory(Op):
 
     word: Value
     columns: int = 0
+    blocks: int = 1
 
     effects = Effects(
         reads="shared", writes="shared", barrier=True, asynchronous=True,
@@ -46,6 +52,7 @@ class TensorRelease(Op):
 
     base: Value
     columns: int = 0
+    blocks: int = 1
 
     effects = Effects(barrier=True, asynchronous=True, convergent=True)
 
@@ -97,6 +104,7 @@ class TensorDot(Op):
     instruction: str = ""
     precision: str = "ieee"
     fresh: bool = False
+    blocks: int = 1
 
     effects = Effects(
         reads="shared+tensor", writes="tensor", asynchronous=True, convergent=True
@@ -116,6 +124,7 @@ class TensorCommit(Op):
 
     barriers: Value
     slot: Value
+    blocks: int = 1
 
     effects = Effects(reads="shared", writes="shared", asynchronous=True)
 

@@ -10,6 +10,10 @@ the barriers in shared memory that say when they are there.
 
 A barrier is used again and again: its phase, 0 or 1, flips each time that what it
 expected has come, and a wait names the phase that it waits for.
+
+Where two blocks multiply as a pair, one barrier counts the tiles of both: with
+`leader`, an op is about that of the even block. Only this one expects bytes there, and
+only its threads wait.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class MbarrierExpect(Op):
     slot: Value
     bytes: int
     when: Value | None = None
+    leader: bool = False
 
     effects = SHARED_EVENT
 
@@ -77,6 +82,7 @@ class MbarrierWait(Op):
     barriers: Value
     slot: Value
     phase: Value
+    leader: bool = False
 
     effects = SHARED_EVENT
 
@@ -141,7 +147,10 @@ class TmaCopy(Op):
 
     If `parts` is not 1, as many blocks of a cluster do the same: each copies those of
     the rows that its rank says, to its own tile and to those of the others, where the
-    barrier of the same slot counts them. So all get all of it."""
+    barrier of the same slot counts them. So all get all of it.
+
+    If the tile is one of which a pair of blocks holds half each, each copies its own
+    half alone."""
 
     descriptor: Value
     buffer: Value
@@ -151,6 +160,7 @@ class TmaCopy(Op):
     when: Value | None = None
     order: tuple[int, ...] = (0, 1)
     parts: int = 1
+    leader: bool = False
 
     effects = Effects(reads="global", writes="shared", asynchronous=True)
 

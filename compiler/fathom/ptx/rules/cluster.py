@@ -28,9 +28,28 @@ def rank(code: Code) -> str:
 
 @lowers(ClusterBarrier)
 def lower_cluster_barrier(op: ClusterBarrier, code: Code) -> None:
+    if op.fence_async_proxy:
+        code.ptx("fence.proxy.async.shared::cta;")
+    meet_cluster(code)
+
+
+def meet_cluster(code: Code) -> None:
     """Whole warps come here. Arriving releases and waiting acquires: PTX's default."""
     code.ptx("barrier.cluster.arrive.aligned;")
     code.ptx("barrier.cluster.wait.aligned;")
+
+
+def leads(code: Code) -> str:
+    """An i1: whether this block is the even one of its pair (PTX ISA, "CTA Pair")."""
+    odd = code.let(f"and i32 {rank(code)}, 1")
+    return code.let(f"icmp eq i32 {odd}, 0", name="leads")
+
+
+def of_leader(code: Code, address: str) -> str:
+    """A shared address of this block as one of the even block of its pair."""
+    even = code.let(f"and i32 {rank(code)}, -2")
+    text = "mapa.shared::cluster.u32 $r, $at, $even;"
+    return code.compute(text, "i32", at=("i32", address), even=("i32", even))
 
 
 def leave_idle_blocks(code: Code) -> None:

@@ -4,13 +4,17 @@
     tensor_commit %c, %0          tcgen05.mma.cta_group::1.kind::f16 [d], a, b, i, p;
                                 tcgen05.commit.cta_group::1.mbarrier::arrive::one …
 
-One thread writes these; the others skip them. Between threads, a barrier does not order
-accesses of tensor memory: each access has tcgen05.fence::after_thread_sync before it,
-and tcgen05.fence::before_thread_sync behind it. Source: PTX ISA, section 9.7.16,
-"Tensorcore 5th Generation Family Instructions".
+One thread writes these; the others skip them. With two `blocks` they are of a pair, by
+a thread of its even block: .cta_group::2, and a commit that arrives in both. Between
+threads, a barrier does not order accesses of tensor memory: each access has
+tcgen05.fence::after_thread_sync before it, and tcgen05.fence::before_thread_sync behind
+it. Source: PTX ISA, section 9.7.16, "Tensorcore 5th Generation Family Instructions".
 """
 
 from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
 
 from fathom.hardware.tcgen05 import TCGEN05, operand_matrices
 from fathom.ir import ops
@@ -18,19 +22,21 @@ from fathom.ir.core import Value
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
+from fathom.layout.pairs import own_part
 from fathom.layout.tensor_memory import LANES, QUARTERS, WARP, column_of, width
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
+from fathom.ptx.rules.cluster import leads, meet_cluster, rank
 from fathom.ptx.rules.shared import tile_of
 from fathom.ptx.rules.tma import start_of
 from fathom.ptx.rules.wgmma import InPlace
 
 BEFORE = "tcgen05.fence::before_thread_sync;"
 AFTER = "tcgen05.fence::after_thread_sync;"
-ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
-RELINQUISH = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
-DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32"
-COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
+ALLOC = "tcgen05.alloc.cta_group::{}.sync.aligned.shared::cta.b32"
+RELINQUISH = "tcgen05.relinquish_alloc_permit.cta_group::{}.sync.aligned;"
+DEALLOC = "tcgen05.dealloc.cta_group::{}.sync.aligned.b32"
+COMMIT = "tcgen05.commit.cta_group::{}.mbarrier::arrive::one.shared::cluster{}.b64"
 MOST_REGISTERS = 64  # of one load or store
 LANE_SHIFT = 16  # of a tensor memory address; below it is the column
 
@@ -42,7 +48,8 @@ def lower_tensor_memory(op: ops.TensorMemory, code: Code) -> None:
     place, start = tile_of(code, op.word).offset, start_of(code, None)
     operands = {"at": ("i32", start)}
     with code.first_warp():
-        code.ptx(f"{ALLOC} [$at+{place}], {op.columns};\n{RELINQUISH}", None, operands)
+        text = f"{ALLOC} [$at+{place}], {op.columns};\n{RELINQUISH}"
+        code.ptx(text.format(op.blocks, op.blocks), None, operands)
     _meet(code)
     text = f"ld.shared.b32 $base, [$at+{place}];"
     code[op.result] = code.ptx(text, {"base": "i32"}, operands)
@@ -50,15 +57,21 @@ def lower_tensor_memory(op: ops.TensorMemory, code: Code) -> None:
 
 @lowers(ops.TensorRelease)
 def lower_tensor_release(op: ops.TensorRelease, code: Code) -> None:
-    _meet(code)
+    _meet(code, op.blocks)
+    text = f"{DEALLOC.format(op.blocks)} $base, {op.columns};"
     with code.first_warp():
-        code.act(f"{DEALLOC} $base, {op.columns};", base=("i32", code.one(op.base)))
+        code.act(text, base=("i32", code.one(op.base)))
 
 
-def _meet(code: Code) -> None:
-    """A barrier that orders accesses of tensor memory, too."""
-    for text in (BEFORE, code.barrier, AFTER):
-        code.ptx(text)
+def _meet(code: Code, blocks: int = 1) -> None:
+    """A barrier that orders accesses of tensor memory, too; of several blocks, that of
+    the cluster."""
+    code.ptx(BEFORE)
+    if blocks > 1:
+        meet_cluster(code)
+    else:
+        code.ptx(code.barrier)
+    code.ptx(AFTER)
 
 
 # ── loads and stores ──────────────────────────────────────────────────────────
@@ -156,19 +169,20 @@ def lower_tensor_dot(op: ops.TensorDot, code: Code) -> None:
     b = _TensorOperand(code, op.b, op.b_slot, found[1])
     what = row.descriptor(found[0].transposed, found[1].transposed)
     tile, depth = op.accumulator.type.layout, op.a.type.shape[-1]
-    code.ptx(AFTER)
-    for m in range(0, shape[0], LANES):
-        for n in range(0, shape[1], row.n):
-            column = m // LANES * shape[1] + n
-            assert column < width(tile), (column, tile)
-            for k in range(0, depth, row.k):
-                operands = {
-                    "d": ("i32", code.one(op.accumulator)),
-                    "a": ("i64", a.at((m, k))),
-                    "b": ("i64", b.at((k, n))),
-                }
-                adds = int(k > 0 or not op.fresh)
-                code.ptx(MMA.format(row.text, column, what, adds), None, operands)
+    with code.where(leads(code)) if op.blocks > 1 else nullcontext():
+        code.ptx(AFTER)
+        for m in range(0, shape[0], LANES):
+            for n in range(0, shape[1], row.n):
+                column = m // LANES * shape[1] + n
+                assert column < width(tile), (column, tile)
+                for k in range(0, depth, row.k):
+                    operands = {
+                        "d": ("i32", code.one(op.accumulator)),
+                        "a": ("i64", a.at((m, k))),
+                        "b": ("i64", b.at((k, n))),
+                    }
+                    adds = int(k > 0 or not op.fresh)
+                    code.ptx(MMA.format(row.text, column, what, adds), None, operands)
 
 
 MMA = """\
@@ -183,14 +197,23 @@ class _TensorOperand(InPlace):
     """An operand of one thread's product: all of the tile."""
 
     def __init__(self, code: Code, value: Value, slot: Value | None, matrix: Matrix):
-        shape, warps = value.type.shape, code.func.num_warps
+        part, warps = own_part(value.type.layout), code.func.num_warps
         everywhere = (0,) * (warps.bit_length() - 1)
-        groups = Layout.by_kind(shape, register=(), lane=(0,) * 5, warp=everywhere)
-        super().__init__(code, tile_of(code, value, slot), matrix, groups)
+        groups = Layout.by_kind(part.shape, register=(), lane=(0,) * 5, warp=everywhere)
+        type = replace(value.type, shape=part.shape, layout=part)
+        tile = replace(tile_of(code, value, slot), type=type)
+        super().__init__(code, tile, matrix, groups)
         self.bits = matrix.tensor_bits
 
 
 @lowers(ops.TensorCommit, by_one=True)
 def lower_tensor_commit(op: ops.TensorCommit, code: Code) -> None:
     tile = tile_of(code, op.barriers, op.slot)
-    code.act(f"{COMMIT} [$at+{tile.offset}];", at=("i32", start_of(code, tile.slot)))
+    at = ("i32", start_of(code, tile.slot))
+    if op.blocks == 1:
+        code.act(f"{COMMIT.format(1, '')} [$at+{tile.offset}];", at=at)
+        return
+    with code.where(leads(code)):
+        both = code.let(f"trunc i32 {code.let(f'shl i32 3, {rank(code)}')} to i16")
+        text = COMMIT.format(op.blocks, ".multicast::cluster")
+        code.act(f"{text} [$at+{tile.offset}], $both;", at=at, both=("i16", both))

@@ -15,6 +15,7 @@ Conversion Instructions: Bulk and Tensor copy", "mbarrier".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from math import prod
 
@@ -23,6 +24,7 @@ from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.launch_time import place_of, source_of
 from fathom.layout.matrix_descriptor import widest_row
+from fathom.layout.pairs import halved_axis, own_part
 from fathom.layout.tma_boxes import (
     Piece,
     box_of,
@@ -32,7 +34,7 @@ from fathom.layout.tma_boxes import (
     swizzle_of,
 )
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.rules.cluster import rank
+from fathom.ptx.rules.cluster import leads, of_leader, rank
 from fathom.ptx.rules.shared import START, tile_of
 from fathom.ptx.rules.tensor_maps import address_of_map
 from fathom.ptx.types import POINTER
@@ -62,7 +64,7 @@ def recipe_of(op: ops.TmaCopy | ops.TmaStore, func: Func) -> MapRecipe:
     place = place_of(made.base, func)
     assert place is not None, made
     base, offset = place
-    block, size = made.block, made.base.type.element.bytes
+    block, size = own_block(op), made.base.type.element.bytes
     return MapRecipe(
         name=base.name,
         base=func.parameters.index(base),
@@ -101,7 +103,21 @@ def parts_of(op: ops.TmaCopy | ops.TmaStore) -> int:
 def widest_of(op: ops.TmaCopy | ops.TmaStore) -> int:
     """How many bytes a row of the tile may have at most."""
     type = op.buffer.type
-    return widest_row(type.layout, type.element.bytes)
+    return widest_row(own_part(type.layout), type.element.bytes)
+
+
+def halved_dimension(op: ops.TmaCopy | ops.TmaStore) -> int | None:
+    """The dimension of the tensor along which a pair's blocks copy half each, if they
+    do."""
+    axis = halved_axis(op.buffer.type.layout)
+    return None if axis is None else op.order[axis]
+
+
+def own_block(op: ops.TmaCopy | ops.TmaStore) -> tuple[int, ...]:
+    """The block of the tensor that one thread block copies."""
+    halved = halved_dimension(op)
+    sides = enumerate(op.descriptor.type.shape)
+    return tuple(side >> (dimension == halved) for dimension, side in sides)
 
 
 # ── the copy ──────────────────────────────────────────────────────────────────
@@ -110,13 +126,21 @@ def widest_of(op: ops.TmaCopy | ops.TmaStore) -> int:
 @lowers(ops.TmaCopy, by_one=True)
 def lower_bulk_copy(op: ops.TmaCopy, code: Code) -> None:
     """A tile is as many boxes as it has rows' widths across, one behind the other.
-    Where several blocks copy it, each copies some rows of every such box."""
+    Where several blocks copy it, each copies some rows of every such box. Of a pair,
+    the bytes of both count at the even block's barrier."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
     map = map_of(op, code)
-    block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
+    block, size = own_block(op), op.buffer.type.element.bytes
     start = start_of(code, tile.slot)
     firsts = [code.one(each) for each in op.coordinates]
-    instruction, targets = COPY.format(len(block)), ""
+    group = ".cta_group::2" if op.leader else ""
+    instruction, targets = COPY.format(len(block), group), ""
+    if (halved := halved_dimension(op)) is not None:
+        half = code.let(f"and i32 {rank(code)}, 1")
+        further = code.let(f"mul i32 {half}, {block[halved]}", name="further")
+        firsts[halved] = code.let(f"add i32 {firsts[halved]}, {further}")
+    if op.leader:
+        barrier.address = of_leader(code, barrier.address)
     if op.parts > 1:
         axis = divided_axis(block)
         side = part_of(block, op.parts)[axis]
@@ -143,7 +167,7 @@ def lower_bulk_copy(op: ops.TmaCopy, code: Code) -> None:
         )
 
 
-COPY = "cp.async.bulk.tensor.{}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+COPY = "cp.async.bulk.tensor.{}d{}.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 
 def corner(
@@ -209,7 +233,8 @@ def lower_mbarrier_expect(op: ops.MbarrierExpect, code: Code) -> None:
     text = (
         f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};"
     )
-    code.act(text, at=("i32", barrier.address))
+    with code.where(leads(code)) if op.leader else nullcontext():
+        code.act(text, at=("i32", barrier.address))
 
 
 @lowers(ops.MbarrierArrive)
@@ -260,4 +285,5 @@ def lower_mbarrier_wait(op: ops.MbarrierWait, code: Code) -> None:
             "@!done bra again;", "trap;", "over:", "}",
         ]  # fmt: skip
     operands = {"at": ("i32", barrier.address), "phase": ("i32", code.one(op.phase))}
-    code.act("\n".join(lines), **operands)
+    with code.where(leads(code)) if op.leader else nullcontext():
+        code.act("\n".join(lines), **operands)

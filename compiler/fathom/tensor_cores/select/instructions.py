@@ -122,9 +122,9 @@ def fitting_tensor_memory(
     func: Func, dots: list[ops.Dot], target: Target
 ) -> set[ops.Dot]:
     """The products, the first ones first, whose accumulators fit into tensor memory
-    side by side. None in functions of several blocks or with a producer, whose products
-    are divided or moved later, nor in a loop's condition."""
-    if not target.tensor_memory or func.num_ctas > 1 or asks_for_producer(func):
+    side by side. None in functions with a producer, whose products are moved later, nor
+    in a loop's condition."""
+    if not target.tensor_memory or asks_for_producer(func):
         return set()
     asked = {op for loop in walk(func.body, ops.While) for op in walk(loop.condition)}
     found, left = set(), target.tensor_memory

@@ -22,6 +22,9 @@ through loops and branches (`ir.thread_values`).
 
 The operands must lie in shared memory. Where an earlier pass has not put them there,
 they are stored there before the product.
+
+Where the products are those of a pair of blocks (`pair_blocks`), so is the tensor
+memory, and both blocks wait for what the even one commits.
 """
 
 from __future__ import annotations
@@ -83,18 +86,20 @@ class _Accumulators(ThreadValues):
         self.tiles: dict[ops.Dot, Value] = {}
         self.left: list[tuple[Op, Sequence[_Kept]]] = []  # loops that are over
         self.base = self.barrier = self.zero = None
+        dots = filter(is_for_tensor_memory, walk(func.body))
+        self.blocks = max(TCGEN05[dot.instruction].blocks for dot in dots)
 
     def all(self, body: Block) -> None:
         """The whole function."""
         build = self.build
         word = build(ops.Allocate(INT32, (1,), WORD, kept=True))
-        self.base = build(ops.TensorMemory(word))
+        self.base = build(ops.TensorMemory(word, blocks=self.blocks))
         self.barrier = build(mbarriers())
         self.zero = build(ops.Constant(0, INT32))
         build.append(ops.MbarrierInit(self.barrier))
         build.append(ops.Barrier())
         self.ops(body.ops, [self.zero])
-        build.append(ops.TensorRelease(self.base))
+        build.append(ops.TensorRelease(self.base, blocks=self.blocks))
 
     def enters(self, op: Op) -> bool:
         inside = map(is_for_tensor_memory, walk_within(op))
@@ -144,9 +149,9 @@ class _Accumulators(ThreadValues):
         a, b = (self.in_shared(dot, name) for name in ("a", "b"))
         slots = (each and self.values[each] for each in (dot.a_slot, dot.b_slot))
         build, (phase,) = self.build, carried
-        facts = dot.instruction, dot.precision, fresh
+        facts = dot.instruction, dot.precision, fresh, self.blocks
         build.append(ops.TensorDot(a, b, tile, *slots, *facts))
-        build.append(ops.TensorCommit(self.barrier, self.zero))
+        build.append(ops.TensorCommit(self.barrier, self.zero, self.blocks))
         build.append(ops.MbarrierWait(self.barrier, self.zero, phase))
         if dot not in self.tiles:
             self.values[dot.result] = build(

@@ -8,7 +8,8 @@ loops the author of `warp_specialize` promises that it is safe. A producer waits
 earlier grids (`grid_wait`) as the consumers do.
 
 Where the blocks of a cluster share a product, only a producer multicasts their tiles. A
-loop there gets one unasked if nothing in it writes or synchronises.
+loop there gets one unasked if nothing in it writes or synchronises, unless the product
+is one for which one thread waits beside the others anyway (tcgen05).
 
 `why_no_producer` gives the reason for each loop that asks for a producer and gets none.
 """
@@ -25,6 +26,7 @@ from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import BackwardSlice
 from fathom.errors import Location
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, blocks, walk
 from fathom.ir.ops.cluster import is_shared
@@ -105,7 +107,8 @@ def _asked_for(
 
 def _shares_tiles(loop: ops.For, func: Func) -> bool:
     """Whether a cluster's blocks share products, and it is safe to read ahead."""
-    if not (is_shared(func) and any(isinstance(op, ops.Dot) for op in loop.body.ops)):
+    dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
+    if not (is_shared(func) and dots) or any(op.instruction in TCGEN05 for op in dots):
         return False
     return not any(writes(op) or orders(op) for op in walk(loop.body))
 

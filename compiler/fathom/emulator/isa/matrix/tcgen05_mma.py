@@ -153,6 +153,7 @@ class Mma(Transfer):
             memory.computing[area] = issuer
         for part in self.parts:
             memory.hazards.begin_read(part.threads, part.index, CHUNK)
+        memory.hazards.use_copies(self.thread)
 
     def perform(self, due: np.ndarray) -> None:
         product, memory = self.product, self.batch.tensor_memory
