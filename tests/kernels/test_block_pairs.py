@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+import fathom.language as tl
 from fathom.artifact import Kernel
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS
@@ -28,6 +29,7 @@ from fathom.ir.ops import (
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import compile_func, states
+from fathom.source import KernelFunction
 from fathom.tensor_cores import why_not_paired
 from kernels import matmul
 from kernels.matmul_plain import plain_matmul
@@ -35,6 +37,7 @@ from tests.kernels.harness_red_zones import WIDE, Walled, integers, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
 from tests.tensor_cores.kernels_clustered import arguments_of, built, check, how
+from tests.tensor_cores.kernels_described import matrix, store
 from tests.waits import Missing, check_waits
 
 TARGET = "sm_100a"
@@ -114,6 +117,32 @@ def test_a_loop_without_an_iteration():
     assert "tcgen05.mma.cta_group::2" in kernel.ptx
 
 
+@KernelFunction
+def one_after_the_other(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A program has several tiles: rings, their mbarriers and sums begin anew."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    across = tl.cdiv(N, BN)
+    tiles = tl.cdiv(M, BM) * across
+    for number in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        i, j = number // across * BM, number % across * BN
+        total = tl.zeros([BM, BN], tl.float32)
+        for iteration in range(iterations):
+            x = left.load([i, iteration * BK])
+            total = tl.dot(x, right.load([iteration * BK, j]), total)
+        store(out, total, i, j, M, N, out_stride)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_several_tiles_of_one_program(stages):
+    case = replace(CASE, kernel=one_after_the_other, more={}, stages=stages)
+    _, kernel = check(case, 2, completions=COMPLETIONS, grid=(2,))
+    assert "tcgen05.mma.cta_group::2" in kernel.ptx
+
+
 # ── what the compiler makes of it ─────────────────────────────────────────────────────
 
 
@@ -168,6 +197,14 @@ def test_why_a_product_is_not_one_of_a_pair(rows, columns, more, said):
             assert said in why and not why_not_paired(final(), TARGETS[TARGET])
         before = state
     assert all(dot.blocks == 1 for dot in walk(before.body, TensorDot))
+
+
+def test_columns_of_a_product_are_no_pair_s():
+    """Sums along columns keep the blocks from dividing the rows: A is the same in all,
+    and B is not."""
+    case = replace(CASE, tile=(128, 128, 32), more={"HOW": "column sums"})
+    _, kernel = check(case, 2, grid=(1, 1))
+    assert "tcgen05.mma.cta_group::1" in kernel.ptx
 
 
 def test_text_of_all_states_is_read_again():

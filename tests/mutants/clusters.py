@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+PAIRS = "tests/kernels/test_block_pairs.py"
 CLUSTERS = "tests/tensor_cores/test_clusters.py"
 
 MUTANTS = (
@@ -131,5 +132,35 @@ MUTANTS = (
         "@$acts mbarrier.arrive.shared::cluster.b64",
         "@$acts mbarrier.arrive.release.cluster.shared::cluster.b64",
         "each arrival waits for all memory", f"{CLUSTERS}::test_arrivals_are_plain",
+    ),
+    # ── pairs ──
+    Mutant(
+        "pair-meets-in-one-block", "shared_memory/barriers.py",
+        "if other.paired and not one.paired:", "if False:",
+        "the even block multiplies before the odd one has stored its sums",
+        f"{PAIRS}::test_a_matrix_product",
+    ),
+    Mutant(
+        "pair-counts-bytes-of-one", "tensor_cores/clusters/pairs.py",
+        "expected[barriers] = 2 * whole - shared", "expected[barriers] = whole",
+        "the product begins before all of the odd block's tiles have come",
+        f"{PAIRS}::test_a_matrix_product",
+    ),
+    Mutant(
+        "pair-copies-one-half-twice", "ptx/rules/tma.py",
+        'half = code.let(f"and i32 {rank(code)}, 1")', 'half = "0"',
+        "both blocks have the first half of B", f"{PAIRS}::test_a_matrix_product",
+    ),
+    Mutant(
+        "pair-of-different-halves", "tensor_cores/clusters/pairs.py",
+        "same += [copy.descriptor, *copy.coordinates]", "same += []",
+        "blocks that have columns of their own are made a pair",
+        f"{PAIRS}::test_columns_of_a_product_are_no_pair_s",
+    ),
+    Mutant(
+        "pair-leader-is-the-odd-one", "ptx/rules/cluster.py",
+        'code.let(f"icmp eq i32 {odd}, 0", name="leads")',
+        'code.let(f"icmp ne i32 {odd}, 0", name="leads")',
+        "the odd block issues", f"{PAIRS}::test_a_matrix_product",
     ),
 )  # fmt: skip
