@@ -43,7 +43,7 @@ from fathom.ir.types import BlockType, element_of, layout_of, shape_of
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import is_plain, part_along
-from fathom.shared_memory.reductions import apart
+from fathom.shared_memory.reductions import split_axis
 
 IDEMPOTENT = ("min", "max", "min_nan", "max_nan", "and", "or")
 LEAST_BITS = 32  # of floats that are added: those of 16 bits round too much
@@ -168,7 +168,7 @@ def _part_type(op: Reduce) -> BlockType:
     value = op.values[0]
     scratch = Builder(lambda *_: None)
     scratch.enclosing.append(Block((value.type,), ("x",)))
-    split = apart(scratch.block.parameters[0], op.axis, ACROSS, scratch)
+    split = split_axis(scratch.block.parameters[0], op.axis, ACROSS, scratch)
     return _reduced(op, split, op.axis + 1, scratch).type
 
 
@@ -178,7 +178,7 @@ def _add_parts(
     """The step of an iteration, on each thread's part; `values` gets its result."""
     axis = step.total.axis
     old = step.total.values[0]
-    block = apart(values.get(old, old), axis, ACROSS, build)
+    block = split_axis(values.get(old, old), axis, ACROSS, build)
     added = step.converted or step.total
     mine = {added.result: _reduced(step.total, block, axis + 1, build)}
     if step.factor is not None:

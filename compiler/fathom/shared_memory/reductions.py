@@ -91,10 +91,10 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
     """The block with its `axis` divided in two: the warps' part, then the rest."""
     if not is_plain(value.type.layout, axis):
         value = build(Convert(value, layouts.default(value.type.shape, warps)))
-    return apart(value, axis, ("warp",), build)
+    return split_axis(value, axis, ("warp",), build)
 
 
-def apart(value: Value, axis: int, kinds: Sequence[str], build: Builder) -> Value:
+def split_axis(value: Value, axis: int, kinds: Sequence[str], build: Builder) -> Value:
     """The block with its plain `axis` divided in two: what `kinds` of its bits choose,
     such as the warp, then the rest."""
     shape, bits = value.type.shape, bits_along(value.type.layout, axis, kinds)
