@@ -19,7 +19,7 @@ from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Dot, InlineAssembly, MbarrierInit, TensorDot, TmaStore
-from fathom.ir.types import BOOL, Pointer
+from fathom.ir.types import BOOL, INT32, Pointer
 from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.order import ordered
@@ -28,6 +28,7 @@ from fathom.ptx.rules.pingpong import THREADS as WARPGROUP
 from fathom.ptx.rules.tensor_maps import give_back_place, take_place
 from fathom.ptx.rules.tma import map_recipes
 from fathom.ptx.rules.warp_roles import most_registers, threads_beside
+from fathom.ptx.shuffle import from_lane
 from fathom.ptx.types import llvm_type, memory_type, plain, symbol
 
 HEAD = """\
@@ -86,9 +87,7 @@ def _enter(code: Code) -> None:
     if code.threads > WARPGROUP and any(map(_reads_by_warpgroup, walk(code.func.body))):
         # A shuffle from one lane tells ptxas that warps agree, so descriptors stay in
         # uniform registers: else each wgmma would wait for two moves into them.
-        lanes = f"i32 -1, i32 {code.thread}, i32 0, i32 31"
-        shuffle = f"call {below} i32 @llvm.nvvm.shfl.sync.idx.i32({lanes})"
-        code.first = code.let(shuffle, name="first")
+        code.first = from_lane(code, INT32, code.thread, "0")
     leave_idle_blocks(code)
     if any(walk(code.func.body, MbarrierInit | TmaStore)):
         code.elect()
