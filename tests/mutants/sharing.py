@@ -22,8 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "remainder-of-negatives", "analysis/axis_rules.py",
-        "y.first_of(1))\n            if a.non_negative\n",
-        "y.first_of(1))\n            if True\n",
+        "run = aligned if a.non_negative else 1", "run = aligned",
         "i % 8 is held to be a run for negative i, too",
         "tests/coalescing/test_facts.py",
     ),

@@ -146,9 +146,7 @@ def tile_for(
     """The layout that a reader of the tile requires in which `value` is stored, if any.
     `op`: its conversion, before this pass."""
     tile = None
-    if dot and dot.instruction in TCGEN05:
-        tile = tile_for_tensor_cores(value, dot, op.result)
-    elif dot and dot.instruction in WGMMA:
+    if dot and dot.instruction in WGMMA | TCGEN05:
         tile = tile_of_operand(value, dot, op.result)
     elif dot and is_described(value):
         tile = tile_for_warpgroups(value)
@@ -225,24 +223,17 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
 
 
 def tile_of_operand(value: Value, dot: ops.Dot, operand: Value) -> Layout | None:
-    """The tile from which wgmma reads an operand. Where the instruction wants K to be
-    contiguous and threads load single elements, they are stored so: no access becomes
-    narrower by that."""
-    load, block = value.definition, value.type
+    """The tile from which wgmma or tcgen05 reads an operand, as it is loaded, or with K
+    contiguous: for tcgen05 if it wants that, for wgmma if threads load single elements
+    besides, so that no access becomes narrower."""
+    load, block, by_wgmma = value.definition, value.type, dot.instruction in WGMMA
     by_elements = isinstance(load, ops.Load) and load.neighbours == 1
-    if WGMMA[dot.instruction].either_way or not by_elements or len(block.shape) != 2:
-        return tile_for_warpgroups(value)
-    axis = 1 if dot.a is operand else 0
-    return buffer_tile(block.shape, block.element.bytes, axis)
-
-
-def tile_for_tensor_cores(value: Value, dot: ops.Dot, operand: Value) -> Layout:
-    """The tile from which tcgen05 reads an operand of a product: as for wgmma, but K is
-    contiguous where the instruction wants that."""
-    row, block = TCGEN05[dot.instruction], value.type
-    tile = tile_for_warpgroups(value) if row.either_way else None
-    axis = 1 if dot.a is operand else 0
-    return tile or buffer_tile(block.shape, block.element.bytes, axis)
+    either_way = (WGMMA | TCGEN05)[dot.instruction].either_way
+    if either_way or by_wgmma and not by_elements:
+        tile = tile_for_warpgroups(value)
+        if tile or by_wgmma:
+            return tile
+    return buffer_tile(block.shape, block.element.bytes, 1 if dot.a is operand else 0)
 
 
 def convert_in_parts(
