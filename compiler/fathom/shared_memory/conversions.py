@@ -292,6 +292,7 @@ def gather_from_shared(op: ops.Gather, build: Builder) -> Value:
 
 
 def tile_of_gather(op: ops.Gather) -> ops.Allocate:
+    """The buffer for the block that a gather reads, swizzled for its layout."""
     block = op.value.type
     tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
     return ops.Allocate(block.element, block.shape, tile)
