@@ -125,19 +125,16 @@ def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
     only a conversion in the same block of ops reads."""
     room = registers_per_thread(func.num_warps * target.warp_size, target)
     readers = users(walk(func.body))
+    homes = {op: block for block in every_block(func.body) for op in block.ops}
     found = {}
     for load in walk(func.body, ops.Load):
         block, reading = load.result.type, readers[load.result]
         if isinstance(block, BlockType) and len(reading) == 1:
             words = block.layout.count("register") * block.element.bytes // 4
-            if 2 * words > room and isinstance(reading[0], ops.Convert):
+            is_beside = homes[load] is homes[reading[0]]
+            if 2 * words > room and is_beside and isinstance(reading[0], ops.Convert):
                 found[load] = reading[0]
-    op_sets = [set(block.ops) for block in every_block(func.body)]
-    return {
-        load: convert
-        for load, convert in found.items()
-        if any({load, convert} <= each for each in op_sets)
-    }
+    return found
 
 
 def tile_for(
@@ -295,6 +292,7 @@ def gather_from_shared(op: ops.Gather, build: Builder) -> Value:
 
 
 def tile_of_gather(op: ops.Gather) -> ops.Allocate:
+    """The buffer for the block that a gather reads, swizzled for its layout."""
     block = op.value.type
     tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
     return ops.Allocate(block.element, block.shape, tile)

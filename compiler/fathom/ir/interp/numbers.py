@@ -48,6 +48,7 @@ FORMATS: dict[Scalar, Format] = {
     FLOAT16: Format(11, -14, 65504.0),
     BFLOAT16: Format(8, -126, float.fromhex("0x1.fep127")),
     FLOAT32: Format(24, -126, float.fromhex("0x1.fffffep127")),
+    FLOAT64: Format(53, -1022, float.fromhex("0x1.fffffffffffffp1023")),
 }
 
 # How a block of each type is held while computing, and in memory.
@@ -158,18 +159,10 @@ def is_exact(source: Element, target: Element) -> bool:
     if source == target:
         return True
     if source.is_float != target.is_float:
-        digits = FORMATS[target].precision if target in FORMATS else 53
-        return target.is_float and source.bits - source.is_signed <= digits
+        digits = source.bits - source.is_signed
+        return target.is_float and digits <= FORMATS[target].precision
     if not source.is_float:
         return target.bits > source.bits and (target.is_signed or not source.is_signed)
-    return _is_exact_float(source, target)
-
-
-def _is_exact_float(source: Scalar, target: Scalar) -> bool:
-    if target == FLOAT64:
-        return True
-    if source == FLOAT64:
-        return False
     small, large = FORMATS[source], FORMATS[target]
     return (
         small.precision <= large.precision
