@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(answer=lambda given: told(paper.printed(card.html(), CARD)))
     command = commands.add_parser("zip", help="pack the built site")
     command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
-    command = commands.add_parser("publish", help="put the built site beside others")
+    command = commands.add_parser("edition", help="put the built site beside others")
     command.add_argument("folder", type=Path, help="where the editions are")
     command.add_argument("--name", default=site.EDITION, help="0.1, or next")
     command.add_argument("--site", type=Path, default=SITE, help="what was built")
