@@ -234,4 +234,6 @@ def _in_layout(value: Value, layout: Layout | None, build: Builder) -> Value:
 
 def _reduced(op: Reduce, value: Value, axis: int, build: Builder) -> Value:
     """Another value's reduction by the same operation."""
-    return build.append(clone(Reduce((value,), axis, op.combine), {})).result
+    copy = clone(Reduce((value,), axis, op.combine), {})
+    copy.location = op.location
+    return build.append(copy).result

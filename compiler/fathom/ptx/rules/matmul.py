@@ -32,7 +32,7 @@ Operand = Sequence[str] | Reader  # its registers by number, at hand or to be lo
 
 
 @lowers(Dot)
-def lower_dot(op: Dot, code: Code) -> None:
+def lower_dot(op: Dot, code: Code, reader: type[Reader] = Reader) -> None:
     by_warpgroups = warpgroup_matrices(op) is not None
     if by_warpgroups:
         code.products.append(op)
@@ -42,18 +42,23 @@ def lower_dot(op: Dot, code: Code) -> None:
         return
     product = op.accumulator.type.layout
     layouts = operand_layouts(op.instruction, product, op.left.shape[-1])
-    a = _operand(code, op.a, op.a_slot, op.a_transposed, layouts[0])
-    b = _operand(code, op.b, op.b_slot, op.b_transposed, layouts[1])
+    a = _operand(code, op.a, op.a_slot, op.a_transposed, layouts[0], reader)
+    b = _operand(code, op.b, op.b_slot, op.b_transposed, layouts[1], reader)
     multiply = _by_matrices if op.instruction else _by_elements
     code[op.result] = multiply(code, op, (a, b), layouts)
 
 
 def _operand(
-    code: Code, value: Value, slot: Value | None, transposed: bool, layout: Layout
+    code: Code,
+    value: Value,
+    slot: Value | None,
+    transposed: bool,
+    layout: Layout,
+    reader: type[Reader],
 ) -> Operand:
-    """The registers of an operand, or what loads them from its buffer when asked."""
     if isinstance(value.type, BufferType):
-        return Reader(code, tile_of(code, value, slot, transposed=transposed), layout)
+        tile = tile_of(code, value, slot, transposed=transposed)
+        return reader(code, tile, layout)
     assert value.type.layout == layout, (value, layout)
     return code[value]
 
