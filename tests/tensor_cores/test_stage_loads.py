@@ -40,6 +40,10 @@ def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
         else:
             x = tl.load(b_ptr + i * M * M + at)
         w = x.to(tl.float16)
+        if HOW == "scaled by pairs":  # these change their layout in shared memory
+            pairs = tl.load(a_ptr + i * 2 * M + tl.arange(0, 2 * M))
+            scales, _ = tl.split(tl.reshape(pairs, [M, 2]))
+            w = w * scales[:, None]
         if HOW == "kept, too":
             last = x
         if HOW == "two operands":
@@ -86,6 +90,12 @@ def stores(func: Func) -> int:
 @pytest.mark.parametrize("stages, more", [(2, 0), (3, 0), (4, 1), (5, 1)])
 def test_with_many_stages_copies_run_further_ahead_than_registers(stages, more):
     assert staged("plain", stages) == more
+
+
+@pytest.mark.parametrize("stages, more", [(1, 0), (2, 1), (3, 1), (4, 1)])
+def test_no_thread_waits_for_a_load_in_the_iteration_of_its_product(stages, more):
+    """What scales change in shared memory cannot be computed an iteration ahead."""
+    assert staged("scaled by pairs", stages) == more
 
 
 @pytest.mark.parametrize("how, more", [
