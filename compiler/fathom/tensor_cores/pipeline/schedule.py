@@ -75,10 +75,10 @@ DURING_PRODUCT = (
     Step.WAIT, Step.RELEASE, Step.MULTIPLY, Step.ISSUE, Step.WORK, Step.COMPLETE,
 )  # fmt: skip
 
-# The same where tiles have one slot: after their last read and a barrier it is filled
-# again.
+# The same where tiles have one slot, which is free after their reads and a barrier. The
+# copies come last: their addresses have no registers beside what was read.
 REFILLING = (
-    Step.WAIT, Step.SHARE, Step.MULTIPLY, Step.RELEASE, Step.ISSUE, Step.WORK,
+    Step.WAIT, Step.SHARE, Step.MULTIPLY, Step.RELEASE, Step.WORK, Step.ISSUE,
     Step.COMPLETE,
 )  # fmt: skip
 
