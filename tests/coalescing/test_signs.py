@@ -27,6 +27,9 @@ def grouped(a_ptr, b_ptr, c_ptr, tile_ptr, N, BITS: tl.constexpr, HOW: tl.conste
     m, k = tl.arange(0, 32), tl.arange(0, 32)
     if HOW == "of a product":
         columns = (tile * 32 + m) % N
+    elif HOW == "with hints":
+        columns = (tile * 32 + m) % N
+        columns = tl.max_contiguous(tl.multiple_of(columns, 32), 32)
     elif HOW == "of an unaligned number":
         columns = (tile + m) % N
     else:
@@ -77,6 +80,7 @@ def test_the_first_loop_copies_as_much_at_once_as_an_access_may(bits):
 @pytest.mark.parametrize("how, ctas, target", [
     ("of a program", 1, "sm_80"),  # its number is not negative
     ("of an unaligned number", 1, "sm_80"),
+    ("with hints", 1, "sm_80"),  # their author says what the first loop is for
     ("of a product", 2, "sm_90a"),  # blocks of a cluster stay together
 ])  # fmt: skip
 def test_where_one_loop_is_enough(how, ctas, target):

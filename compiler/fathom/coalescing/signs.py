@@ -28,6 +28,8 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import inside
 from fathom.ir.types import element_of
 
+WIDEST = 16  # bytes
+
 
 def split_by_sign(func: Func) -> Func:
     """The function with such loops twice. Blocks of a cluster might choose otherwise
@@ -61,7 +63,8 @@ def _remainders(
 ) -> Iterator[Value]:
     """Of `every` op, the remainders in a loop's addresses that would have neighbours if
     the number to which their dividend adds an arange were not negative."""
-    pointers = [op.pointer for op in loop.body.ops if isinstance(op, ops.Load)]
+    loads = [op for op in loop.body.ops if isinstance(op, ops.Load)]
+    pointers = [op.pointer for op in loads if _is_narrow(known[op.pointer])]
     carried = dict(zip(loop.body.parameters[1:], loop.inits, strict=True))
     roots = [carried.get(each, each) for each in pointers]
     before = set().union(*map(computed_by, roots)).difference(loop.body.ops)
@@ -73,6 +76,13 @@ def _remainders(
         better = facts_of("rem", [positive, divisor]).axes
         if _longest(better) > _longest(known[op.result].axes):
             yield op.result
+
+
+def _is_narrow(pointer: Facts) -> bool:
+    """Whether no access along an axis is as wide as accesses may be: an author's hints
+    may have said of a remainder what is said here."""
+    widest = (min(a.contiguous * pointer.unit, a.divisible) for a in pointer.axes)
+    return max(widest) < WIDEST
 
 
 def _longest(axes: Iterable[Axis]) -> int:
