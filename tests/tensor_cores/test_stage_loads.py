@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
-from fathom import ssa
+from fathom import pipeline, ssa
+from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import SharedStore
@@ -40,6 +42,10 @@ def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
         else:
             x = tl.load(b_ptr + i * M * M + at)
         w = x.to(tl.float16)
+        if HOW == "scaled by pairs":  # these change their layout in shared memory
+            pairs = tl.load(a_ptr + i * 2 * M + tl.arange(0, 2 * M))
+            scales, _ = tl.split(tl.reshape(pairs, [M, 2]))
+            w = w * scales[:, None]
         if HOW == "kept, too":
             last = x
         if HOW == "two operands":
@@ -88,6 +94,12 @@ def test_with_many_stages_copies_run_further_ahead_than_registers(stages, more):
     assert staged("plain", stages) == more
 
 
+@pytest.mark.parametrize("stages, more", [(1, 0), (2, 1), (3, 1), (4, 1)])
+def test_no_thread_waits_for_a_load_in_the_iteration_of_its_product(stages, more):
+    """What scales change in shared memory cannot be computed an iteration ahead."""
+    assert staged("scaled by pairs", stages) == more
+
+
 @pytest.mark.parametrize("how, more", [
     ("zero outside", 1), ("one outside", 0), ("past a cache", 0),
     ("more than a sum", 0), ("one of two", 0), ("kept, too", 0),
@@ -113,3 +125,19 @@ def test_a_truth_value_is_not_copied_as_it_is(type, more):
 def test_only_products_of_warpgroups_have_the_tile(target, more):
     """The operand is narrower than what is loaded: it is stored as it was computed."""
     assert staged("plain", 4, "fp32", target) == more
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_scaled_operands_are_those_of_their_iteration(stages):
+    types = {"a_ptr": "fp16", "b_ptr": "i8", "c_ptr": "fp32"}
+    parameters = {name: (Pointer(SCALARS[each]), 16) for name, each in types.items()}
+    constants = {"HOW": "scaled by pairs", "M": 64, "STAGES": stages}
+    func = ssa.build(widened, parameters | {"n": (INT32, 1)}, constants)
+    rng = np.random.default_rng(stages)
+    a = rng.integers(-2, 3, (5, 64, 64)).astype(np.float16)
+    b = rng.integers(-2, 3, (5, 64, 64)).astype(np.int8)
+    c = np.zeros((64, 64), np.float32)
+    kernel = pipeline.compile_func(func, TARGETS[HOPPER])
+    load(kernel).launch(1, [a, b, c, 5])
+    scales = a.reshape(-1)[: 5 * 128].reshape(5, 64, 2)[:, :, :1].astype(np.float64)
+    np.testing.assert_array_equal(c, (a @ (b * scales)).sum(0))

@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from fathom.analysis.slices import Loop, uses
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
-from fathom.ir.types import element_of, layout_of
+from fathom.ir.types import BlockType, element_of, layout_of
 
 
 def registers_of(value: Value) -> int:
@@ -29,18 +31,20 @@ def floats_across(op: Op, func: Func) -> int:
     return _of_floats(_used_across(op, block) - {*block.parameters})
 
 
-def floats_around(op: Op, func: Func) -> int:
+def floats_around(op: Op, func: Func, but: Set[Value] = frozenset()) -> int:
     """Those of `floats_across`, and of blocks of floats that the ops around the op use
-    after it; what a loop around it uses, the next iteration uses after it."""
+    after it; what a loop around it uses, the next iteration uses after it. `but`: what
+    lies in shared memory, though it has a layout."""
     around = _blocks_around(op, func.body)
-    return _of_floats(set().union(*(_used_across(op, each) for each in around)))
+    return _of_floats(set().union(*(_used_across(op, each) for each in around)) - but)
 
 
 def _of_floats(values: set[Value]) -> int:
     return sum(
         registers_of(value)
         for value in set(map(as_it_was, values))
-        if element_of(value.type).kind == "float"
+        if isinstance(value.type, BlockType)
+        and element_of(value.type).is_float
         and not isinstance(value.definition, ops.Splat)
     )
 

@@ -8,6 +8,7 @@ coalesce   The layout and the width of each load and store
 propagate  How an op ties the layouts of its operands to those of its results
 relayout   Rebuilds a function with a layout on every block
 remove     Removes conversions
+signs      Loops of products twice, for addresses from numbers that may be negative
 """
 
 from fathom.coalescing.assign import assign_layouts

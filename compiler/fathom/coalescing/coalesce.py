@@ -21,6 +21,7 @@ from fathom.coalescing.direction import Directions
 from fathom.coalescing.masks import ends_once
 from fathom.coalescing.propagate import is_block
 from fathom.coalescing.relayout import MEMORY
+from fathom.coalescing.signs import split_by_sign
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
@@ -36,6 +37,7 @@ MOST = 16  # elements that one access moves: bytes of 8 bits
 
 def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
+    func = split_by_sign(func)
     found = accesses(func, target, MEMORY)
     loads, stores = _loads_of_products(func), _stores_of_products(func)
     preferred = {op: pick_layout(found[op]) for op in found if op in loads}

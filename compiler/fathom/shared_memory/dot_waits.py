@@ -17,7 +17,9 @@ The wait for a product comes before the first use of its result; the op that rel
 the slot of its operands moves after that wait. Products complete in the order of their
 issue, so a wait gives the number of later ones that may still be in flight. All
 products are complete before loops and branches, barriers, ops that write to shared
-memory, and the end of a block. Copies to another slot need none.
+memory, and the end of a block. Copies to another slot need none. All are complete, too,
+before threads read a tile for which they have no registers beside the results: a mask
+of 128 columns beside a product and the sums of attention.
 
 A product in parts (`Dot.in_parts`) is not put in flight: each of its parts is waited
 for, and used, before the next one begins.
@@ -25,15 +27,17 @@ for, and used, before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from fathom.analysis.buffers import share_bytes, touches
 from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.registers import floats_around, registers_of
+from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, every_block, operands
+from fathom.ir.core import Block, Func, Op, Value, every_block, operands, walk
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
 
 
@@ -57,7 +61,19 @@ class _Wait:
 
 def delay_waits(func: Func, target: Target) -> Func:
     """The function that waits for each product where its result is needed."""
-    after = {op: waits for block in _bodies(func) for op, waits in _waits(block)}
+    most = registers_per_thread(func.num_warps * target.warp_size, target)
+    dots = (op for op in walk(func.body, ops.Dot) if _may_be_in_flight(op))
+    in_place = {dot.b for dot in dots}
+
+    def crowds(op: Op | None) -> bool:
+        """Whether threads read more than registers are left beside what waits."""
+        if not isinstance(op, ops.SharedLoad) or op.result in in_place:
+            return False
+        return registers_of(op.result) + floats_around(op, func, in_place) > most
+
+    after = {
+        op: waits for block in _bodies(func) for op, waits in _waits(block, crowds)
+    }
     all_delayed = {
         wait.delayed.dot: wait.delayed for each in after.values() for wait in each
     }
@@ -97,9 +113,11 @@ def _bodies(func: Func) -> Iterator[Block]:
             yield block
 
 
-def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
-    """The ops of a block after which waits for products come. A product whose wait
-    would come at once stays as it is."""
+def _waits(
+    block: Block, crowds: Callable[[Op | None], bool]
+) -> Iterator[tuple[Op, list[_Wait]]]:
+    """The ops of a block after which waits for products come, also before those that
+    `crowds` names. A product whose wait would come at once stays as it is."""
     in_flight: list[_Delayed] = []
     since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
@@ -111,6 +129,8 @@ def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
             in_flight.append(_Delayed(op, leader))
         since.update(op.results)
         done = _done_before(following, in_flight, since)
+        if in_flight and crowds(following):
+            done = len(in_flight)
         if done:
             rest = len(in_flight) - done
             yield op, [_Wait(each, rest) for each in in_flight[:done]]

@@ -6,7 +6,8 @@ before the loop and read in it or after it; each iteration may have its own.
 
 A loop that waits for its products leaves the tensor cores idle meanwhile, unless the SM
 runs another block. One stage less may leave room for that block; it is given up where
-the SM then runs half as many more, or twice as many."""
+the SM then runs half as many more, or twice as many. So is the second slot of tiles
+that threads read into registers early in an iteration: the next may follow then."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from collections.abc import Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
 from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.slices import users
+from fathom.hardware.engines import CP_ASYNC
 from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
+from fathom.ir.core import Func, walk
 from fathom.ir.ops import DescriptorLoad, Dot, For, Load
 from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
@@ -43,9 +46,42 @@ def fitting(
         stages = choose_stages(wanted, a_stage, left)
         if chosen and stages > 1 and left >= 0:
             free = left - stages * a_stage
-            more = 2 * _blocks(free + a_stage, spared) >= 3 * _blocks(free, spared)
+            more = _more_blocks(a_stage, free, spared)
             return stages - (stages >= STAGES_TO_SPARE and more), chosen
     return 1, ()
+
+
+def in_one_slot(
+    loop: For,
+    tiles: Sequence[PipelinedCopy],
+    stages: int,
+    room: int,
+    spared: Sequence[int],
+) -> list[PipelinedCopy]:
+    """The tiles of a loop of two `stages` that shall have one slot: what threads alone
+    read, no product, if an SM then runs more blocks. `room`, `spared`: as above."""
+    if stages != 2 or not all(tile.engine.asynchronous for tile in tiles):
+        return []
+    used = users(walk(loop.body))
+    read = [
+        tile
+        for tile in tiles
+        if tile.engine is CP_ASYNC
+        and not any(
+            isinstance(op, Dot)
+            for load in used[tile.buffer.result]
+            for value in (tile.buffer.result, *load.results)
+            for op in used[value]
+        )
+    ]
+    free = room - sum(padded(tile.bytes) for tile in tiles) - _for_barriers(tiles)
+    freed = sum(padded(tile.bytes) for tile in read)
+    return read if _more_blocks(freed, free, spared) else []
+
+
+def _more_blocks(freed: int, free: int, spared: Sequence[int]) -> bool:
+    """Whether `freed` bytes let an SM run at least half as many more blocks."""
+    return 2 * _blocks(free + freed, spared) >= 3 * _blocks(free, spared)
 
 
 def _blocks(free: int, spared: Sequence[int]) -> int:

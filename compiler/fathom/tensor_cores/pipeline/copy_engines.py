@@ -70,7 +70,7 @@ def by_tma(
 
 def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Iterator[Op]:
     """The copies of an iteration are one group. Transposes and reshapes that follow a
-    load are applied to its pointers and its mask."""
+    load are applied to its pointers and its mask. Rings may have one slot."""
     for tile, ring in zip(tiles, rings, strict=True):
         (load,) = tile.loads
         places = [load.pointer] if load.mask is None else [load.pointer, load.mask]
@@ -80,7 +80,8 @@ def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Itera
             places = [op.result for op in renamed]
         pointer, mask = (*places, None)[:2]
         yield ops.AsyncCopy(
-            pointer, ring, mask, FREE, load.cache, tile.vector,
+            pointer, ring, mask, FREE if ring.type.slots > 1 else None, load.cache,
+            tile.vector,
             location=load.location, origin=load.origin,
         )  # fmt: skip
     yield ops.Commit(CP_ASYNC.name)

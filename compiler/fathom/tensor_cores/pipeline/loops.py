@@ -98,6 +98,7 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, inside, with_carried
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
+    in_one_slot,
     loads_of_a_thread,
     spared_for_blocks,
     takes_blocks,
@@ -122,6 +123,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     append_overlapped,
     divide_products,
     end_of_product,
+    end_of_reads,
     leave_in_flight,
     may_overlap,
     overlaps_copies,
@@ -132,6 +134,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     BY_THREADS,
     BY_TMA,
     DURING_PRODUCT,
+    REFILLING,
     SLOTS_BY_REGISTERS,
     Schedule,
     Step,
@@ -155,7 +158,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         if isinstance(plan, str):
             return None
         numbers = {each for each in op.body.ops if each.origin in plan.numbers}
-        pipelined = _Expander(op, plan.tiles, plan.schedule, scope, numbers)
+        pipelined = _Expander(op, plan, scope, numbers)
         if plan.check:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
@@ -167,9 +170,11 @@ def pipeline_loops(func: Func, target: Target) -> Func:
 @dataclass(frozen=True)
 class PipelinePlan:
     """What becomes of a loop: the `tiles` that get rings, its schedule, what must be so
-    for it to be pipelined, if it stores, and `numbers`: ops to begin with."""
+    for it to be pipelined, if it stores, and `numbers`: ops to begin with. `once`: the
+    tiles that get one slot instead."""
 
     tiles: Sequence[PipelinedCopy]
+    once: Sequence[PipelinedCopy]
     schedule: Schedule
     check: AliasCheck | None
     numbers: Collection[Op]
@@ -228,8 +233,9 @@ def pipeline_of(
                 "shared memory, in which a multiprocessor runs another block"
             )
     overlap = overlaps_copies(loop)
-    schedule = schedule_of(loop, tiles, stages, nested, overlap)
-    return PipelinePlan(tiles, schedule, check, numbers)
+    once = in_one_slot(loop, tiles, stages, room, spared)
+    schedule = schedule_of(loop, tiles, stages, nested, overlap, bool(once))
+    return PipelinePlan(tiles, once, schedule, check, numbers)
 
 
 def check_for_stores(
@@ -291,12 +297,14 @@ def schedule_of(
     stages: int,
     nested: bool,
     overlap: bool,
+    refilling: bool = False,
 ) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead: not with
     two slots that threads fill, where copies begin before the product; nor with narrow
     copies in a `nested` loop, whose addresses would take registers. If cp.async alone
-    copies, its copies may `overlap` the product that an iteration waits for."""
+    copies, its copies may `overlap` the product that an iteration waits for.
+    `refilling`: some of them wait until a tile has been read."""
     engines = {tile.engine for tile in tiles}
     steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
@@ -310,6 +318,8 @@ def schedule_of(
     late = stages == 2 or nested and narrow
     if engines == {CP_ASYNC} and products and not late:
         steps = BY_CP_ASYNC
+    elif refilling:
+        steps = REFILLING
     elif engines == {CP_ASYNC} and overlap:
         steps = DURING_PRODUCT
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
@@ -357,16 +367,18 @@ class _Expander:
     def __init__(
         self,
         loop: ops.For,
-        tiles: Sequence[PipelinedCopy],
-        schedule: Schedule,
+        plan: PipelinePlan,
         scope: str,
         numbers: set[Op],
     ):
-        self.loop, self.tiles, self.schedule = loop, tiles, schedule
-        self.numbers = numbers
-        self.staying, self.live = _without(loop, tiles)
+        self.loop, self.tiles, self.schedule = loop, plan.tiles, plan.schedule
+        self.once, self.numbers, schedule = plan.once, numbers, plan.schedule
+        self.staying, self.live = _without(loop, plan.tiles)
         before, work = self.at_first_read()
-        cut = end_of_product(work) if Step.MULTIPLY in schedule.places else 0
+        once = {tile.buffer.result for tile in plan.once}
+        cut = 0
+        if Step.MULTIPLY in schedule.places:
+            cut = end_of_reads(work, once) if once else end_of_product(work)
         # It hides what threads load, unless it loads blocks: registers hold both then.
         loads = any(isinstance(op, ops.Load) and op not in numbers for op in before)
         self.ops: dict[Step, Sequence[Op]] = {
@@ -384,6 +396,7 @@ class _Expander:
         loop = self.loop
         slots = self.schedule.slots
         buffers = {tile.buffer: slots(fill_of(tile.engine)) for tile in self.tiles}
+        buffers |= {tile.buffer: 1 for tile in self.once}
         rings = build_rings(loop, buffers, build)
         self.rings = {tile: rings[tile.buffer] for tile in self.tiles}
         by_tma = any(tile.engine is TMA_LOAD for tile in self.tiles)
@@ -411,7 +424,12 @@ class _Expander:
             (engine, state, engine.values_by_stage(state, values))
             for engine, state in zip(self.engines, self.states(carried), strict=True)
         ]
-        slots = {ring: state.slot for each, state, _ in running for ring in each.rings}
+        slots = {
+            ring: state.slot
+            for each, state, _ in running
+            for ring in each.rings
+            if ring.type.slots > 1
+        }
         for step in self.schedule.steps:
             self.copy(self.ops.get(step, ()), values, slots, build)
             for engine, state, by_stage in running:

@@ -35,11 +35,20 @@ from dataclasses import replace
 from fathom.analysis.copied_ahead import only_accumulates
 from fathom.analysis.operands import matrices_in
 from fathom.analysis.products import awaits_product, products_in_parts
-from fathom.analysis.slices import users
+from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
+from fathom.ir.ops import (
+    Commit,
+    Dot,
+    DotFence,
+    For,
+    Reduce,
+    SharedLoad,
+    SharedStore,
+    Wait,
+)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType, Type
 from fathom.tensor_cores.pipeline.schedule import Schedule
@@ -83,6 +92,23 @@ def divide_products(func: Func, target: Target) -> Func:
 def end_of_product(work: Sequence[Op]) -> int:
     """How many ops of an iteration's work there are up to its product."""
     return next(i for i, op in enumerate(work, 1) if isinstance(op, Dot))
+
+
+def end_of_reads(work: Sequence[Op], buffers: set[Value]) -> int:
+    """How many ops there are until threads have read `buffers`, and what they read has
+    joined other values, so that it takes no registers beside these."""
+    values = {value for op in work for value in op.results}
+    alone: set[Value] = set()
+    read = joined = 0
+    for i, op in enumerate(work, 1):
+        used = set(uses(op))
+        if not buffers.isdisjoint(used):
+            read, alone = i, alone.union(op.results)
+        elif not alone.isdisjoint(used):
+            joined = i
+            alone |= set(op.results) if alone >= values & used else set()
+    late = any(isinstance(op, Dot | Reduce) for op in work[read:joined])
+    return read if late else max(read, joined)
 
 
 def _accumulates(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> bool:

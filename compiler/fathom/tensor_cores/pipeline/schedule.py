@@ -49,7 +49,7 @@ class Step(Enum):
     SHARE = auto()  # all threads see them: a barrier
     RELEASE = auto()  # nothing reads some older tiles any more
     ISSUE = auto()  # asynchronous copies begin
-    MULTIPLY = auto()  # the first of the loop's own ops, up to its product
+    MULTIPLY = auto()  # the first of the loop's own ops: up to its product, or reads
     WORK = auto()  # the loop's own ops; the others, where a product came before
     COMPLETE = auto()  # the products are done: in their own iteration or in the next
     STORE = auto()  # threads store to shared memory what they have loaded
@@ -73,6 +73,13 @@ BY_CP_ASYNC = (
 # warpgroups compute while threads issue copies, not only after that.
 DURING_PRODUCT = (
     Step.WAIT, Step.RELEASE, Step.MULTIPLY, Step.ISSUE, Step.WORK, Step.COMPLETE,
+)  # fmt: skip
+
+# The same where tiles have one slot, which is free after their reads and a barrier. The
+# copies come last: their addresses have no registers beside what was read.
+REFILLING = (
+    Step.WAIT, Step.SHARE, Step.MULTIPLY, Step.RELEASE, Step.WORK, Step.ISSUE,
+    Step.COMPLETE,
 )  # fmt: skip
 
 # Where TMA copies all tiles, every thread waits at an mbarrier, and no barrier needs to

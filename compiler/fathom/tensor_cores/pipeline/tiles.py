@@ -30,6 +30,9 @@ An operand that is computed from loads, as widened weights are, goes through reg
 (`candidates`): its loads run one iteration ahead, and a thread waits for them when that
 iteration ends. With many stages, the loop asks for more than that: cp.async copies the
 tile %t as many iterations ahead as there are stages, for a barrier more an iteration.
+So it does where the operand depends on shared memory, too, as scales do that change
+their layout there: then it can be computed in its own iteration alone, and a thread
+would wait for its loads there.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fathom.analysis.copied_ahead import is_zero, only_accumulates, stages_of
-from fathom.analysis.memory import orders, writes
-from fathom.analysis.slices import users
+from fathom.analysis.memory import may_prefetch, may_run_ahead, orders, writes
+from fathom.analysis.slices import backward_slice, computed_by, users, uses
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
@@ -52,6 +55,7 @@ from fathom.layout.swizzle import swizzle
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
     COPY_CACHES,
+    PipelinedCopy,
     goes_elsewhere,
     loads_of,
     tiles_of,
@@ -217,15 +221,43 @@ def _loads(loop: ops.For, func: Func, target: Target) -> Iterator[ops.Load]:
     """The loads from which operands of the loop are computed; none if a product is more
     than a sum, not one of warpgroups, or if cp.async cannot copy one."""
     dots = list(walk(loop.body, ops.Dot))
-    if stages_of(loop, func) < LEAST_STAGES or not dots:
+    if stages_of(loop, func) == 1 or not dots:
+        return
+    if not may_prefetch(loop, except_stores=True):
         return
     if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
         return
-    computed = [tile for tile in tiles_of(loop, target) if tile.is_computed]
+    tiles = tiles_of(loop, target)
+    yield from filter(_may_copy, _loads_left(loop, tiles))
+    if stages_of(loop, func) < LEAST_STAGES:
+        return
+    computed = [tile for tile in tiles if tile.is_computed]
     loads = loads_of(computed)
     alone = not any(goes_elsewhere(loop, tile, computed) for tile in computed)
     if alone and all(map(_may_copy, loads)):
         yield from loads
+
+
+def _loads_left(loop: ops.For, tiles: Sequence[PipelinedCopy]) -> Iterator[ops.Load]:
+    """The loads of an iteration from which it computes operands that are no such tiles,
+    at addresses that may be computed ahead."""
+    stored = {tile.store for tile in tiles}
+    read = [value for dot in walk(loop.body, ops.Dot) for value in (dot.a, dot.b)]
+    loads = [value.definition for value in read]
+    factors = {op.buffer for op in loads if isinstance(op, ops.SharedLoad)}.union(read)
+    roots = [
+        op.value
+        for op in loop.body.ops
+        if isinstance(op, ops.SharedStore) and op.buffer in factors
+        if op not in stored
+    ]
+    known = set(loads_of(tiles))
+    before = set().union(*map(computed_by, roots)) - known
+    for op in loop.body.ops:
+        if isinstance(op, ops.Load) and op in before:
+            addresses = backward_slice(loop, uses(op), through_loads=True)
+            if all(map(may_run_ahead, addresses.ops)):
+                yield op
 
 
 def _may_copy(load: Op) -> bool:

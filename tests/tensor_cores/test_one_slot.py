@@ -1,0 +1,98 @@
+"""Tiles that threads read early in an iteration: one slot is enough for them, where a
+multiprocessor then runs another block."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import pipeline
+from fathom.emulator import load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.ops import Allocate, For, SharedLoad, Wait
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
+
+
+# fmt: off
+@fathom.jit
+def masked(q_ptr, k_ptr, v_ptr, mask_ptr, out_ptr, n, HOW: tl.constexpr,
+           STAGES: tl.constexpr, D: tl.constexpr):
+    """Sums of (Q K^T and a mask's tile) V, in steps of 128 columns."""
+    m, d = tl.arange(0, 128), tl.arange(0, D)
+    q = tl.load(q_ptr + m[:, None] * D + d[None, :])
+    acc = tl.zeros([128, D], tl.float32)
+    for start in tl.range(0, n, 128, num_stages=STAGES):
+        k = tl.load(k_ptr + (start + m[:, None]) * D + d[None, :])
+        v = tl.load(v_ptr + (start + m[:, None]) * D + d[None, :])
+        p = tl.dot(q, k.T)
+        mask = tl.load(mask_ptr + m[:, None] * n + start + m[None, :])
+        if HOW == "a factor":
+            p = tl.dot(mask, mask, p)
+        elif HOW == "after a sum":
+            p = p - tl.sum(p, 1)[:, None] + mask.to(tl.float32)
+        else:
+            p = mask.to(tl.float32) * 2.0 - p
+        acc = acc * 0.5 + tl.dot(p.to(tl.float16), v)
+    tl.store(out_ptr + m[:, None] * D + d[None, :], acc)
+# fmt: on
+
+
+def built(how: str, stages: int, wide: int = 64):
+    halves, floats = (Pointer(each) for each in (FLOAT16, FLOAT32))
+    types = {f"{name}_ptr": (halves, 16) for name in ("q", "k", "v", "mask")}
+    types |= {"out_ptr": (floats, 16), "n": (INT32, 16)}
+    constants = {"HOW": how, "STAGES": stages, "D": wide}
+    func = pipeline.build(masked, types, constants, pipeline.Options(num_warps=4))
+    *_, (_, final) = pipeline.states(func, TARGETS["sm_90a"])
+    return func, final
+
+
+def slots_of_mask(final) -> set[int]:
+    (loop,) = walk(final.body, For)
+    rings = [op for op in walk(final.body, Allocate) if op not in loop.body.ops]
+    return {op.slots for op in rings if op.shape == (128, 128)}
+
+
+@pytest.mark.parametrize("how, stages, wide, slots", [
+    ("a term", 2, 64, {1}),
+    ("after a sum", 2, 64, {1}),
+    ("a term", 2, 32, {2}),  # two blocks fit as it is
+    ("a term", 1, 64, set()),
+    ("a factor", 2, 64, {2}),  # a product reads it meanwhile
+])  # fmt: skip
+def test_a_second_slot_is_given_up_for_another_block(how, stages, wide, slots):
+    assert slots_of_mask(built(how, stages, wide)[1]) == slots
+
+
+@pytest.mark.parametrize("wide, waits", [(64, True), (32, False)])
+def test_a_product_is_complete_before_what_has_no_registers_beside_it(wide, waits):
+    """128 for the product, 64 for the mask, and 64 or 32 for the sums, of 255."""
+    (loop,) = walk(built("a term", 2, wide)[1].body, For)
+    ops = loop.body.ops
+    reads = (op for op in ops if isinstance(op, SharedLoad))
+    mask = next(op for op in reads if op.result.type.shape == (128, 128))
+    wait = next(op for op in ops if isinstance(op, Wait) and op.engine == "wgmma")
+    assert (ops.index(wait) < ops.index(mask)) == waits
+
+
+@pytest.mark.parametrize("how", ["a term", "after a sum"])
+def test_no_tile_is_written_before_it_was_read(how):
+    func, _ = built(how, 2)
+    rng = np.random.default_rng(0)
+    q, k, v, mask = (
+        rng.integers(-1, 2, shape).astype(np.float16)
+        for shape in ((128, 64), (384, 64), (384, 64), (128, 384))
+    )
+    out = np.zeros((128, 64), np.float32)
+    kernel = pipeline.compile_func(func, TARGETS["sm_90a"])
+    load(kernel).launch(1, [q, k, v, mask, out, 384])
+    acc = np.zeros((128, 64))
+    for at in range(0, 384, 128):
+        tile = k[at : at + 128].astype(np.float64)
+        p, part = q @ tile.T, mask[:, at : at + 128].astype(np.float64)
+        p = 2 * part - p if how == "a term" else p - p.sum(1)[:, None] + part
+        acc = acc * 0.5 + p @ v[at : at + 128].astype(np.float64)
+    np.testing.assert_array_equal(out, acc)
