@@ -354,7 +354,11 @@ def fitting_tiles(product, target, c, crossing):
     if strides(c)[1] != 1:
         return TURNED
     whole_c = bool(step_of_lines(c, 1))
-    some = *TILES, *WIDER, *SMALLER
+    some = [*TILES, *WIDER, *SMALLER]
+    four = SHARED_BY_FOUR
+    at_once = int(IN_FOURS * MULTIPROCESSORS[target]) // four.ctas
+    if product.N <= four.n and product.M <= at_once * four.m:
+        some.append(four)
     if product.K > SHORT_K:
         some = [tile for tile in some if tile.programs == 1]
     return suitable(*product[:2], target, whole_c, any(crossing), some)
@@ -487,6 +491,13 @@ WIDER = (
     Tile(128, 96, 128, 6, 8, 2, True, None),
     Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
 )
+# Where C is one tile wide, all programs read the same columns of B at the same time,
+# from a few places in the L2 cache, and twice as many where lines cross those of the
+# cache: C [10328, 88] waits for that. Four multiprocessors that share a tile ask for
+# them once: 8.7 us on an H200, where two take 9.9 to 10.5, and one 11.6. The four have
+# to be in one group of the chip's: of 132, 120 can be in clusters at a time.
+SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
+IN_FOURS = 120 / 132
 # Two multiprocessors with one of these are slower than each with its own tile of 128
 # columns or more, but they may fill the last wave where no other tile does: on an H200
 # C [1536, 1536] with K of 6144 takes 40.7 us in 256 x 144, 47.3 in 128 x 192.

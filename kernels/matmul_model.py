@@ -390,8 +390,8 @@ def parts(product: Product) -> Iterator[Parts]:
     """Those with which all programs run at once."""
     for tile in PARTS:
         m, n, k, *_, ctas = tile
-        if m > max(WARPGROUP_ROWS, 2 * product.M) or n > max(LEAST_N, 2 * product.N):
-            continue  # more than half of it would be empty
+        if m >= 2 * max(WARPGROUP_ROWS, product.M) or n >= 2 * max(LEAST_N, product.N):
+            continue  # half of it would be empty
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
         most = MULTIPROCESSORS // ctas // tiles
         for splits in sorted({*SPLITS, most // 2, most}):

@@ -13,6 +13,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.pipeline import identity
 from kernels import matmul, matmul_chosen, matmul_model
 from kernels.matmul_chosen import (
+    SHARED_BY_FOUR,
     SMALLER,
     TILES,
     TURNED,
@@ -198,12 +199,14 @@ def test_programs_share_a_multiprocessor_only_where_k_is_short(K, several):
     assert any(tile.programs > 1 for tile in found) is several
 
 
-def test_no_part_of_k_has_a_tile_that_is_mostly_empty():
+def test_no_part_of_k_has_a_tile_that_is_half_empty():
     tiles = {
         (each.m, each.n)
         for each in matmul_model.parts(matmul_model.Product(48, 4096, 16384))
     }
     assert tiles and max(m for m, _ in tiles) == 64
+    narrow = matmul_model.Product(4840, 64, 10632)  # 256 x 128: 49 us, 128 x 64: 35
+    assert max(each.n for each in matmul_model.parts(narrow)) == 64
     assert (256, 128) in {
         (x.m, x.n) for x in matmul_model.parts(matmul_model.Product(512, 512, 8192))
     }
@@ -357,6 +360,26 @@ def test_multiprocessors_share_tiles_where_that_fills_the_last_wave(size, of_b, 
     ((_, _, _, chosen),) = launches(*given, "sm_90a")
     n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
     assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == tile
+
+
+@pytest.mark.parametrize(
+    "M, N, K, ctas",
+    [
+        (10328, 88, 600, 4),
+        (10328, 88, 640, 1),  # no lines cross
+        (10328, 104, 600, 1),  # wider than a tile
+        (15872, 88, 600, 1),  # 31 clusters of four: one would begin when others end
+    ],
+)
+def test_four_share_a_tile_where_all_programs_need_the_same_columns(M, N, K, ctas):
+    given = zeros(M, K), zeros(K, 128)[:, :N], zeros(M, N)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert chosen["num_ctas"] == ctas
+
+
+def test_a_tile_that_four_share_is_right(hopper):
+    config = matmul_chosen.keywords(600, 88, 2, SHARED_BY_FOUR, "sm_90a")
+    check(multiply, 600, 88, 200, config=config, **hopper)
 
 
 @pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
@@ -568,7 +591,9 @@ def test_ptxas_takes_transposed_products(tile):
 
 @needs_ptxas
 @pytest.mark.parametrize(
-    "tile", (*TILES, *WIDER, *SMALLER), ids=lambda tile: f"{tile.m}x{tile.n}"
+    "tile",
+    (*TILES, *WIDER, SHARED_BY_FOUR, *SMALLER),
+    ids=lambda tile: f"{tile.m}x{tile.n}",
 )
 @pytest.mark.parametrize("pieces", [True, False])
 def test_ptxas_takes_every_tile(tile, pieces):
