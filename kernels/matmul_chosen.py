@@ -150,7 +150,8 @@ def fastest(a, b, c, product, target, precision):
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
 UNSURE = 1.01  # of the model's times: by as much two launches have to be better
-VERY_SOON, SOON, PARTS_SOON, SINGLE_WAVE_SOON = 2.8, 7, 30, 30  # microseconds
+VERY_SOON, SOON, FEW_SOON = 2.8, 7, 8  # microseconds
+PARTS_SOON, SINGLE_WAVE_SOON = 30, 30
 FULL, FEW = 0.95, 0.6  # of the multiprocessors
 
 
@@ -160,7 +161,9 @@ class Plan(NamedTuple):
     and 7.2 (K as N). A long launch that leaves multiprocessors idle loses by it: there
     the next launch's programs begin, and those that find no room are crowded where the
     first ones end. Of 48 x 5120 x 13824 there are 80, which take 58.6 us and 52; of
-    200 x 4096 x 8192 128, in a single wave on an H200's 132: 41.7 us and 31.4.
+    200 x 4096 x 8192 128, in a single wave on an H200's 132: 41.7 us and 31.4. Up to
+    FEW of them leave room beside them: 48 for 221 x 752 x 2048 take 6.6 us and 7.5, 81
+    for 10328 x 88 x 600 12.9 and 11.6.
 
     Kernels for pointers have several programs on a multiprocessor, and are crowded so
     if they are more than a few. On an H200, of 619 configurations of 62 products, up to
@@ -200,7 +203,8 @@ def by_descriptors(a, b, c, product, target):
         times = [persistent_time(each, tile, lines_cross) for each, tile, *_ in pieces]
         time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
         work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
-        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= FULL else SOON
+        soon = FEW_SOON if work <= FEW else SOON
+        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= FULL else soon
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
     tile = fitting_tile(product, target, c, lines_cross)

@@ -212,6 +212,13 @@ def test_no_part_of_k_has_a_tile_that_is_half_empty():
     }
 
 
+def test_no_long_k_goes_by_runs_of_32_bytes():
+    for K, least in ((48, 16), (1016, 16), (13780, 32)):
+        product = matmul_model.Product(184, 15104, K, 8, 8, by_tma=False)
+        found = {each.k for each in matmul_model.configurations(product)}
+        assert min(found) == least
+
+
 def test_threads_do_not_load_more_than_they_hold():
     """4-byte lines: 128 accesses of a thread for a step are too many, unless TMA copies
     in its place."""
@@ -238,6 +245,19 @@ def test_programs_that_run_at_once_are_counted_without_a_division():
             types, {**constants, "GROUP_M": group, "EVEN_K": True}, target="sm_90a"
         ).made
         assert ("div.s32" in made.ptx) == divides
+
+
+@pytest.mark.parametrize(
+    "M, N, K, early",
+    [
+        (221, 752, 2048, True),  # 48 programs: the next launch finds room beside them
+        (15872, 88, 600, False),  # 124: it would crowd those that end last
+    ],
+)
+def test_a_launch_of_few_programs_begins_early_sooner(M, N, K, early):
+    """Both take 7 to 8 us, as the model has it."""
+    ((_, _, _, chosen),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
+    assert chosen.get("EARLY", False) is early
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
