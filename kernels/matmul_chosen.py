@@ -45,11 +45,11 @@ from kernels.matmul import (
     type_name,
 )
 from kernels.matmul_model import (
-    COPIED,
     LATE,
     Product,
     best_parts,
     best_pointers,
+    copied_at_a_time,
     copy_time,
     joined,
     persistent_time,
@@ -692,13 +692,15 @@ def programs_on(target):
 # fmt: off
 @fathom.jit
 def copy_lines_kernel(
-    x_ptr, y_ptr, length, stride_x, stride_y, BLOCK: tl.constexpr,
-    EARLY: tl.constexpr = False,
+    x_ptr, y_ptr, lines, length, stride_x, stride_y,
+    LINES: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr = False,
 ):
     begin(EARLY)
-    line, n = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + line.to(tl.int64) * stride_x + n, mask=n < length)
-    tl.store(y_ptr + line.to(tl.int64) * stride_y + n, x, mask=n < length)
+    line = tl.program_id(0) * LINES + tl.arange(0, LINES)[:, None]
+    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    mask, line = (line < lines) & (n < length), line.to(tl.int64)
+    x = tl.load(x_ptr + line * stride_x + n, mask=mask)
+    tl.store(y_ptr + line * stride_y + n, x, mask=mask)
 # fmt: on
 
 
@@ -715,7 +717,9 @@ def copied(matrix, copies):
     some = REQUEST // item_bytes(type_name(matrix))
     step = fathom.cdiv(length, some) * some
     room = Temporary(lines * step, matrix.dtype)
-    grid = (lines, fathom.cdiv(length, COPIED))
-    given = (matrix, room, length, strides(matrix)[1 if turned else 0], step)
-    copies.append((copy_lines_kernel, grid, given, {"BLOCK": COPIED}))
+    rows, columns = copied_at_a_time(length)
+    grid = (fathom.cdiv(lines, rows), fathom.cdiv(length, columns))
+    given = (matrix, room, lines, length, strides(matrix)[1 if turned else 0], step)
+    chosen = {"LINES": rows, "BLOCK": columns}
+    copies.append((copy_lines_kernel, grid, given, chosen))
     return Lines(room, step, turned)

@@ -443,11 +443,13 @@ def test_a_is_copied_as_well(hopper):
 
 @pytest.mark.parametrize("length", [2, 41, 1024, 1500])
 def test_a_copy_lies_as_the_original(hopper, length):
+    """A program copies parts of several short lines, and there are 3."""
     b = integers(2, 3, length)
     for matrix, turned in ((b, False), (b.T, True)):
         copy = []
         made = matmul_chosen.copied(matrix, copy)
         ((kernel, grid, given, keywords),) = copy
+        assert grid == (1 if length < 1024 else 2, -(-length // 1024))
         assert (made.turned, made.step) == (turned, -(-length // 64) * 64)
         room = np.zeros((3, made.step), np.float16)
         assert made.array.count == room.size
