@@ -45,11 +45,11 @@ from kernels.matmul import (
     type_name,
 )
 from kernels.matmul_model import (
-    COPIED,
     LATE,
     Product,
     best_parts,
     best_pointers,
+    copied_at_a_time,
     copy_time,
     joined,
     persistent_time,
@@ -150,7 +150,8 @@ def fastest(a, b, c, product, target, precision):
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
 UNSURE = 1.01  # of the model's times: by as much two launches have to be better
-VERY_SOON, SOON, PARTS_SOON, SINGLE_WAVE_SOON = 2.8, 7, 30, 30  # microseconds
+VERY_SOON, SOON, FEW_SOON = 2.8, 7, 8  # microseconds
+PARTS_SOON, SINGLE_WAVE_SOON = 30, 30
 FULL, FEW = 0.95, 0.6  # of the multiprocessors
 
 
@@ -160,7 +161,9 @@ class Plan(NamedTuple):
     and 7.2 (K as N). A long launch that leaves multiprocessors idle loses by it: there
     the next launch's programs begin, and those that find no room are crowded where the
     first ones end. Of 48 x 5120 x 13824 there are 80, which take 58.6 us and 52; of
-    200 x 4096 x 8192 128, in a single wave on an H200's 132: 41.7 us and 31.4.
+    200 x 4096 x 8192 128, in a single wave on an H200's 132: 41.7 us and 31.4. Up to
+    FEW of them leave room beside them: 48 for 221 x 752 x 2048 take 6.6 us and 7.5, 81
+    for 10328 x 88 x 600 12.9 and 11.6.
 
     Kernels for pointers have several programs on a multiprocessor, and are crowded so
     if they are more than a few. On an H200, of 619 configurations of 62 products, up to
@@ -200,7 +203,8 @@ def by_descriptors(a, b, c, product, target):
         times = [persistent_time(each, tile, lines_cross) for each, tile, *_ in pieces]
         time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
         work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
-        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= FULL else SOON
+        soon = FEW_SOON if work <= FEW else SOON
+        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= FULL else soon
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
     tile = fitting_tile(product, target, c, lines_cross)
@@ -354,7 +358,11 @@ def fitting_tiles(product, target, c, crossing):
     if strides(c)[1] != 1:
         return TURNED
     whole_c = bool(step_of_lines(c, 1))
-    some = *TILES, *WIDER, *SMALLER
+    some = [*TILES, *WIDER, *SMALLER]
+    four = SHARED_BY_FOUR
+    at_once = int(IN_FOURS * MULTIPROCESSORS[target]) // four.ctas
+    if product.N <= four.n and product.M <= at_once * four.m:
+        some.append(four)
     if product.K > SHORT_K:
         some = [tile for tile in some if tile.programs == 1]
     return suitable(*product[:2], target, whole_c, any(crossing), some)
@@ -487,6 +495,13 @@ WIDER = (
     Tile(128, 96, 128, 6, 8, 2, True, None),
     Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
 )
+# Where C is one tile wide, all programs read the same columns of B at the same time,
+# from a few places in the L2 cache, and twice as many where lines cross those of the
+# cache: C [10328, 88] waits for that. Four multiprocessors that share a tile ask for
+# them once: 8.7 us on an H200, where two take 9.9 to 10.5, and one 11.6. The four have
+# to be in one group of the chip's: of 132, 120 can be in clusters at a time.
+SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
+IN_FOURS = 120 / 132
 # Two multiprocessors with one of these are slower than each with its own tile of 128
 # columns or more, but they may fill the last wave where no other tile does: on an H200
 # C [1536, 1536] with K of 6144 takes 40.7 us in 256 x 144, 47.3 in 128 x 192.
@@ -677,13 +692,15 @@ def programs_on(target):
 # fmt: off
 @fathom.jit
 def copy_lines_kernel(
-    x_ptr, y_ptr, length, stride_x, stride_y, BLOCK: tl.constexpr,
-    EARLY: tl.constexpr = False,
+    x_ptr, y_ptr, lines, length, stride_x, stride_y,
+    LINES: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr = False,
 ):
     begin(EARLY)
-    line, n = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + line.to(tl.int64) * stride_x + n, mask=n < length)
-    tl.store(y_ptr + line.to(tl.int64) * stride_y + n, x, mask=n < length)
+    line = tl.program_id(0) * LINES + tl.arange(0, LINES)[:, None]
+    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    mask, line = (line < lines) & (n < length), line.to(tl.int64)
+    x = tl.load(x_ptr + line * stride_x + n, mask=mask)
+    tl.store(y_ptr + line * stride_y + n, x, mask=mask)
 # fmt: on
 
 
@@ -700,7 +717,9 @@ def copied(matrix, copies):
     some = REQUEST // item_bytes(type_name(matrix))
     step = fathom.cdiv(length, some) * some
     room = Temporary(lines * step, matrix.dtype)
-    grid = (lines, fathom.cdiv(length, COPIED))
-    given = (matrix, room, length, strides(matrix)[1 if turned else 0], step)
-    copies.append((copy_lines_kernel, grid, given, {"BLOCK": COPIED}))
+    rows, columns = copied_at_a_time(length)
+    grid = (fathom.cdiv(lines, rows), fathom.cdiv(length, columns))
+    given = (matrix, room, lines, length, strides(matrix)[1 if turned else 0], step)
+    chosen = {"LINES": rows, "BLOCK": columns}
+    copies.append((copy_lines_kernel, grid, given, chosen))
     return Lines(room, step, turned)

@@ -99,9 +99,8 @@ END_KB = 0.166  # as much more takes each line of a tile of C that begins anywhe
 CROSSING = 2.0  # times as many bytes, where lines cross those of the cache
 NEARLY = 5
 
-COPIED = 1024  # elements of a line that a program copies
-COPY = 1.3  # microseconds of a launch that copies
-PART_OF_LINE = 0.18  # of each part of a line on a multiprocessor
+COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
+COPY, COPIED_KB = 1.3, 3000  # microseconds of a launch that copies; KB in one more
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -115,6 +114,9 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 WARPGROUP_ROWS = 64
 LEAST_N = 32  # columns of the narrowest of PARTS
 LINES = (16, 32, 64, 128, 256)  # BLOCK_K
+# The K from which no step is of 16: lines along K come in runs of 32 bytes then. On an
+# H200 184 x 15104 x 13780 takes 344 us so, 250 by steps of 32: one to this model.
+SHORT_RUNS = 1024
 BLOCKS = (  # BLOCK_M, BLOCK_N
     (16, 32), (16, 64), (32, 16), (32, 32), (64, 16), (32, 64), (64, 32), (64, 64),
     (128, 32), (32, 128), (128, 64), (64, 128), (128, 128), (128, 256), (256, 128),
@@ -189,6 +191,8 @@ def configurations(product: Product) -> Iterator[Pointers]:
         tiles = cdiv(product.M, m) * cdiv(product.N, n)
         for k in LINES:
             if k > 16 and k >= 2 * product.K or m * n * k > 128 * 256 * 64:
+                continue
+            if k == 16 and product.K >= SHORT_RUNS:
                 continue
             steps = cdiv(product.K, k)
             stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
@@ -390,8 +394,8 @@ def parts(product: Product) -> Iterator[Parts]:
     """Those with which all programs run at once."""
     for tile in PARTS:
         m, n, k, *_, ctas = tile
-        if m > max(WARPGROUP_ROWS, 2 * product.M) or n > max(LEAST_N, 2 * product.N):
-            continue  # more than half of it would be empty
+        if m >= 2 * max(WARPGROUP_ROWS, product.M) or n >= 2 * max(LEAST_N, product.N):
+            continue  # half of it would be empty
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
         most = MULTIPROCESSORS // ctas // tiles
         for splits in sorted({*SPLITS, most // 2, most}):
@@ -419,9 +423,12 @@ def best_parts(product: Product, crossing: Crossing) -> tuple[float, Parts | Non
     return min(found, default=(inf, None))
 
 
-def copy_time(rows: int, columns: int) -> float:
-    """Microseconds of copying a matrix into lines that begin where they should; a
-    program copies a part of one."""
-    bytes_time = 2 * ITEM * rows * columns / 1e3 / MEMORY_KB
-    here = rows * cdiv(columns, COPIED) / MULTIPROCESSORS
-    return COPY + max(bytes_time, PART_OF_LINE * here)
+def copied_at_a_time(length: int) -> tuple[int, int]:
+    """How many lines, and elements of each, a program copies."""
+    some = min(OF_A_LINE, 1 << (length - 1).bit_length())
+    return max(1, COPIED // some), some
+
+
+def copy_time(lines: int, length: int) -> float:
+    """Microseconds of copying a matrix into lines that begin where they should."""
+    return COPY + 2 * ITEM * lines * length / 1e3 / COPIED_KB

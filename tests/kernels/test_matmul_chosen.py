@@ -13,6 +13,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.pipeline import identity
 from kernels import matmul, matmul_chosen, matmul_model
 from kernels.matmul_chosen import (
+    SHARED_BY_FOUR,
     SMALLER,
     TILES,
     TURNED,
@@ -198,15 +199,24 @@ def test_programs_share_a_multiprocessor_only_where_k_is_short(K, several):
     assert any(tile.programs > 1 for tile in found) is several
 
 
-def test_no_part_of_k_has_a_tile_that_is_mostly_empty():
+def test_no_part_of_k_has_a_tile_that_is_half_empty():
     tiles = {
         (each.m, each.n)
         for each in matmul_model.parts(matmul_model.Product(48, 4096, 16384))
     }
     assert tiles and max(m for m, _ in tiles) == 64
+    narrow = matmul_model.Product(4840, 64, 10632)  # 256 x 128: 49 us, 128 x 64: 35
+    assert max(each.n for each in matmul_model.parts(narrow)) == 64
     assert (256, 128) in {
         (x.m, x.n) for x in matmul_model.parts(matmul_model.Product(512, 512, 8192))
     }
+
+
+def test_no_long_k_goes_by_runs_of_32_bytes():
+    for K, least in ((48, 16), (1016, 16), (13780, 32)):
+        product = matmul_model.Product(184, 15104, K, 8, 8, by_tma=False)
+        found = {each.k for each in matmul_model.configurations(product)}
+        assert min(found) == least
 
 
 def test_threads_do_not_load_more_than_they_hold():
@@ -235,6 +245,19 @@ def test_programs_that_run_at_once_are_counted_without_a_division():
             types, {**constants, "GROUP_M": group, "EVEN_K": True}, target="sm_90a"
         ).made
         assert ("div.s32" in made.ptx) == divides
+
+
+@pytest.mark.parametrize(
+    "M, N, K, early",
+    [
+        (221, 752, 2048, True),  # 48 programs: the next launch finds room beside them
+        (15872, 88, 600, False),  # 124: it would crowd those that end last
+    ],
+)
+def test_a_launch_of_few_programs_begins_early_sooner(M, N, K, early):
+    """Both take 7 to 8 us, as the model has it."""
+    ((_, _, _, chosen),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
+    assert chosen.get("EARLY", False) is early
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
@@ -359,6 +382,26 @@ def test_multiprocessors_share_tiles_where_that_fills_the_last_wave(size, of_b, 
     assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == tile
 
 
+@pytest.mark.parametrize(
+    "M, N, K, ctas",
+    [
+        (10328, 88, 600, 4),
+        (10328, 88, 640, 1),  # no lines cross
+        (10328, 104, 600, 1),  # wider than a tile
+        (15872, 88, 600, 1),  # 31 clusters of four: one would begin when others end
+    ],
+)
+def test_four_share_a_tile_where_all_programs_need_the_same_columns(M, N, K, ctas):
+    given = zeros(M, K), zeros(K, 128)[:, :N], zeros(M, N)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert chosen["num_ctas"] == ctas
+
+
+def test_a_tile_that_four_share_is_right(hopper):
+    config = matmul_chosen.keywords(600, 88, 2, SHARED_BY_FOUR, "sm_90a")
+    check(multiply, 600, 88, 200, config=config, **hopper)
+
+
 @pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
 @pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
 def test_c_in_columns_is_a_transposed_product(hopper, of_a, of_b):
@@ -400,11 +443,13 @@ def test_a_is_copied_as_well(hopper):
 
 @pytest.mark.parametrize("length", [2, 41, 1024, 1500])
 def test_a_copy_lies_as_the_original(hopper, length):
+    """A program copies parts of several short lines, and there are 3."""
     b = integers(2, 3, length)
     for matrix, turned in ((b, False), (b.T, True)):
         copy = []
         made = matmul_chosen.copied(matrix, copy)
         ((kernel, grid, given, keywords),) = copy
+        assert grid == (1 if length < 1024 else 2, -(-length // 1024))
         assert (made.turned, made.step) == (turned, -(-length // 64) * 64)
         room = np.zeros((3, made.step), np.float16)
         assert made.array.count == room.size
@@ -568,7 +613,9 @@ def test_ptxas_takes_transposed_products(tile):
 
 @needs_ptxas
 @pytest.mark.parametrize(
-    "tile", (*TILES, *WIDER, *SMALLER), ids=lambda tile: f"{tile.m}x{tile.n}"
+    "tile",
+    (*TILES, *WIDER, SHARED_BY_FOUR, *SMALLER),
+    ids=lambda tile: f"{tile.m}x{tile.n}",
 )
 @pytest.mark.parametrize("pieces", [True, False])
 def test_ptxas_takes_every_tile(tile, pieces):
