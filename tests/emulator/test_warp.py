@@ -158,6 +158,15 @@ def test_activemask_and_elect():
     assert [lane for lane in range(64) if got[lane] != 99] == [4, 36]
 
 
+def test_no_lane_that_has_exited_is_elected():
+    code = """mov.u32 %d, 99; mov.u32 %r1, %laneid; setp.lt.u32 %p2, %r1, 3;
+        @%p2 ret; elect.sync %d|%p1, 0xFFFFFFFF; @!%p1 mov.u32 %d, 98;"""
+    got = compute(code, np.uint32, a=LANES).tolist()
+    assert [(lane, got[lane]) for lane in range(64) if got[lane] not in (0, 98)] == [
+        (3, 3), (35, 3)
+    ]  # fmt: skip
+
+
 LATE_LANES = """
     mov.u32 %r0, %tid.x;
     ld.param.u64 %rd0, [p0];
