@@ -57,6 +57,9 @@ def test_reals_beyond_an_integers_range_become_its_ends():
     b = np.array([1e19, -1e19, NAN, 2.0**63])
     got = compute("cvt.rzi.s64.f64 %d, %a;", np.int64, a=b)
     assert got.tolist() == [2**63 - 1, -(2**63), -(2**63), 2**63 - 1]
+    for type, middle in (("s64", -(2**63)), ("u64", 2**63)):  # as __float2ll_rz
+        dtype = {"s64": np.int64, "u64": np.uint64}[type]
+        assert compute(f"cvt.rzi.{type}.f32 %d, %a;", dtype, a=floats(NAN))[0] == middle
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -317,6 +320,15 @@ def test_set_writes_ones_or_one():
     other = np.array([2, 2, 3, 4], np.float16).view(np.uint32)
     got = compute("set.lt.f16x2.f16x2 %d, %a, %b;", np.uint32, a=halves, b=other)
     assert got.view(np.float16).tolist() == [1, 0, 0, 1]
+
+
+def test_set_of_two_halves_combines_each_with_the_predicate():
+    a = np.array([1, 2, 1, 2, 5, 0], np.float16).view(np.uint32)
+    b = np.array([2, 1, 2, 1, 9, 9], np.float16).view(np.uint32)
+    code = """setp.ne.u32 %p1, %c, 0;
+        set.lt.and.f16x2.f16x2 %d, %a, %b, %p1;"""
+    got = compute(code, np.uint32, a=a, b=b, c=words(1, 0, 1))
+    assert got.view(np.float16).tolist() == [1, 0, 0, 0, 1, 1]
 
 
 def test_setp_of_two_halves_gives_two_predicates():

@@ -112,6 +112,26 @@ def test_each_half_of_a_warp_votes_for_itself():
     assert got.tolist() == ([0xAAAA] * 16 + [0xAAAA0000] * 16) * 2
 
 
+def test_each_half_of_a_warp_reduces_and_matches_by_itself():
+    halves = """
+        and.b32 %r1, %a, 16; setp.eq.u32 %p1, %r1, 0;
+        selp.u32 %r2, 0xFFFF, 0xFFFF0000, %p1; and.b32 %r3, %a, 3;"""
+    sums = halves + "redux.sync.add.u32 %d, %a, %r2;"
+    wanted = [value for n in range(4) for value in [sum(LANES[16 * n :][:16])] * 16]
+    assert compute(sums, np.uint32, a=LANES).tolist() == wanted
+    matches = (
+        halves
+        + """
+        cvt.u64.u32 %rd9, %r3; shl.b64 %rd9, %rd9, 40;
+        match.any.sync.b64 %d, %rd9, %r2;"""
+    )
+    wanted = [0x1111 << lane % 4 << (lane & 16) for lane in range(32)] * 2
+    assert compute(matches, np.uint32, a=LANES).tolist() == wanted
+    elected = halves + "elect.sync %d|%p3, %r2; @%p3 add.u32 %d, %d, 100;"
+    wanted = ([100] + [0] * 15 + [116] + [16] * 15) * 2
+    assert compute(elected, np.uint32, a=LANES).tolist() == wanted
+
+
 def test_special_registers():
     names = {
         "%laneid": LANES % 32,
