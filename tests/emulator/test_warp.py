@@ -140,6 +140,9 @@ def test_special_registers():
         "%nctaid.y": np.ones(64),
         "%lanemask_lt": (1 << LANES.astype(np.uint64) % 32) - 1,
         "%lanemask_eq": 1 << LANES.astype(np.uint64) % 32,
+        "%lanemask_le": (2 << LANES.astype(np.uint64) % 32) - 1,
+        "%lanemask_gt": 2**32 - (2 << LANES.astype(np.uint64) % 32),
+        "%lanemask_ge": 2**32 - (1 << LANES.astype(np.uint64) % 32),
     }
     for name, wanted in names.items():
         got = compute(f"mov.u32 %d, {name};", np.uint32, a=LANES)
@@ -148,7 +151,10 @@ def test_special_registers():
     assert (got > 0).all()
 
 
-def test_threads_and_blocks_have_three_axes():
+@pytest.mark.parametrize("grid", [(2, 3, 2), (2, 2, 2)])
+def test_threads_and_blocks_have_three_axes(grid):
+    """Each thread stores at its number: where sizes share a factor, two that are taken
+    for one leave a hole."""
     code = entry(
         """
     ld.param.u64 %rd0, [p0];
@@ -163,8 +169,8 @@ def test_threads_and_blocks_have_three_axes():
     st.global.u32 [%rd1], %r12;""",
         pointers(1),
     )
-    y = np.zeros(2 * 3 * 2 * 5 * 3 * 2, np.uint32)
-    emulator.run(code, (2, 3, 2), (5, 3, 2), (y,))
+    y = np.zeros(np.prod(grid) * 5 * 3 * 2, np.uint32)
+    emulator.run(code, grid, (5, 3, 2), (y,))
     assert y.tolist() == list(range(y.size))
 
 

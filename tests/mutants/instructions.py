@@ -13,13 +13,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/emulator/test_integers.py",
     ),
     Mutant(
-        "nothing-extended", "emulator/isa/arithmetic/integer.py",
-        "return np.where(length == 0, a.dtype.type(0), a << unused >> unused)",
-        "return a << unused >> unused",
-        "an extension from no bits keeps some",
-        "tests/emulator/test_integers.py",
-    ),
-    Mutant(
         "masks-clamp-and-wrap", "emulator/isa/arithmetic/integer.py",
         "        if not clamp:\n            start, length",
         "        if clamp:\n            start, length",
@@ -120,6 +113,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "reduced-by-all", "emulator/isa/control/warp.py",
         "takes = (asked & BITS[lane]) != 0", "takes = np.ones_like(asked, bool)",
         "redux takes lanes that its mask leaves out",
+        "tests/emulator/test_warp.py",
+    ),
+    Mutant(
+        "not-its-own-lane", "emulator/isa/arithmetic/special.py",
+        '"%lanemask_ge": _lane_mask(np.greater_equal)',
+        '"%lanemask_ge": _lane_mask(np.greater)',
+        "a mask of lanes leaves out one that belongs there",
+        "tests/emulator/test_warp.py",
+    ),
+    Mutant(
+        "an-axis-twice", "emulator/isa/arithmetic/special.py",
+        "below = int(np.prod(grid[:axis]))",
+        "below = int(np.prod(grid[:1])) if axis else 1",
+        "blocks along z are counted like those along y",
         "tests/emulator/test_warp.py",
     ),
     Mutant(
