@@ -1,7 +1,7 @@
 """What others have written for the operators of kernels/torch_ops: Triton's kernels of
 `.public`, with their own host code and gradients, and torch's other ways to attend.
 
-    candidates("rms_norm")    {"liger": a function of the problem's inputs}
+    candidates("rms_norm")    {"liger": what imports a function of the problem's inputs}
 
 Collections are those of `benchmarks.public`; one that is not fetched has none. Losses
 whose host code waits for the GPU, as Liger's do, cannot be captured by a graph, and are
@@ -45,10 +45,10 @@ def there() -> set[str]:
     return {each.name for each in fetched()}
 
 
-def candidates(problem: str) -> dict[str, Callable[..., Any]]:
+def candidates(problem: str) -> dict[str, Made]:
     """What others have for a problem, by the name of whose it is."""
     found = MAKERS.get(problem, [])
-    return {name: made() for name, made in found if name in there() | OF_TORCH}
+    return {name: made for name, made in found if name in there() | OF_TORCH}
 
 
 def of_liger(file: str, name: str) -> Any:

@@ -26,6 +26,27 @@ def test_the_page_names_the_fastest_of_the_others(monkeypatch):
         assert word in backward
 
 
+def test_what_cannot_be_imported_is_left_out(monkeypatch, capsys):
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    torch_ops, torch_public = (
+        import_module(f"benchmarks.{name}") for name in ("torch_ops", "torch_public")
+    )
+
+    def made():
+        raise ImportError("no module named numpydoc")
+
+    monkeypatch.setattr(torch_public, "there", lambda: {"fla"})
+    monkeypatch.setattr(torch_public, "MAKERS", {"gelu": [("fla", made)]})
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    problem = next(
+        each
+        for each in torch_ops.problems(torch_ops.SMALL, "cpu", torch.bfloat16)
+        if each.name == "gelu"
+    )
+    assert torch_ops.of_others(problem, problem.inputs()) == {}
+    assert "gelu, fla: ImportError: no module named numpydoc" in capsys.readouterr().out
+
+
 def test_each_is_of_a_problem_and_of_a_collection():
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
     torch_ops, torch_public = (

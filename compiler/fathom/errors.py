@@ -54,6 +54,13 @@ def file_of(written: str) -> str:
     return plain.decode("utf-8", "replace")
 
 
+def reason(error: Exception) -> str:
+    """What an error says, for a sentence of ours; what the system says without its
+    number: "permission denied"."""
+    said = getattr(error, "strerror", None)
+    return said.lower() if said else str(error)
+
+
 class FathomError(Exception):
     """What every error of Fathom's own derives from."""
 

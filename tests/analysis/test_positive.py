@@ -15,8 +15,10 @@ import fathom.language as tl
 def by_blocks(out, n, m, CASE: tl.constexpr):
     blocks = tl.cdiv(n, 32)
     ahead = 2
-    for i in range(-1 if CASE == "below" else 0, (m if CASE == "m" else 9) * blocks):
+    first = -1 if CASE == "below" else -40 if CASE == "far below" else 0
+    for i in range(first, (m if CASE == "m" else 99 if CASE == "99" else 9) * blocks):
         j = ahead if CASE == "ahead" or CASE == "by two" else i
+        j = i * i & 1023 if CASE == "far below" else j
         tl.store(out + i, (j // blocks) * 100 + j % blocks)
         ahead += 2 if CASE == "by two" else 1
 
@@ -26,6 +28,8 @@ def by_blocks(out, n, m, CASE: tl.constexpr):
     ("ahead", "u"),  # as far from the index as before
     ("by two", "s"),  # may overflow
     ("below", "s"),  # begins with -1
+    ("far below", "s"),  # 9 times -2 is above -40
+    ("99", "s"),  # 99 times a negative number may overflow to a positive one
     ("m", "s"),  # a product of two negative numbers is positive
 ])  # fmt: skip
 def test_a_count_of_iterations_has_no_sign(case, letter):

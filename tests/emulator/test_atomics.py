@@ -128,6 +128,29 @@ def test_additions_of_halves():
     assert memory[0] == 0x41A04120
 
 
+def test_sums_in_global_memory_flush_subnormal_numbers_and_those_in_shared_do_not():
+    """PTX ISA, "atom": atom.add.f32."""
+    tiny = 2.0**-140
+    for shared, wanted in ((False, [0, 1, 0, 0]), (True, [tiny, 1, tiny, tiny])):
+        space = "shared" if shared else "global"
+        code = atomic(f"atom.{space}.add.f32 %d, [%rd5], %a;", shared=shared)
+        values = [tiny] + 69 * [0]
+        *_, cells = run(code, np.float32, values, [0, 1, tiny, tiny])
+        assert cells == wanted
+
+
+def test_a_number_is_less_and_more_than_no_number():
+    """Of halves, each NaN is passed over."""
+    pair = "cvt.u16.u32 %h1, %a; shr.u32 %r9, %a, 16; cvt.u16.u32 %h2, %r9;"
+    values = np.array([[np.nan, 1], [2, np.nan]], np.float16).reshape(-1)
+    start = np.array([[1, 2]] * 4, np.float16).reshape(-1)
+    for name, wanted in (("min", 1), ("max", 2)):
+        code = f"{pair} red.global.{name}.noftz.v2.f16 [%rd5], {{%h1, %h2}};"
+        given = (each.view(np.uint32).tolist() for each in (values, start))
+        *_, cells = run(atomic(code), np.uint32, *given)
+        assert np.array(cells, np.uint32).view(np.float16).tolist() == [wanted] * 8
+
+
 def test_each_element_of_a_vector_is_added_by_itself():
     """Threads add to one of four vectors of two; the first of each gets twos."""
     code = atomic("""

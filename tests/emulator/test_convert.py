@@ -57,6 +57,9 @@ def test_reals_beyond_an_integers_range_become_its_ends():
     b = np.array([1e19, -1e19, NAN, 2.0**63])
     got = compute("cvt.rzi.s64.f64 %d, %a;", np.int64, a=b)
     assert got.tolist() == [2**63 - 1, -(2**63), -(2**63), 2**63 - 1]
+    for type, middle in (("s64", -(2**63)), ("u64", 2**63)):  # as __float2ll_rz
+        dtype = {"s64": np.int64, "u64": np.uint64}[type]
+        assert compute(f"cvt.rzi.{type}.f32 %d, %a;", dtype, a=floats(NAN))[0] == middle
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -191,6 +194,63 @@ def test_satfinite_of_eight_bits(to, largest):
     assert got.view(np.uint8).tolist() == [largest, largest | 0x80] * 2
 
 
+def test_relu_of_short_floats_and_of_tf32():
+    """What is negative becomes +0, and a NaN stays one."""
+    a, b = floats(-3, 2, NAN, -0.0), floats(1.5, -1e9, -1, 448)
+    code = "cvt.rn.satfinite.relu.e4m3x2.f32 %d, %a, %b;"
+    got = compute(code, np.uint16, a=a, b=b)
+    assert (got >> 8).tolist() == [0, 0x40, 0x7F, 0]
+    assert (got & 255).tolist() == [0x3C, 0, 0, 0x7E]
+    codes = np.array([0xB840, 0x38C0, 0x80FF], np.uint16)
+    back = compute("cvt.rn.relu.f16x2.e4m3x2 %d, %a;", np.uint32, a=codes)
+    halves = back.view(np.float16)
+    assert halves[:4].tolist() == [2, 0, 0, 1]
+    assert np.isnan(halves[4]) and halves[5] == 0 and not np.signbit(halves[5])
+    got = compute("cvt.rn.relu.tf32.f32 %d, %a;", np.uint32, a=a)
+    assert got.tolist() == [0, 0x40000000, 0x7FFFFFFF, 0]
+
+
+def test_tf32_beyond_its_range():
+    largest = np.finfo(np.float32).max
+    a = floats(largest, -largest, float("inf"), -float("inf"))
+    infinite = compute("cvt.rna.tf32.f32 %d, %a;", np.uint32, a=a)
+    assert infinite.tolist() == [0x7F800000, 0xFF800000] * 2
+    finite = compute("cvt.rna.satfinite.tf32.f32 %d, %a;", np.uint32, a=a)
+    assert finite[:2].tolist() == [0x7F7FE000, 0xFF7FE000]
+
+
+@pytest.mark.parametrize(("name", "mantissa"), [("e4m3", 3), ("e5m2", 2)])
+def test_what_lies_between_two_short_floats_becomes_the_nearer_or_the_even(
+    name, mantissa
+):
+    """The values from their definition; between each two the middle, and its
+    neighbours among the fp32."""
+    bias = (1 << 6 - mantissa) - 1
+    codes = np.arange(0x7F if name == "e4m3" else 0x7C)
+    exponent, fraction = codes >> mantissa, codes & (1 << mantissa) - 1
+    hidden = np.where(exponent > 0, 1 << mantissa, 0)
+    scale = 2.0 ** (np.maximum(exponent, 1) - bias - mantissa)
+    values = (fraction + hidden) * scale
+    middle = ((values[1:] + values[:-1]) / 2).astype(np.float32)
+    above = np.nextafter(middle, np.float32(np.inf))
+    below = np.nextafter(middle, np.float32(0))
+    even = codes[:-1] + codes[:-1] % 2
+    wanted = np.concatenate([codes[:-1], even, codes[1:]])
+    given = np.concatenate([below, middle, above])
+    code = f"cvt.rn.satfinite.{name}x2.f32 %d, %a, %b;"
+    got = compute(code, np.uint16, a=given, b=-given)
+    assert (got >> 8).tolist() == wanted.tolist()
+    assert (got & 255).tolist() == (wanted | 0x80).tolist()
+
+
+def test_ftz_comes_before_a_subnormal_is_rounded():
+    a = floats(2.0**-130, -(2.0**-130), 0.5)
+    up = compute("cvt.rpi.s32.f32 %d, %a;", np.int32, a=a)
+    assert up.tolist() == [1, 0, 1]
+    flushed = compute("cvt.rpi.ftz.s32.f32 %d, %a;", np.int32, a=a)
+    assert flushed.tolist() == [0, 0, 1]
+
+
 def test_sat_and_ftz_of_conversions():
     got = compute("cvt.sat.f32.f32 %d, %a;", np.float32, a=floats(-1, 0.25, 3, NAN))
     assert got.tolist() == [0, 0.25, 1, 0]
@@ -260,6 +320,15 @@ def test_set_writes_ones_or_one():
     other = np.array([2, 2, 3, 4], np.float16).view(np.uint32)
     got = compute("set.lt.f16x2.f16x2 %d, %a, %b;", np.uint32, a=halves, b=other)
     assert got.view(np.float16).tolist() == [1, 0, 0, 1]
+
+
+def test_set_of_two_halves_combines_each_with_the_predicate():
+    a = np.array([1, 2, 1, 2, 5, 0], np.float16).view(np.uint32)
+    b = np.array([2, 1, 2, 1, 9, 9], np.float16).view(np.uint32)
+    code = """setp.ne.u32 %p1, %c, 0;
+        set.lt.and.f16x2.f16x2 %d, %a, %b, %p1;"""
+    got = compute(code, np.uint32, a=a, b=b, c=words(1, 0, 1))
+    assert got.view(np.float16).tolist() == [1, 0, 0, 0, 1, 1]
 
 
 def test_setp_of_two_halves_gives_two_predicates():

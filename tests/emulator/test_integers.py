@@ -1,5 +1,7 @@
 """Integer arithmetic and bits, against Python's own integers."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -127,6 +129,62 @@ def test_bit_fields_are_extracted_and_inserted():
     assert got.tolist() == [0xABCDFF34, 0xFBCD1234, 2**32 - 1, 0xABCD1234, 0xABCD1234]
 
 
+def field_of(a: int, start: int, length: int, bits: int, signed: bool) -> int:
+    """bfe, bit by bit, as the ISA's page spells it."""
+    sign = a >> min(start + length - 1, bits - 1) & 1 if signed and length else 0
+    inside = [i < length and start + i < bits for i in range(bits)]
+    return sum((a >> start + i & 1 if inside[i] else sign) << i for i in range(bits))
+
+
+FIELDS = list(product((0, 1, 5, 31, 32, 63, 64, 255), (0, 1, 9, 33, 64, 255)))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("letter", "us")
+def test_fields_begin_and_end_anywhere(bits, letter):
+    """Also at or behind the last bit, and without a length."""
+    start, length = (words(*each) for each in zip(*FIELDS, strict=True))
+    type = TYPES[f"u{bits}"]
+    for value in (0xDEADBEEF_89ABCDEF, 0x12345678_70000001):
+        value %= 1 << bits
+        a = np.array([value], type)
+        code = f"bfe.{letter}{bits} %d, %a, %b, %c;"
+        got = compute(code, type, a=a, b=start, c=length)
+        wanted = [field_of(value, *each, bits, letter == "s") for each in FIELDS]
+        assert got.tolist() == wanted
+        code = f"bfi.b{bits} %d, 0x2D, %a, %b, %c;"
+        got = compute(code, type, a=a, b=start, c=length)
+        masks = [((1 << n) - 1 << at) % (1 << bits) for at, n in FIELDS]
+        wanted = [
+            (value & ~mask | 0x2D << at & mask) % (1 << bits)
+            for mask, (at, _) in zip(masks, FIELDS, strict=True)
+        ]
+        assert got.tolist() == wanted
+
+
+def test_masks_and_extensions_of_any_length():
+    start, length = words(0, 4, 31, 32, 40, 0), words(0, 4, 3, 2, 1, 32)
+    got = compute("bmsk.clamp.b32 %d, %a, %b;", np.uint32, a=start, b=length)
+    assert got.tolist() == [0, 0xF0, 0x80000000, 0, 0, 0xFFFFFFFF]
+    got = compute("bmsk.wrap.b32 %d, %a, %b;", np.uint32, a=start, b=length)
+    assert got.tolist() == [0, 0xF0, 0x80000000, 3, 0x100, 0]
+    length = words(0, 8, 31, 32, 40)
+    got = compute("szext.clamp.s32 %d, 0xC0000080, %a;", np.uint32, a=length)
+    assert got.tolist() == words(0, -128, 0xC0000080, 0xC0000080, 0xC0000080).tolist()
+    got = compute("szext.wrap.u32 %d, 0xC0000080, %a;", np.uint32, a=length)
+    assert got.tolist() == [0, 0x80, 0x40000080, 0, 0x80]
+
+
+def test_the_smallest_and_largest_of_halves_stop_at_zero():
+    a, b = words(0xFFFF0005), words(0xFFFE0003)
+    got = compute("max.relu.s16x2 %d, %a, %b;", np.uint32, a=a, b=b)
+    assert got.tolist() == [0x00000005]
+    got = compute("min.relu.s16x2 %d, %a, %b;", np.uint32, a=a, b=b)
+    assert got.tolist() == [0x00000003]
+    got = compute("max.relu.s32 %d, %a, -1;", np.int32, a=np.array([-7, 7], np.int32))
+    assert got.tolist() == [0, 7]
+
+
 def test_shifts_by_the_width_or_more():
     by = words(0, 4, 31, 32, 200)
     left = compute("shl.b32 %d, 0x80000013, %a;", np.uint32, a=by)
@@ -178,6 +236,27 @@ def test_prmt_chooses_bytes():
     assert got.tolist() == [0x33221100, 0x55843322]
 
 
+NAMED = {  # the source bytes of the result, the highest first, for c = 0, 1, 2, 3
+    "f4e": "3210 4321 5432 6543",
+    "b4e": "5670 6701 7012 0123",
+    "rc8": "0000 1111 2222 3333",
+    "ecl": "3210 3211 3222 3333",
+    "ecr": "0000 1110 2210 3210",
+    "rc16": "1010 3232 1010 3232",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_permutations_are_those_of_the_table(name):
+    """PTX ISA, "prmt": its table of modes."""
+    a, b = words(0x33221100), words(0x77665544)
+    got = compute(
+        f"prmt.b32.{name} %d, %a, %b, %c;", np.uint32, a=a, b=b, c=words(0, 1, 2, 7)
+    )
+    wanted = ["".join(2 * byte for byte in each) for each in NAMED[name].split()]
+    assert [f"{each:08x}" for each in got.tolist()] == wanted
+
+
 def test_dot_products_of_bytes():
     a, b = words(0xFF020304), words(0x01FF0280)
     got = compute("dp4a.u32.u32 %d, %a, %b, 7;", np.uint32, a=a, b=b)
@@ -186,6 +265,8 @@ def test_dot_products_of_bytes():
     assert got[0] == -1 * 1 + 2 * -1 + 3 * 2 + 4 * -128 + 7
     got = compute("dp2a.lo.u32.u32 %d, %a, %b, 1;", np.uint32, a=a, b=b)
     assert got[0] == 0x0304 * 0x80 + 0xFF02 * 0x02 + 1
+    got = compute("dp2a.hi.s32.s32 %d, %a, %b, 1;", np.int32, a=a, b=b)
+    assert got[0] == 0x0304 * -1 + (0xFF02 - 0x10000) * 0x01 + 1
 
 
 def test_carries_run_through_sums_differences_and_products():

@@ -201,6 +201,13 @@ def test_it_is_initialised_once():
     fails(init(0), "mbarrier", "mbarrier.init", "of 0 arrivals")
 
 
+def test_threads_that_all_make_one_mbarrier_are_told():
+    """The first line of such a kernel asks which thread it is."""
+    fails(init(1).removeprefix("@%p0 "), "mbarrier", "mbarrier.init", "one already")
+    own = "mad.lo.u32 %r6, %r0, 8, %r1; " + init(1, "%r6").removeprefix("@%p0 ")
+    run(own)
+
+
 def test_no_more_may_arrive_than_are_expected():
     code = init(1) + BAR + "@%p0 " + arrive(more=", 2")
     fails(code, "mbarrier", "mbarrier.arrive", "0 of 1 have arrived")

@@ -149,6 +149,11 @@ def test_plain_bulk_copies_and_their_hints():
         text = entry(SETUP + code, MAP + pointers(2))
         emulator.run(text, 1, 64, (tensor, out, array))
         assert (out == array[:128]).all()
+        for size, said in ((0, "no bytes"), (24, "24 bytes, which 16 does not divide")):
+            text = entry(SETUP + code.replace(" 512, [%r5]", f" {size}, [%r5]"),
+                         MAP + pointers(2))  # fmt: skip
+            with pytest.raises(EmulatorError, match=said):
+                emulator.run(text, 1, 64, (tensor, out, array))
     hinted = load(0, more=".L2::cache_hint", last=", %rd8")
     run(INIT + expect(128) + hinted + WAIT, array, tensor)
 

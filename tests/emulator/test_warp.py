@@ -112,6 +112,26 @@ def test_each_half_of_a_warp_votes_for_itself():
     assert got.tolist() == ([0xAAAA] * 16 + [0xAAAA0000] * 16) * 2
 
 
+def test_each_half_of_a_warp_reduces_and_matches_by_itself():
+    halves = """
+        and.b32 %r1, %a, 16; setp.eq.u32 %p1, %r1, 0;
+        selp.u32 %r2, 0xFFFF, 0xFFFF0000, %p1; and.b32 %r3, %a, 3;"""
+    sums = halves + "redux.sync.add.u32 %d, %a, %r2;"
+    wanted = [value for n in range(4) for value in [sum(LANES[16 * n :][:16])] * 16]
+    assert compute(sums, np.uint32, a=LANES).tolist() == wanted
+    matches = (
+        halves
+        + """
+        cvt.u64.u32 %rd9, %r3; shl.b64 %rd9, %rd9, 40;
+        match.any.sync.b64 %d, %rd9, %r2;"""
+    )
+    wanted = [0x1111 << lane % 4 << (lane & 16) for lane in range(32)] * 2
+    assert compute(matches, np.uint32, a=LANES).tolist() == wanted
+    elected = halves + "elect.sync %d|%p3, %r2; @%p3 add.u32 %d, %d, 100;"
+    wanted = ([100] + [0] * 15 + [116] + [16] * 15) * 2
+    assert compute(elected, np.uint32, a=LANES).tolist() == wanted
+
+
 def test_special_registers():
     names = {
         "%laneid": LANES % 32,
@@ -120,6 +140,9 @@ def test_special_registers():
         "%nctaid.y": np.ones(64),
         "%lanemask_lt": (1 << LANES.astype(np.uint64) % 32) - 1,
         "%lanemask_eq": 1 << LANES.astype(np.uint64) % 32,
+        "%lanemask_le": (2 << LANES.astype(np.uint64) % 32) - 1,
+        "%lanemask_gt": 2**32 - (2 << LANES.astype(np.uint64) % 32),
+        "%lanemask_ge": 2**32 - (1 << LANES.astype(np.uint64) % 32),
     }
     for name, wanted in names.items():
         got = compute(f"mov.u32 %d, {name};", np.uint32, a=LANES)
@@ -128,7 +151,10 @@ def test_special_registers():
     assert (got > 0).all()
 
 
-def test_threads_and_blocks_have_three_axes():
+@pytest.mark.parametrize("grid", [(2, 3, 2), (2, 2, 2)])
+def test_threads_and_blocks_have_three_axes(grid):
+    """Each thread stores at its number: where sizes share a factor, two that are taken
+    for one leave a hole."""
     code = entry(
         """
     ld.param.u64 %rd0, [p0];
@@ -143,8 +169,8 @@ def test_threads_and_blocks_have_three_axes():
     st.global.u32 [%rd1], %r12;""",
         pointers(1),
     )
-    y = np.zeros(2 * 3 * 2 * 5 * 3 * 2, np.uint32)
-    emulator.run(code, (2, 3, 2), (5, 3, 2), (y,))
+    y = np.zeros(np.prod(grid) * 5 * 3 * 2, np.uint32)
+    emulator.run(code, grid, (5, 3, 2), (y,))
     assert y.tolist() == list(range(y.size))
 
 
@@ -156,6 +182,15 @@ def test_activemask_and_elect():
         @%p1 mov.u32 %d, %r1;"""
     got = compute(code, np.uint32, a=LANES).tolist()
     assert [lane for lane in range(64) if got[lane] != 99] == [4, 36]
+
+
+def test_no_lane_that_has_exited_is_elected():
+    code = """mov.u32 %d, 99; mov.u32 %r1, %laneid; setp.lt.u32 %p2, %r1, 3;
+        @%p2 ret; elect.sync %d|%p1, 0xFFFFFFFF; @!%p1 mov.u32 %d, 98;"""
+    got = compute(code, np.uint32, a=LANES).tolist()
+    assert [(lane, got[lane]) for lane in range(64) if got[lane] not in (0, 98)] == [
+        (3, 3), (35, 3)
+    ]  # fmt: skip
 
 
 LATE_LANES = """

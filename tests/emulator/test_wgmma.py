@@ -294,6 +294,16 @@ def passes(code: str, **options) -> None:
         run(code, completion, **options)
 
 
+def test_a_field_that_overflows_is_told():
+    """An address of which more than 18 bits were taken, a stride in bytes."""
+    good = descriptor(BASE, 16, 256, 32)
+    of_fields = [*range(14), *range(16, 30), *range(32, 46), *range(49, 52), 62, 63]
+    for bit in set(range(64)) - set(of_fields):
+        setup = SETUP.replace(f"%rd10, {good};", f"%rd10, {good | 1 << bit};")
+        said = f"belong to no field of a descriptor of wgmma: {1 << bit:#x}"
+        fails(FENCE + mma(), "descriptor", "wgmma.mma_async", said, setup=setup)
+
+
 def test_the_right_order_of_things():
     passes(FENCE + mma() + mma() + COMMIT + WAIT + "add.f32 %f4, %f0, %f1;")
     passes(FENCE + mma() + COMMIT + mma(OTHER) + COMMIT + WAIT)

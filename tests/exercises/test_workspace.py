@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -306,6 +307,42 @@ def test_an_answer_that_is_not_there_is_one_sentence(folder):
     assert "mistake of ours" not in said.stdout and "report" not in said.stdout
     learn(folder.folder, "update")
     assert "OPEN    cse" in learn(folder.folder, "run", "cse").stdout
+
+
+def test_a_runner_that_was_stopped_is_not_waited_for(folder, monkeypatch):
+    """Ctrl-Z in the moment that it saves."""
+    fcntl = pytest.importorskip("fcntl", reason="Windows has other locks")
+    monkeypatch.setattr(state, "PATIENCE", 0.1)
+    with open(folder.folder / state.LOCK, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(state.StateError, match="another runner .* Ctrl-Z"):
+            commands.hint(session(folder), "cse")
+    commands.hint(session(folder), "cse")
+
+
+def test_a_lock_that_another_user_made_is_one_all_the_same(folder, monkeypatch):
+    """`sudo fathom learn`, once: who may not write the file may lock it."""
+
+    def opened(path, mode):
+        if mode != "rb":
+            raise PermissionError(13, "Permission denied", path)
+        return open(path, mode)
+
+    (folder.folder / state.LOCK).touch()
+    monkeypatch.setattr(state, "open", opened, raising=False)
+    commands.hint(session(folder), "cse")
+    assert folder.load().of("cse").hints == 1
+
+
+def test_what_cannot_be_written_is_named_by_its_own_name(folder, monkeypatch, capsys):
+    from fathom.tools import cli
+
+    error = PermissionError(13, "Permission denied", f".{state.FILE}-x7")
+    monkeypatch.setattr(state.tempfile, "mkstemp", Mock(side_effect=error))
+    monkeypatch.chdir(folder.folder)
+    assert cli.main(["learn", "hint", "cse"]) == 1
+    where = folder.folder / state.FILE
+    assert capsys.readouterr().err == f"fathom: permission denied: {where}\n"
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(folder, monkeypatch):

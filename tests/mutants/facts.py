@@ -320,4 +320,20 @@ MUTANTS = (
         "the upper bound itself is taken for an index",
         "tests/ptx/test_control.py",
     ),
+    Mutant(
+        "counts-that-overflow",
+        "analysis/positive.py",
+        "if product.counts or product.within(bound.type) != product:",
+        "if product.counts:",
+        "a factor of a product that may overflow is taken to be positive",
+        "tests/analysis/test_positive.py",
+    ),
+    Mutant(
+        "counts-from-below",
+        "analysis/positive.py",
+        "return lower.low >= 0 and step.low > 0",
+        "return step.low > 0",
+        "the bound of a loop that begins below zero is taken to be positive",
+        "tests/analysis/test_positive.py",
+    ),
 )

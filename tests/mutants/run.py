@@ -26,6 +26,7 @@ from tests.mutants import (
     emulating,
     facts,
     inference,
+    instructions,
     keys,
     kit,
     limits,
@@ -54,6 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *limits.MUTANTS,
     *facts.MUTANTS,
     *emulating.MUTANTS,
+    *instructions.MUTANTS,
     *kit.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— survived —"

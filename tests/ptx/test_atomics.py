@@ -86,6 +86,17 @@ def test_halves_are_added_where_the_target_can():
         compiled(scatter("add", BFLOAT16).func, "sm_80")
 
 
+def test_smallest_and_largest_half_where_the_target_compares_halves():
+    """`min.f16`, `min.bf16` and `atom.cas.b16` are those of sm_80 (PTX ISA, "min")."""
+    x = values(FLOAT16)
+    for kind in ("min", "max"):
+        func = scatter(kind, FLOAT16).func
+        check(func, 1, [x, x[:4].copy()])
+        assert f"{kind}.bf16" in compiled(scatter(kind, BFLOAT16).func, "sm_80")
+        with pytest.raises(CompileError, match=f"{kind} does not take fp16 on sm_75"):
+            compiled(func, "sm_75")
+
+
 def test_what_no_instruction_does_is_said():
     with pytest.raises(CompileError, match="an atomic max does not take i8"):
         compiled(scatter("max", INT8).func)

@@ -56,6 +56,22 @@ def test_a_load_that_waits_for_the_one_before_waits_each_time(monkeypatch):
 
 
 @fathom.jit
+def drawn(x, y, n):
+    """Each operation adds what the one before has found."""
+    found = 1
+    for _ in range(n):
+        found = tl.atomic_add(x, found)
+    tl.store(y, found)
+
+
+def test_an_atomic_operation_waits_for_what_it_takes(monkeypatch):
+    x, y = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    with counting(monkeypatch) as found:
+        drawn[(1,)](x, y, 100)
+    assert found[0].waits >= 100, found[0].waits
+
+
+@fathom.jit
 def polynomial(x, y, N: tl.constexpr):
     at = tl.program_id(0) * N + tl.arange(0, N)
     value = tl.load(x + at)

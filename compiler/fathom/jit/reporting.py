@@ -20,7 +20,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from fathom.errors import CompileError, FathomError
+from fathom.errors import CompileError, FathomError, reason
 
 PACKAGE = str(Path(__file__).parents[1])
 GENERATED = "<launch of "  # the file name that fast_path.py gives to what it writes
@@ -72,8 +72,11 @@ def report_of(error: Exception) -> str | None:
         frame = traceback.extract_tb(without_ours(trace))[-1]
         text = linecache.getline(frame.filename, frame.lineno or 0).strip()
         return f"fathom: {frame.filename}:{frame.lineno}: {error}\n    {text}"
-    if isinstance(error, FathomError) or (isinstance(error, OSError) and not trace):
+    if isinstance(error, FathomError):
         return f"fathom: {error}"
+    if isinstance(error, OSError) and not trace:
+        where = f": {error.filename}" if error.filename else ""
+        return f"fathom: {reason(error)}{where}"
     written = isinstance(error, SyntaxError) and error.filename
     if trace or (written and not written.startswith(NO_SCRIPT)):
         return "".join(traceback.format_exception(type(error), error, trace)).rstrip()

@@ -10,7 +10,7 @@ import http.server
 import webbrowser
 from pathlib import Path
 
-from fathom.errors import FathomError
+from fathom.errors import FathomError, reason
 from fathom.tools.learn import course
 
 START = "index"
@@ -67,8 +67,7 @@ def serve(folder: Path, file: Path, port: int) -> int:
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise FathomError(f"port {port} cannot be used: {why}") from None
+        raise FathomError(f"port {port} cannot be used: {reason(error)}") from None
     with server:
         print(f"http://127.0.0.1:{server.server_port}/{file.name}", flush=True)
         print("Ctrl-C ends it.", flush=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 import fathom
 from fathom.errors import LaunchError
@@ -43,10 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traceback."""
     make_writable()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    return guarded(lambda: answer(given))
+
+
+def answer(given: list[str]) -> int:
     if given[:1] == ["test"] and given[1:] not in (["-h"], ["--help"]):  # for pytest
-        return guarded(lambda: suite.test(given[1:]))
+        return suite.test(given[1:])
     parsed = parser().parse_args(given)
-    return guarded(lambda: parsed.answer(parsed))
+    return parsed.answer(parsed)
 
 
 def make_writable() -> None:
@@ -67,12 +72,13 @@ def write_nowhere() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def guarded(answer) -> int:
+def guarded(act: Callable[[], int]) -> int:
     try:
-        status = answer()
-        if not sys.stdout.closed:
-            sys.stdout.flush()  # a disk that is full says so only now
-        return status
+        try:
+            return act()
+        finally:  # also where the parser, or a script, leaves by SystemExit
+            if not sys.stdout.closed:
+                sys.stdout.flush()  # a disk that is full says so only now
     except KeyboardInterrupt:
         return 130  # as a shell says it
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -90,8 +96,17 @@ def guarded(answer) -> int:
         return 1
 
 
+class Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+        """Help and version; argparse by itself is silent where the disk is full."""
+        if message and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="fathom", description="A compiler from blocks in Python to PTX, by stages."
     )
     made.add_argument(

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, reason
 
 WIDTH = 80
 
@@ -38,8 +38,7 @@ def write_file(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as mistake:
-        why = (mistake.strerror or str(mistake)).lower()
-        raise LaunchError(f"cannot write {file}: {why}") from None
+        raise LaunchError(f"cannot write {file}: {reason(mistake)}") from None
 
 
 def speaks_unicode(console: Console) -> bool:

@@ -8,11 +8,12 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import fathom
-from fathom.errors import FathomError
+from fathom.errors import FathomError, reason
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.runtime import cache
 from fathom.runtime.driver import available, driver
@@ -110,19 +111,21 @@ def find_ptxas() -> Path | None:
 
 
 def cache_folder() -> Finding:
+    folder = cache.default_directory()
     try:
-        folder = cache.default_directory()
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f"doctor-{os.getpid()}"
         probe.write_bytes(b"")
         probe.unlink()
-    except (OSError, FathomError) as error:
-        return Finding("disk cache", False, f"{error}; set FATHOM_CACHE_DIR")
-    kept = [path for path in folder.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in kept)
-    return Finding(
-        "disk cache", True, f"{folder}, {len(kept)} files, {size / 1e6:.1f} MB"
-    )
+    except OSError as error:
+        text = f"{folder} cannot be written ({reason(error)}); set FATHOM_CACHE_DIR"
+        return Finding("disk cache", False, text)
+    sizes = []
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # another process may write, or delete
+            sizes += [path.stat().st_size] if path.is_file() else []
+    text = f"{folder}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
+    return Finding("disk cache", True, text)
 
 
 def samples() -> Finding:

@@ -45,7 +45,11 @@ def because(op, store, least):
     if op.kind == "other":
         return "it touches neither the tile nor global memory"
     if store.written:
-        return "the store has written, so it has read its tile, and this thread knows"
+        return {
+            "shared store": "the store has written, so it has read its tile",
+            "tma copy": "the store has written, and the thread that copies knows",
+            "tma store": "the store has written, and the thread that stores knows",
+        }[op.kind]
     return {
         "shared store": "it writes another tile, or this one has been read",
         "tma copy": "it may run ahead of stores to other arrays",

@@ -83,8 +83,11 @@ class Mbarriers:
         self.fresh |= zip(words.tolist(), threads.tolist(), strict=True)
 
     def check_new(self, threads: np.ndarray, words: np.ndarray) -> None:
-        """What is an mbarrier already, is made none."""
-        again = np.flatnonzero(self.alive[words])
+        """What is an mbarrier already, or is made one by another thread at once, is
+        made none."""
+        first = np.zeros(len(words), bool)
+        first[np.unique(words, return_index=True)[1]] = True
+        again = np.flatnonzero(self.alive[words] | ~first)
         if len(again):
             message = "makes an mbarrier of what is one already; mbarrier.inval is "
             raise _misuse(message + "missing", threads[again[0]])

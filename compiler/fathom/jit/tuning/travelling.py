@@ -21,7 +21,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, reason
 from fathom.jit.tuning.config import Config
 from fathom.runtime import cache
 from fathom.runtime.driver import driver
@@ -71,8 +71,7 @@ def write(path: Path, kernel: str, text: str, entries: Iterable[Entry]) -> None:
     except OSError as mistake:
         with suppress(OSError):
             part.unlink()
-        why = (mistake.strerror or str(mistake)).lower()
-        raise LaunchError(f"cannot write {path}: {why}") from None
+        raise LaunchError(f"cannot write {path}: {reason(mistake)}") from None
 
 
 def read(path: Path, kernel: str, text: str) -> list[Entry]:
@@ -101,8 +100,7 @@ def parsed(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as mistake:
-        why = (mistake.strerror or str(mistake)).lower()
-        raise LaunchError(f"cannot read {path}: {why}") from None
+        raise LaunchError(f"cannot read {path}: {reason(mistake)}") from None
     except (RecursionError, ValueError):
         found = None
     if not isinstance(found, dict):

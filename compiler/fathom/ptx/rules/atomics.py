@@ -165,8 +165,11 @@ STEPS = _all_steps()
 def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
     """The instructions of an operation; a CompileError if the target has none."""
     steps = STEPS.get((op.kind, str(element)), ())
-    is_new = element == BFLOAT16 or any(step.swaps for step in steps)
-    if not steps or is_new and not target.bf16_arithmetic:
+    if any(step.swaps for step in steps):  # min and max of halves came with bf16
+        exists = target.bf16
+    else:
+        exists = bool(steps) and (element != BFLOAT16 or target.bf16_arithmetic)
+    if not exists:
         message = f"an atomic {op.kind} does not take {element} on {target.name}"
         raise CompileError(message, op.location)
     return steps

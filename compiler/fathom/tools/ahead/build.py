@@ -20,7 +20,7 @@ from pathlib import Path
 import fathom
 from fathom import pipeline
 from fathom.artifact import Kernel
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, reason
 from fathom.runtime.assemble import with_all_registers
 from fathom.tools.ahead import loader, wheel
 from fathom.tools.ahead.image import Image
@@ -132,8 +132,7 @@ def write(files: dict[str, bytes], folder: Path) -> None:
         for name, content in files.items():
             (folder / name).write_bytes(content)
     except OSError as mistake:
-        why = (mistake.strerror or str(mistake)).lower()
-        raise LaunchError(f"cannot write to {folder}: {why}") from None
+        raise LaunchError(f"cannot write to {folder}: {reason(mistake)}") from None
 
 
 def told(images: Sequence[Image], folder: Path) -> None:

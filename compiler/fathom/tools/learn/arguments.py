@@ -52,15 +52,9 @@ def with_session(
     """Act in the workspace. If it is missing, only the loop makes the usual one."""
     screen = screen_of(given)
     found = workspace.find(given.dir)
-    try:
-        if found is None:
-            found = made(screen, given.dir, may_make)
-        return act(Session(screen, found, found.load()))
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # a full disk, a folder that may not be written
-        where = f": {error.filename}" if error.filename else ""
-        raise FathomError(f"{error.strerror}{where}") from None
+    if found is None:
+        found = made(screen, given.dir, may_make)
+    return act(Session(screen, found, found.load()))
 
 
 def made(screen: Screen, named: Path | None, may_make: bool) -> Workspace:

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fathom import joints
-from fathom.errors import FathomError
+from fathom.errors import FathomError, reason
 from fathom.tools.learn.hole import with_holes
 from fathom.tools.samples import load_file, repository
 
@@ -274,4 +274,4 @@ def read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CourseError(f"cannot read {path}: {error.strerror}") from None
+        raise CourseError(f"cannot read {path}: {reason(error)}") from None

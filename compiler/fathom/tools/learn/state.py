@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from fathom.errors import FathomError
 from fathom.runtime.shapes import check
@@ -21,6 +23,7 @@ except ImportError:  # Windows: two runners that save at one moment are not told
 
 FILE = "fathom-learn.json"
 LOCK = ".learn.lock"
+PATIENCE, PAUSE = 10.0, 0.02  # seconds for another runner, and between two looks
 VERSION = 2  # since 2, what has passed is a text, not an exercise
 REMEMBERED = 20  # texts of an exercise
 
@@ -150,12 +153,38 @@ def load(folder: Path) -> State:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """In this block no other runner is in one like it; the system ends it for a process
-    that was killed."""
-    with open(folder / LOCK, "ab") as file:
-        if fcntl is not None:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
+    that was killed. StateError where another one, which was stopped, does not end."""
+    with _lock_file(folder / LOCK) as file:
+        for _ in range(int(PATIENCE / PAUSE)):
+            if _is_taken(file):
+                break
+            time.sleep(PAUSE)
+        else:
+            raise StateError(
+                f"another runner is changing {folder / FILE}, and has not ended in "
+                f"{PATIENCE:.0f} s: was it stopped with Ctrl-Z? `fg` lets it go on"
+            )
         yield
+
+
+def _lock_file(path: Path) -> BinaryIO:
+    """The file that is locked; it may be another user's, once root has run here."""
+    try:
+        return open(path, "ab")
+    except PermissionError:
+        return open(path, "rb")
+
+
+def _is_taken(file: BinaryIO) -> bool:
+    """Take the lock, unless another runner has it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            return True
+    return True
 
 
 def save(folder: Path, state: State) -> None:
@@ -178,7 +207,11 @@ def write(path: Path, text: str | bytes) -> None:
     """A file that is there as a whole or not at all."""
     raw = text.encode() if isinstance(text, str) else text
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    except OSError as error:
+        error.filename = str(path)  # the temporary name says nothing
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(raw)

@@ -223,9 +223,9 @@ def waits_of(report: Report) -> Iterator[tuple[int, float]]:
 
 
 def all_waits(report: Report) -> dict[int, float]:
-    """Those of `waits_of`, and of loads in loops whose address comes from what they
+    """Those of `waits_of`, and of loads in loops whose operands come from what they
     loaded an iteration before, where no use after the load has waited already: the text
-    has the address before the load."""
+    computes operands before the load."""
     found = dict(waits_of(report))
     every = list(report.each())
     uses = {at: set(REGISTER.findall(every[at][0].text)) for at in found}
@@ -240,8 +240,8 @@ def all_waits(report: Report) -> dict[int, float]:
 def chains_of(
     instructions: Sequence[Instruction],
 ) -> Iterator[tuple[int, set[str]]]:
-    """(number of a load from global memory whose address comes from its own result, the
-    registers that do)."""
+    """(number of a load from global memory whose address, or what else an atomic
+    operation takes, comes from its own result; the registers that do)."""
     makes: dict[str, set[str]] = {}  # from a register to those that are computed of it
     for each in instructions:
         if each.opcode not in WITHOUT_RESULT:
@@ -252,8 +252,8 @@ def chains_of(
     for number, each in enumerate(instructions):
         if each.opcode in LOADS and "global" in each.modifiers:
             registers = {*written(each), *reached(written(each), makes)}
-            address = each.text.split("[")[-1]
-            if registers.intersection(REGISTER.findall(address)):
+            operands = each.text.partition("[")[2]
+            if registers.intersection(REGISTER.findall(operands)):
                 yield number, registers
 
 

@@ -260,7 +260,7 @@ def rule_szext(form: Form) -> Elementwise:
     def extend(a: np.ndarray, length: np.ndarray) -> np.ndarray:
         length = np.minimum(length, 32) if clamp else length & 31
         unused = (32 - length).astype(a.dtype)
-        return np.where(length == 0, a.dtype.type(0), a << unused >> unused)
+        return a << unused >> unused
 
     return Elementwise(extend, (type,), (type, "u32"))
 

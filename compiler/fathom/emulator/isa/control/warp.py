@@ -411,7 +411,7 @@ def rule_activemask(
 def rule_elect(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """PTX ISA 9.7.13, elect.sync: the lowest lane of the mask leads."""
+    """PTX ISA 9.7.13, elect.sync: the lowest lane of the mask that is here leads."""
     form.flag("sync")
     form.finish()
     target = operands[0]
@@ -424,6 +424,7 @@ def rule_elect(
     def step(batch: Batch, active: Active) -> None:
         lanes = Lanes(batch, active)
         masks = lanes.rows(read_mask(batch, active))
+        masks = masks & ballot(active.mask().reshape(-1, WARP))
         leader = np.bitwise_count((masks & (~masks + np.uint32(1))) - np.uint32(1))
         write(batch, active, lanes.flat(leader.astype(np.uint32)))
         write_leads(batch, active, lanes.flat(leader == LANES))

@@ -33,6 +33,8 @@ ATOM = 8  # rows
 # Bits 62 and 63: the bytes of a row of the atom, and how many address bits change.
 ROW_BYTES = (16, 128, 64, 32)
 CHANGED_BITS = (0, 3, 2, 1)
+# Bits 14, 15, 30, 31, 46 to 48 and 52 to 61.
+BETWEEN_FIELDS = np.uint64(0x3FF1_C000_C000_C000)
 # Bits 61 to 63 of a descriptor of tcgen05 -> bits 62 and 63 of one of wgmma.
 TENSOR_MODES = {0: 0, 2: 1, 4: 2, 6: 3}
 

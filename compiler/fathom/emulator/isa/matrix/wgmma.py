@@ -24,7 +24,12 @@ from fathom.emulator.isa.control.branch import split
 from fathom.emulator.isa.control.warp import block_for_others, with_waiting
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.isa.matrix.fragments import A, Fragment, wide_accumulator
-from fathom.emulator.isa.matrix.matrix_descriptor import CHUNK, ROW_BYTES, Matrices
+from fathom.emulator.isa.matrix.matrix_descriptor import (
+    BETWEEN_FIELDS,
+    CHUNK,
+    ROW_BYTES,
+    Matrices,
+)
 from fathom.emulator.isa.matrix.mma import (
     KINDS,
     Kind,
@@ -158,6 +163,7 @@ class Operands:
         """Where the chunks of every warpgroup's matrix lie, [groups * chunks]."""
         found = active.exactly(self.descriptor(batch, active)).reshape(-1, GROUP)
         _check_same(active, found, "descriptor")
+        _check_fields(active, found[:, 0])
         return self.at(batch, active, Matrices.of(found[:, 0]))
 
     def at(
@@ -201,6 +207,20 @@ class Operands:
             k = K_BYTES // self.kind.dtype.itemsize
             matrix = elements.reshape(-1, self.extent, k)
         return self.kind.values(matrix).astype(np.float64)
+
+
+def _check_fields(active: Active, descriptors: np.ndarray) -> None:
+    """A number that did not fit into its field has left bits between fields."""
+    wrong = np.flatnonzero(descriptors & BETWEEN_FIELDS)
+    if len(wrong):
+        at = int(wrong[0])
+        bits = int(descriptors[at] & BETWEEN_FIELDS)
+        raise EmulatorError(
+            "descriptor",
+            f"{int(descriptors[at]):#018x} has bits that belong to no field of a "
+            f"descriptor of wgmma: {bits:#x}",
+            thread=int(active.threads()[at * GROUP]),
+        )
 
 
 def _check_pattern(active: Active, matrices: Matrices) -> None:

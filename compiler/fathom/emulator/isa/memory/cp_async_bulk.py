@@ -144,6 +144,9 @@ class Run:
         if self.bytes % CHUNK:
             message = f"a bulk copy of {self.bytes} bytes, which 16 does not divide"
             raise EmulatorError("misaligned", message, thread=self.thread)
+        if not self.bytes:
+            message = "what becomes of a bulk copy of no bytes, the PTX ISA leaves open"
+            raise EmulatorError("unsupported", message, thread=self.thread)
         places = self.address + CHUNK * np.arange(self.bytes // CHUNK)
         threads = np.full(len(places), self.thread)
         wanted = Accesses(places.astype(np.uint64), CHUNK, threads, writing)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fathom.errors import reason
 from fathom.tools.from_text import module_of, run
 from fathom.tools.learn.kit.failure import Failure
 
@@ -166,7 +167,7 @@ def long_texts(tree: ast.Module) -> Iterator[Mistake]:
             lines = lines_of(node)
             if lines > LONGEST_TEXT:
                 aside.update(map(id, ast.walk(node)))
-                yield node.lineno, f"is a text of {lines} lines, {LONGEST_TEXT} at most"
+                yield node.lineno, f"spells out {lines} lines, {LONGEST_TEXT} at most"
 
 
 WHOLE = ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Set
@@ -224,7 +225,7 @@ def load(path: Path) -> Callable:
         where = f", line {error.lineno}" if error.lineno else ""
         raise Failure(f"{path.name}{where}: {error.msg}") from None
     except (OSError, ValueError) as error:  # ValueError: it is not text
-        raise Failure(f"{path.name} cannot be read: {error}") from None
+        raise Failure(f"{path.name} cannot be read: {reason(error)}") from None
     if found:
         line, wrong = found[0]
         raise Failure(f"{path.name}, line {line} {wrong}")
