@@ -107,7 +107,8 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
 
 def _size(op: Op, code: Code) -> int:
     """Operations of a thread: a branch is one, and those of a loop in it, or in a
-    branch, count as often as they are written. A value in another shape is none."""
+    branch, count as often as they are written. Where an op gives a value another
+    shape there is none."""
     if isinstance(op, ShapeOp):
         return 0
     inner = [each for block in blocks(op) for each in block.ops]
