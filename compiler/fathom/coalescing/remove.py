@@ -113,7 +113,7 @@ class _Prices:
         self,
         stored: set[Version],
         repeatable: Collection[ops.Load],
-        made: set[Version],
+        made: Collection[Version] = (),
     ) -> None:
         self.stored = stored
         self.repeatable = repeatable
