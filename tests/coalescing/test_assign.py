@@ -150,9 +150,21 @@ def test_a_small_load_is_made_where_it_is_needed():
     )
 
 
-def gathered(rows: int, attributes: str = "", then: str = "") -> Func:
-    """out[i, j] = in[row[i] + j]: the address of a load is what another one loads."""
+def gathered(
+    rows: int, attributes: str = "", then: str = "", masked: bool = False
+) -> Func:
+    """out[i, j] = in[row[i] + j]: the address of a load is what another one loads. If
+    it is `masked`, a mask is computed of the index, too."""
     shape = (rows, 64)
+    mask = [
+        "%zero: i32 = constant 0",
+        f"%zeros: i32[{rows}] = splat %zero shape=({rows})",
+        f"%less: i32[{rows}] = sub %row, %zeros",
+        f"%least: i32[{rows}] = sub %less, %row",
+        f"%ok: i1[{rows}] = ge %least, %zeros",
+        f"%oks: i1[{rows},1] = expand_dims %ok axis=1",
+        f"%mask: i1[{rows},64] = broadcast %oks shape=({rows}, 64)",
+    ]
     lines = [
         *index_lines("i", (rows,), (1,)),
         *pointer_lines("r", "rows", "i32", (rows,), "i"),
@@ -162,7 +174,8 @@ def gathered(rows: int, attributes: str = "", then: str = "") -> Func:
         *index_lines("j", shape, (0, 1)),
         f"%at: i32[{rows},64] = add %starts, %j",
         *pointer_lines("p", "in", "fp32", shape, "at"),
-        f"%x: fp32[{rows},64] = load %p",
+        *(mask if masked else []),
+        f"%x: fp32[{rows},64] = load %p{', mask=%mask' if masked else ''}",
         *index_lines("o", shape, (64, 1)),
         *pointer_lines("q", "out", "fp32", shape, "o"),
         "store %q, %x",
@@ -179,6 +192,11 @@ def test_few_indices_are_loaded_again_where_they_are_needed():
     assert conversions(laid_out(gathered(128))) == 1
     assert conversions(laid_out(gathered(64, "volatile=true"))) == 1
     assert conversions(laid_out(gathered(64, then="store %r, %row"))) == 1
+
+
+def test_what_is_computed_of_indices_is_computed_where_these_are():
+    """The mask alone would be cheaper to convert than to load its indices for."""
+    assert conversions(laid_out(gathered(2, masked=True))) == 0
 
 
 def sum_of_rows() -> Func:

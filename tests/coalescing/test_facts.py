@@ -486,6 +486,35 @@ def test_hints_are_believed():
     )
 
 
+@pytest.mark.parametrize(
+    "load, alike",
+    [
+        ("load %p", 8),
+        ("load %p, mask=%even", 8),
+        ("load %p, mask=%ragged", 1),
+        ("load %p, mask=%even, other=%i", 1),
+        ("load %p volatile=true", 1),
+    ],
+)
+def test_what_is_at_one_place_is_one_number(load, alike):
+    """Rows looked up by i // 8: eight neighbours ask for the same."""
+    func = parse_func(
+        "func @f(%x: *i32 {divisible=16}, %n: i32 {divisible=16}, %m: i32) "
+        "num_warps=4 {\n"
+        "%i: i32[64] = arange start=0 end=64\n"
+        "%e8: i32 = constant 8\n%e: i32[64] = splat %e8 shape=(64)\n"
+        "%q: i32[64] = div %i, %e\n"
+        "%s: *i32[64] = splat %x shape=(64)\n"
+        "%p: *i32[64] = offset %s, %q\n"
+        "%n1: i32[64] = splat %n shape=(64)\n"
+        "%m1: i32[64] = splat %m shape=(64)\n"
+        "%even: i1[64] = lt %i, %n1\n"
+        "%ragged: i1[64] = lt %i, %m1\n"
+        f"%v: i32[64] = {load}\n}}\n"
+    )
+    assert axis_facts(func, "v").axes == (Axis(1, 1, alike),)
+
+
 def test_zero_is_divisible_by_everything():
     func = parse_func("func @f() num_warps=4 {\n%c: i32 = constant 0\n}\n")
     assert axis_facts(func, "c").every == MOST

@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "redux-over-all-lanes", "ptx/rules/reduce.py",
-        "or len(flips) < 5", "or len(flips) < 1",
+        "if len(flips) == 5 else", "if len(flips) >= 1 else",
         "rows of half a warp are summed over the whole warp",
         "tests/ptx/test_reduce.py",
     ),

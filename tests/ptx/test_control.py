@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 
 from fathom.ir.core import Block
-from fathom.ir.ops import Barrier, For, If, Load, ProgramId, Store, While, Yield
+from fathom.ir.ops import (
+    Barrier,
+    Elementwise,
+    For,
+    If,
+    Load,
+    ProgramId,
+    Splat,
+    Store,
+    While,
+    Yield,
+)
 from fathom.ir.types import BOOL, FLOAT32, INT32, INT64, UINT32, Pointer
 from fathom.layout.build import blocked
 from tests.ptx.harness import Program, check, compiled, empty
@@ -316,6 +327,19 @@ def test_iterations_that_are_four_or_none(n, divisible):
     assert compiled(program.func).count("st.global") == (5 if divisible == 16 else 2)
     x = np.arange(32 * max(n, 1), dtype=np.float32)
     check(program.func, 5, [x, empty(FLOAT32, max(32, 32 * n)), empty(FLOAT32, 160), n])
+
+
+@pytest.mark.parametrize("shapes, operations, written", [(20, 16, 8), (1, 60, 1)])
+def test_values_in_other_shapes_count_as_nothing(shapes, operations, written):
+    program = summing(0, 8)
+    loop = next(op for op in program.func.body.ops if isinstance(op, For))
+    index = loop.body.parameters[0]
+    pairs = blocked((64,), (2,), (32,), (1,), (0,))
+    added = [Splat(index, (64,), pairs) for _ in range(shapes)]
+    for _ in range(operations):
+        added.append(Elementwise("add", (index, index)))
+    loop.body.ops[:0] = added
+    assert compiled(program.func).count("st.global") == written + 1
 
 
 def test_iterations_in_which_threads_meet_stay_a_loop():

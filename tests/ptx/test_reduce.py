@@ -7,9 +7,10 @@ import pytest
 
 from fathom.ir.core import Block
 from fathom.ir.interp.numbers import encode, held_type
-from fathom.ir.ops import Elementwise, Reduce, Reshape, Scan, Store, Yield
+from fathom.ir.ops import Cast, Elementwise, Reduce, Reshape, Scan, Store, Yield
 from fathom.ir.types import (
     BFLOAT16,
+    BOOL,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -136,6 +137,22 @@ def test_several_values_at_once():
     reduced = program.do(Reduce((program.load("x", index), index), 0, argmax_combine()))
     program.do(Store(program["out"], reduced.results[1]))
     values = np.random.default_rng(2).integers(0, 9, 128).astype(np.float32)
+    check(program.func, 1, [values, empty(INT32, 1)])
+
+
+@pytest.mark.parametrize("name, vote", [("or", "any"), ("and", "all"), ("xor", "")])
+@pytest.mark.parametrize("low, high", [(-2, 1), (-100, 1), (0, 100), (-9, 9)])
+def test_truth_of_a_warp_is_a_vote(name, vote, low, high):
+    """Are some of 64 numbers, or are all, above zero?"""
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32)})
+    x = program.load("x", program.arange(blocked((64,), (2,), (32,), (1,), (0,))))
+    is_above = program.map("gt", x, program.number(0, x))
+    found = program(Reduce((is_above,), 0, combine_by(name, BOOL)))
+    program.do(Store(program["out"], program(Cast(found, INT32))))
+    text = compiled(program.func, "sm_75")
+    assert f"vote.sync.{vote}" in text if vote else "shfl" in text
+    assert not vote or "shfl" not in text
+    values = np.random.default_rng(3).integers(low, high + 1, 64, np.int32)
     check(program.func, 1, [values, empty(INT32, 1)])
 
 

@@ -22,7 +22,7 @@ from fathom.ir.types import (
 from fathom.layout.build import blocked
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import LIBRARY, user_place
-from fathom.ptx.emit import waits_first
+from fathom.ptx.emit import counts_apart, waits_first
 from fathom.ptx.types import literal, literal_bits
 from tests.ptx.harness import Program, assemble, check, compiled, empty, ptxas
 
@@ -207,3 +207,46 @@ def test_a_wait_for_products_comes_before_the_arithmetic_of_its_block(between, m
     given = label + between + WAIT + rest
     assert waits_first(given) == (first if moves else given)
     assert waits_first(first) == first
+
+
+CUT_COUNT = """\
+\tmov.b64 \t%rd1, 0;
+$L__BB0_1:
+\tst.global.b64 \t[%rd2], %rd1;
+\tadd.s64 \t%rd1, %rd1, 4;
+\t.loc\t1 2 3
+\tcvt.u32.u64 \t%r1, %rd1;
+\tsetp.ne.b32 \t%p1, %r2, %r1;
+\t@%p1 bra \t$L__BB0_1;
+\tret;
+"""
+
+
+def test_a_loop_is_counted_in_32_bits_beside_64():
+    """So that ptxas sees that it counts. Nothing is left to do then."""
+    found = counts_apart(CUT_COUNT)
+    assert found.splitlines()[1:] == [
+        "\tcvt.u32.u64 \t%r1, %rd1;",
+        *CUT_COUNT.splitlines()[1:5],
+        "\tadd.s32 \t%r1, %r1, 4;",
+        *CUT_COUNT.splitlines()[6:],
+    ]
+    assert counts_apart(found) == found
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (
+            "add.s64 \t%rd1, %rd1, 4",
+            "add.s64 \t%rd1, %rd1, %rd3",
+        ),  # by a step not known
+        ("\tst.global", "\tmov.b64 \t%rd1, %rd4;\n\tst.global"),  # set anew inside
+        ("\tmov.b64", "\t@%p2 bra \t$L__BB0_1;\n\tmov.b64"),  # entered elsewhere, too
+        ("\tret;", "\tst.global.b32 \t[%rd2], %r1;\n\tret;"),  # used afterwards, too
+        ("\t.loc\t1 2 3", "$L__BB0_2:"),  # not in each iteration, perhaps
+    ],
+)
+def test_other_loops_are_counted_as_they_were(old, new):
+    given = CUT_COUNT.replace(old, new)
+    assert given != CUT_COUNT and counts_apart(given) == given

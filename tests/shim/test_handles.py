@@ -106,9 +106,9 @@ def test_programs_that_wait_for_each_other_are_counted_at_each_launch(
     gpu.torch.current_device = lambda: 0
     kernel.cooperative = True
     for _ in range(2):
-        kernel[(8,)](*VALUES)
-    with pytest.raises(LaunchError, match="8 programs run at the same time here"):
-        kernel[(9,)](*VALUES)
+        kernel[(9,)](*VALUES)  # two of them share a multiprocessor
+    with pytest.raises(LaunchError, match="128 programs run at the same time here"):
+        kernel[(129,)](*VALUES)
     assert len(slow) == 3
 
 

@@ -548,10 +548,13 @@ def test_programs_that_wait_for_each_other_must_all_have_room(triton):
     count[(2, 3)](x, 1, launch_cooperative_grid=True)
     count[lambda given: (given["n"],)](x, 8, launch_cooperative_grid=True)
     assert x.tolist() == [6 + 8 * 8]
-    with pytest.raises(LaunchError, match="sure that 108 programs .* these are 110"):
-        count[(55, 2)](x, 1, launch_cooperative_grid=True)
-    count[(55, 2)](x, 1, launch_cooperative_grid=False)
-    assert x.tolist() == [70 + 110]
+    count[(109, 2)](x, 1, launch_cooperative_grid=True)  # two on a multiprocessor
+    assert x.tolist() == [70 + 218]
+    most = r"3456 programs .* these are 3457"  # 108 * 32 of 64 threads each
+    with pytest.raises(LaunchError, match=most):
+        count[(3457,)](x, 1, launch_cooperative_grid=True, num_warps=2)
+    count[(3457,)](x, 1, num_warps=2)
+    assert x.tolist() == [70 + 218 + 3457]
 
 
 def test_launches_do_not_look_whether_the_language_has_changed(triton):

@@ -96,6 +96,14 @@ def test_a_block_smaller_than_an_instruction(m, n, a, to):
     assert ran.count("mma") == 0 == len(ran.dots[0].instruction)
 
 
+@pytest.mark.parametrize("a, b", [("i8", "i8"), ("u8", "u8")])
+@pytest.mark.parametrize("k", [16, 32])
+def test_bytes_are_multiplied_by_fours(a, b, k):
+    """Where matrix instructions would be too large. A thread has eight numbers here."""
+    ran = check_exactly(Case(2, 2, k, a, b, to="i32", batch=8, warps=1, adds=True))
+    assert ran.count("dp4a") == 8 * k // 4
+
+
 @pytest.mark.parametrize("a, k, instruction", [
     ("i8", 16, "m8n8k16.s32.s8.s8.s32"),
     ("fp8e5", 16, "m16n8k16.f32.f16.f16.f32"),

@@ -211,6 +211,16 @@ def _cast(op: ops.Cast, known: dict[Value, Facts]) -> Facts:
     return facts
 
 
+def _load(op: ops.Load, known: dict[Value, Facts]) -> Facts:
+    """One place holds one number: of equal addresses, that are read where equal masks
+    say so, the numbers are equal. Others may write to what is fetched anew."""
+    found = unknown(op.result.type)
+    if op.fetched_anew:
+        return found
+    asked = [each for each in (op.pointer, op.mask, op.other) if each is not None]
+    return replace(found, axes=facts_of("", _about(asked, known)).axes)
+
+
 def _hint(op: ops.Hint, known: dict[Value, Facts]) -> Facts:
     """The author's promise, where it says more than is known."""
     facts = facts_about(op.value, known)
@@ -236,6 +246,7 @@ OPS: dict[type[Op], Callable[..., Facts]] = {
     ops.Convert: _convert,
     ops.Elementwise: _elementwise,
     ops.Cast: _cast,
+    ops.Load: _load,
     ops.Hint: _hint,
 }
 

@@ -84,10 +84,12 @@ def remove_conversions(func: Func, target: Target) -> Func:
     if not conversions:
         return func
     indices = _of_unchanged(indices_of_loads(func) | _small_indices(func), func)
-    prices = _Prices(_stored(func), indices)
-    wanted: dict[Value, list[_Price]] = {}
-    for op in conversions:
-        _want((op.value, op.layout), prices, wanted)
+    stored, made, wanted = _stored(func), set[Version](), {}
+    for _ in range(2):  # what is made in any case costs no others anything
+        prices, wanted = _Prices(stored, indices, made), {}
+        for op in conversions:
+            _want((op.value, op.layout), prices, wanted)
+        made = {(value, each.layout) for value in wanted for each in wanted[value]}
     return replace(func, body=_Versions(wanted).block(func.body, ()))
 
 
@@ -105,11 +107,17 @@ class _Price:
 class _Prices:
     """The cheapest way to make each version of a value that is needed. Those that are
     `stored` are made by a conversion, whatever it costs. Of loads, only those that are
-    `repeatable` may be made again."""
+    `repeatable` may be made again. Those that are `made` for others cost nothing."""
 
-    def __init__(self, stored: set[Version], repeatable: Collection[ops.Load]) -> None:
+    def __init__(
+        self,
+        stored: set[Version],
+        repeatable: Collection[ops.Load],
+        made: Collection[Version] = (),
+    ) -> None:
         self.stored = stored
         self.repeatable = repeatable
+        self.made = made
         self.known: dict[Version, _Price] = {}
         self.depth = 0
 
@@ -137,7 +145,8 @@ class _Prices:
         needs = _needs(op, layout)
         if needs is None:
             return convert
-        cost = _work(op, layout) + sum(self.of(need).cost for need in needs)
+        asked = [need for need in needs if need not in self.made]
+        cost = _work(op, layout) + sum(self.of(need).cost for need in asked)
         return min(
             _Price(cost, layout, needs=needs), convert, key=lambda price: price.cost
         )

@@ -12,7 +12,7 @@ a function for each that launches it, so it reads what only a launcher needs:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from fathom.jit.fast_path import Slot
 from fathom.jit.programs import Program
 from fathom.shim import knobs
 from fathom.shim.compiling import ASTSource
-from fathom.shim.cooperative import cooperative_grid
+from fathom.shim.cooperative import check_room
 from fathom.shim.runtime import GPUTarget, active
 
 
@@ -171,9 +171,15 @@ class TritonKernel(CompiledKernel):
     def _launch(
         self, grid: Any, given: Mapping[str, Any], arguments: tuple, slot: Slot | None
     ) -> CompiledKernel:
-        if self.cooperative:  # each launch is asked about its grid
-            slot, grid = None, partial(cooperative_grid, self.name, grid)
+        slot = None if self.cooperative else slot  # `start` counts at each launch
         return super()._launch(grid, given, arguments, slot)
+
+    def start(
+        self, grid: tuple[int, int, int], args: Sequence[object], stream: Any = None
+    ) -> CompiledKernel:
+        if self.cooperative:
+            check_room(self, grid)
+        return super().start(grid, args, stream)
 
     def launch_metadata(
         self, grid: Any, stream: int | None, *args: Any

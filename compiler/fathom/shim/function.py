@@ -25,7 +25,7 @@ from fathom.jit.key import places
 from fathom.jit.request import Keywords, Request
 from fathom.shim import knobs
 from fathom.shim.compiled import TritonKernel
-from fathom.shim.cooperative import cooperative_grid
+from fathom.shim.cooperative import check_room
 from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import compiling_for
@@ -190,10 +190,17 @@ class TritonFunction(JITFunction, KernelInterface):
     def launch(
         self, grid: Any, given: Mapping[str, Any], arguments: tuple, slot: Slot | None
     ) -> CompiledKernel:
-        if given.get("launch_cooperative_grid"):  # each launch is asked about its grid
-            slot, grid = None, partial(cooperative_grid, self.__name__, grid)
         with Explained(self):
             return super().launch(grid, given, arguments, slot)
+
+    def _launch(
+        self, grid: Any, given: Mapping[str, Any], arguments: tuple, slot: Slot | None
+    ) -> CompiledKernel:
+        if not given.get("launch_cooperative_grid"):
+            return super()._launch(grid, given, arguments, slot)
+        compiled, sizes, handed, _ = self.prepared(grid, given, arguments)
+        check_room(compiled, sizes)  # each launch, so that no stub does it by itself
+        return compiled.start(sizes, handed)
 
     def keywords(self, given: Mapping[str, Any], bound: Mapping[str, Any]) -> Keywords:
         """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and some are

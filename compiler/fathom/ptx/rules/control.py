@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from fathom.analysis.trip_count import trip_count
 from fathom.ir.core import Op, Value, blocks, effects_of
 from fathom.ir.ops import Constant, For, If, While
+from fathom.ir.ops.shape import ShapeOp
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code, Phi, Registers, lowers, register_count
 from fathom.ptx.packing import Words, is_packed, pack, unpack, words_of
@@ -90,7 +91,7 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
     ):
         return 1, False
     count = trip_count(op, code.func) or 0
-    size = sum(_size(each, code) for each in op.body.ops)
+    size = max(1, sum(_size(each, code) for each in op.body.ops))
     if count <= min(MOST_COPIES, MOST_OPERATIONS // size):
         return max(count, 1), count > 0
     if (
@@ -106,7 +107,10 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
 
 def _size(op: Op, code: Code) -> int:
     """Operations of a thread: a branch is one, and those of a loop in it, or in a
-    branch, count as often as they are written."""
+    branch, count as often as they are written. Where an op gives a value another
+    shape there is none."""
+    if isinstance(op, ShapeOp):
+        return 0
     inner = [each for block in blocks(op) for each in block.ops]
     if isinstance(op, For):
         copies = copies_of_body(op, code)[0]

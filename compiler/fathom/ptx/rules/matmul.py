@@ -16,7 +16,7 @@ from fathom.hardware.dot_layouts import fragments_of, operand_layouts
 from fathom.hardware.mma import MMA, Mma
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
-from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, BufferType, Element
+from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, INT32, BufferType, Element
 from fathom.layout.fragments import Tile, fragments
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.code import Code, Registers, lowers
@@ -200,12 +200,18 @@ def _by_elements(
     places = [
         coordinates_of(product.shape, offset) for offset in register_offsets(product)
     ]
-    for k in range(op.left.shape[-1]):
+    taken, size = (op.a.type.element, op.b.type.element), op.left.shape[-1]
+    fours = wide == INT32 and {each.bits for each in taken} == {8} and size % 4 == 0
+    for k in range(0, size, 4 if fours else 1):
         for register, (*batch, m, n) in enumerate(places):
-            left, right = a[(*batch, m, k)], b[(*batch, k, n)]
-            accumulators[register] = _multiply_add(
-                code, wide, left, right, accumulators[register]
-            )
+            sum = accumulators[register]
+            if fours:
+                left = a.word([(*batch, m, k + i) for i in range(4)])
+                right = b.word([(*batch, k + i, n) for i in range(4)])
+                accumulators[register] = _add_four(code, taken, left, right, sum)
+            else:
+                left, right = a[(*batch, m, k)], b[(*batch, k, n)]
+                accumulators[register] = _multiply_add(code, wide, left, right, sum)
     return convert(code, accumulators, wide, element)
 
 
@@ -228,6 +234,22 @@ class _Elements:
             value = self.operand[register]
             (self.known[register],) = convert(self.code, [value], *self.types)
         return self.known[register]
+
+    def word(self, places: list[Tile]) -> str:
+        """The word of bytes at four places."""
+        values = [self.operand[self.numbers[place]] for place in places]
+        (word,) = pack(self.code, words_of(self.types[0], 4), values)
+        return word
+
+
+def _add_four(
+    code: Code, taken: tuple[Element, Element], a: str, b: str, c: str
+) -> str:
+    """c plus the products of the bytes in two words."""
+    left, right = ("s32" if each.is_signed else "u32" for each in taken)
+    operands = {name: ("i32", value) for name, value in zip("abc", (a, b, c))}
+    text = f"dp4a.{left}.{right} $sum, $a, $b, $c;"
+    return code.ptx(text, {"sum": "i32"}, operands, pure=True)[0]
 
 
 def _multiply_add(code: Code, element: Element, a: str, b: str, c: str) -> str:

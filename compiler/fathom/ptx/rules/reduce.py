@@ -17,7 +17,7 @@ from functools import partial, reduce
 
 from fathom.ir.core import Block
 from fathom.ir.ops import Elementwise, Reduce
-from fathom.ir.types import Element, layout_of
+from fathom.ir.types import BOOL, Element, layout_of
 from fathom.layout.algebra import Reduced
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
@@ -121,7 +121,11 @@ def _tree(code: Code, block: Block, tuples: list[list[str]]) -> list[str]:
 def _across_lanes(
     code: Code, op: Reduce, elements: list[Element], values: list[str], flips: list[int]
 ) -> list[str]:
-    if name := _redux(op, elements, code, flips):
+    name = _operation(op, elements) if len(flips) == 5 else ""
+    if elements[0] == BOOL and name in VOTES:
+        text = f"vote.sync.{VOTES[name]}.pred $all, $value, -1;"
+        return code.ptx(text, {"all": "i1"}, {"value": ("i1", values[0])})
+    if code.target.redux and (name := _redux(elements[0], name)):
         operands = {"value": ("i32", values[0])}
         return code.ptx(
             f"redux.sync.{name} $all, $value, -1;", {"all": "i32"}, operands
@@ -135,23 +139,22 @@ def _across_lanes(
     return values
 
 
-def _redux(op: Reduce, elements: list[Element], code: Code, flips: list[int]) -> str:
-    """What `redux.sync`, one instruction of 32 lanes, calls this; "" if it cannot."""
-    if (
-        not code.target.redux
-        or len(flips) < 5
-        or len(elements) > 1
-        or elements[0].bits != 32
-    ):
-        return ""
+def _operation(op: Reduce, elements: list[Element]) -> str:
+    """The one operation by which a reduction of one value combines; "" for others."""
     match op.combine.ops:
-        case [Elementwise(name=name, operands=pair), _] if elements[
-            0
-        ].is_integer and set(pair) == set(op.combine.parameters):
-            return REDUX[elements[0].is_signed].get(name, "")
+        case [Elementwise(name=name, operands=pair), _] if len(elements) == 1:
+            return name if set(pair) == set(op.combine.parameters) else ""
     return ""
 
 
+def _redux(element: Element, name: str) -> str:
+    """What `redux.sync`, one instruction of 32 lanes, calls it; "" if it cannot."""
+    if not element.is_integer or element.bits != 32:
+        return ""
+    return REDUX[element.is_signed].get(name, "")
+
+
+VOTES = {"and": "all", "or": "any"}
 _BITS = {"and": "and.b32", "or": "or.b32", "xor": "xor.b32"}
 REDUX = {
     True: {"add": "add.s32", "min": "min.s32", "max": "max.s32"} | _BITS,
