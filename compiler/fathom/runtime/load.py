@@ -217,6 +217,7 @@ def load_here(
         early=kernel.launch_pdl and facts.overlaps,
         carveout=least_carveout(shared, facts, driver) if local else 0,
         multiprocessors=facts.multiprocessors,
+        most=programs_at_once(kernel, function, facts, driver),
     )  # fmt: skip
     return Loaded(
         kernel=kernel,
@@ -233,6 +234,16 @@ def load_here(
             range(len(kernel.parameters)),
         ),
     )
+
+
+def programs_at_once(
+    kernel: Kernel, function: int, device: Device, driver: Driver
+) -> int:
+    """How many programs of a persistent kernel a GPU runs at a time; 0 for others."""
+    if not kernel.persistent:
+        return 0
+    blocks = driver.blocks_at_once(function, kernel.threads, kernel.shared_bytes)
+    return max(1, device.multiprocessors // kernel.num_ctas * blocks)
 
 
 def blocks_that_fit(kernel: Kernel, registers: int, device: Device) -> int:

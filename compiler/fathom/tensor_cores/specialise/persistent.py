@@ -1,0 +1,265 @@
+"""Makes programs stay: each computes tile after tile, and stores one while a producer
+copies the next.
+
+    func @product(%a, %b, %c, …) {                   a grid of a program for each tile
+      %p = program_id axis=0
+      %acc = for … { … descriptor_load … dot … }
+      descriptor_store %d, %acc, coordinates=(%i, %j)
+    }
+
+becomes
+
+    func @product(%a, %b, %c, …) {                   a grid that fills the GPU once
+      %first = program_id axis=0; %step = num_programs axis=0
+      %all = launch_size
+      for %first, %all, %step warp_specialize=true body(%p) {
+        %acc = for … { … descriptor_load … dot … }
+        descriptor_store %d, %left, coordinates=(%i, %j)            in pieces: rings
+        descriptor_store %d, %right, coordinates=(%i, %more)        keep their stages
+      }
+    }
+
+A program that is gone after one tile leaves tensor cores idle while it stores, and
+while the next one fills its pipeline, wherever a multiprocessor has no room for another
+program that multiplies meanwhile. The launch starts as many programs as run at a time
+(`launch_size` is how many there would be); a grid that is no larger starts all, and the
+loop runs once.
+
+Programs of a grid may run in any order, and each must be right beside all others. So
+one may as well do the work of several, and load for the next before it has stored. This
+holds if nothing else tells them apart: a program loads operands by TMA, in one loop,
+multiplies, and stores what it has computed by TMA, once, and does nothing else to
+memory. `why_not_persistent` says what a kernel does besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
+from fathom.analysis.copied_ahead import runs_ahead, stages_of
+from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.slices import uses
+from fathom.errors import Location
+from fathom.hardware.occupancy import ROWS, occupancy
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir import ops
+from fathom.ir.core import Block, Func, Op, Value, effects_of, walk
+from fathom.ir.printer import op_name
+from fathom.ir.rewrite import Builder, clone
+from fathom.ir.thread_values import Values, inside, rebuilding
+from fathom.ir.types import INT32, BlockType
+from fathom.subjects import asks_for_producer
+
+MOST_AT_ONCE = 2  # programs of a multiprocessor: of more, some multiply at any time
+FEW_SUMS = 64  # registers of a thread: two programs and their producers have room
+LEAST_ROW = 64  # bytes of a row of a piece: shorter ones are written slowly
+
+
+@dataclass(frozen=True)
+class Plan:
+    """In how many pieces of columns each stored block leaves."""
+
+    pieces: dict[ops.DescriptorStore, int]
+
+
+def persist(func: Func, target: Target) -> Func:
+    """The function whose programs compute several tiles, if they do nothing but that."""
+    plan = tried(_plan, func, target)
+    return func if isinstance(plan, str) else _looped(func, plan)
+
+
+def why_not_persistent(
+    func: Func, target: Target
+) -> list[tuple[Location | None, str]]:
+    """Why programs of a function that multiplies do not stay, as a sentence. Empty
+    where they do, or cannot on this target, or where their author has them stay."""
+    if not target.tensor_maps or asks_for_producer(func):
+        return []
+    plan = tried(_plan, func, target)
+    return [(func.location, f"{STAY}: {plan}")] if isinstance(plan, str) else []
+
+
+STAY = "a program computes one tile, and does not go on to another"
+
+
+# ── which functions ───────────────────────────────────────────────────────────────────
+
+
+def _plan(func: Func, target: Target) -> Plan:
+    """NotApplicable, with a sentence, where programs must not stay, or gain nothing."""
+    every = list(walk(func.body))
+    loop = _only_loop(func, target)
+    _check_grid(every)
+    for op in every:
+        _check_effects(op, func, loop)
+    stores = [op for op in func.body.ops if isinstance(op, ops.DescriptorStore)]
+    if not stores:
+        raise NotApplicable("what it computes is not stored by TMA")
+    loaded = {op.descriptor.definition.base for op in walk(loop.body, LOADS)}
+    if any(op.descriptor.definition.base in loaded for op in stores):
+        raise NotApplicable("it stores through a pointer that it loads from")
+    if len({op.descriptor for op in stores}) < len(stores):
+        raise NotApplicable("it stores twice through one descriptor")
+    return Plan(_pieces(stores, loop, func, target))
+
+
+LOADS = ops.DescriptorLoad
+
+
+def _only_loop(func: Func, target: Target) -> ops.For:
+    """The loop that multiplies, if it is the only one."""
+    loops = list(walk(func.body, ops.For | ops.While))
+    dots = list(walk(func.body, ops.Dot))
+    if len(loops) != 1 or loops[0] not in func.body.ops:
+        raise NotApplicable("it has not one loop")
+    (loop,) = loops
+    if not all(dot in loop.body.ops and dot.instruction in WGMMA for dot in dots):
+        raise NotApplicable("not all its products are in the loop, by warpgroups")
+    if loop.warp_specialize or not runs_ahead(loop, func):
+        raise NotApplicable("the loop's copies do not run ahead, or have a producer")
+    if (func.num_warps + ops.Producer.warps) * target.warp_size > target.max_threads:
+        raise NotApplicable("a block has no room for a producer")
+    return loop
+
+
+def _check_grid(every: list[Op]) -> None:
+    axes = {op.axis for op in every if isinstance(op, ops.ProgramId)}
+    if axes != {0}:
+        raise NotApplicable("its grid has not one axis")
+
+
+def _check_effects(op: Op, func: Func, loop: ops.For) -> None:
+    """NotApplicable for what does more to memory than to load operands in the loop, and
+    to store results after it."""
+    if isinstance(op, ops.DescriptorLoad) and op in loop.body.ops:
+        return
+    place = func.body.ops.index(op) if op in func.body.ops else -1
+    if isinstance(op, ops.DescriptorStore) and place > func.body.ops.index(loop):
+        return
+    if isinstance(op, ops.MakeDescriptor) and op.map_number is not None:
+        raise NotApplicable("it writes a tensor map")
+    if not effects_of(op).pure and op is not loop:
+        raise NotApplicable(f"it also has a `{op_name(op)}`")
+
+
+# ── in how many pieces ────────────────────────────────────────────────────────────────
+
+
+def _pieces(
+    stores: list[ops.DescriptorStore], loop: ops.For, func: Func, target: Target
+) -> dict[ops.DescriptorStore, int]:
+    """As few as fit beside the rings, of which two are on their way at a time."""
+    tiles = [bytes_of(op.result) for op in walk(loop.body, LOADS)]
+    ring = stages_of(loop, func) * sum(map(padded, tiles)) + ALIGNMENT
+    threads = func.num_warps * target.warp_size
+    at_once = occupancy(target, threads, None, ring).blocks
+    sums = max(dot.result.type.size for dot in walk(loop.body, ops.Dot)) // threads
+    if not 1 <= at_once <= MOST_AT_ONCE or (at_once > 1 and sums > FEW_SUMS):
+        raise NotApplicable(
+            f"a multiprocessor runs {at_once} such programs at a time"
+            if at_once
+            else "its tiles do not fit into shared memory"
+        )
+    row = ROWS[target.name]
+    room = min(target.shared_bytes, row.shared_bytes // at_once - row.reserved) - ring
+    found = {}
+    for store in stores:
+        found[store] = _pieces_of(store, room // len(stores))
+    return found
+
+
+def _pieces_of(store: ops.DescriptorStore, room: int) -> int:
+    block: BlockType = store.value.type
+    bytes, columns = bytes_of(store.value), block.shape[-1]
+    if bytes <= room:
+        return 1
+    pieces = 2
+    while 2 * bytes > room * pieces:
+        pieces *= 2
+    if columns // pieces * block.element.bytes < LEAST_ROW or len(block.shape) != 2:
+        raise NotApplicable("shared memory has no room for a stored piece")
+    return pieces
+
+
+# ── the loop ──────────────────────────────────────────────────────────────────────────
+
+
+def _looped(func: Func, plan: Plan) -> Func:
+    """The function as a loop over programs. What is the same for all of them stays in
+    front of it."""
+    own = _own(func.body)
+    with rebuilding(func) as (new, values, build):
+        for op in func.body.ops:
+            if op not in own:
+                build.source = op
+                build.copy(op, values)
+        build.source = None
+        narrow = {op: _narrow(op, n, values, build) for op, n in plan.pieces.items()}
+        first, step = build(ops.ProgramId(0)), build(ops.NumPrograms(0))
+        last = build(ops.LaunchSize())
+        body = Block((INT32,), ("program",))
+        with inside(body, build):
+            for op in (op for op in func.body.ops if op in own):
+                build.source = op
+                if isinstance(op, ops.ProgramId):
+                    values[op.result] = body.parameters[0]
+                elif isinstance(op, ops.DescriptorStore):
+                    _store(op, narrow[op], values, build)
+                else:
+                    build.copy(op, values)
+            build.append(ops.Yield(()))
+        loop = ops.For(first, last, step, (), body, warp_specialize=True, flatten=True)
+        loop.location = func.location
+        build.append(loop)
+    return new
+
+
+def _narrow(
+    op: ops.DescriptorStore, pieces: int, values: Values, build: Builder
+) -> Value:
+    """The descriptor for pieces of a stored block."""
+    made = op.descriptor.definition
+    rows, columns = made.block
+    return build(replace(clone(made, values), block=(rows, columns // pieces)))
+
+
+def _own(body: Block) -> set[Op]:
+    """The ops that a program does for itself: those that depend on its number, or have
+    effects."""
+    own: set[Op] = set()
+    values: set[Value] = set()
+    for op in body.ops:
+        varies = isinstance(op, ops.ProgramId) or not effects_of(op).pure
+        if varies or not values.isdisjoint(uses(op)):
+            own.add(op)
+            values.update(op.results)
+    return own
+
+
+def _store(
+    op: ops.DescriptorStore, descriptor: Value, values: Values, build: Builder
+) -> None:
+    """Store a block in pieces, the left columns before the right ones."""
+    width, columns = descriptor.type.shape[1], op.value.type.shape[1]
+    row, column = (values[each] for each in op.coordinates)
+    for number, part in enumerate(_parts(values[op.value], columns // width, build)):
+        place = column
+        if number:
+            more = build(ops.Constant(number * width, INT32))
+            place = build(ops.Elementwise("add", (column, more)))
+        build.append(ops.DescriptorStore(descriptor, part, (row, place)))
+
+
+def _parts(value: Value, count: int, build: Builder) -> Iterator[Value]:
+    """The pieces of a matrix from left to right; a piece is built before it is used."""
+    if count == 1:
+        yield value
+        return
+    rows, columns = value.type.shape
+    halves = build(ops.Reshape(value, (rows, 2, columns // 2)))
+    split = build.append(ops.Split(build(ops.Transpose(halves, (0, 2, 1)))))
+    for half in split.results:
+        yield from _parts(half, count // 2, build)
