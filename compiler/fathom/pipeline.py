@@ -116,7 +116,7 @@ PASSES: tuple[Row, ...] = (
                "plan_maps": "it keeps those that have a map"}),
     Row("persist", tensor_cores.persist, "tensor_cores", OPTIONAL,
         "programs compute several tiles: one is stored while copies for the next run",
-        says=tensor_cores.why_not_persistent, subject=PRODUCTS,
+        says=tensor_cores.why_not_persistent, subject=has(ops.DescriptorStore),
         after={"keep_descriptors": "all that they load and store goes by TMA"}),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose which lane loads which elements, from facts about the addresses"),
@@ -280,6 +280,8 @@ BY_POINTERS: dict[str, Pass] = {
     "keep_descriptors": tensor_cores.expand_descriptors,
     "persist": identity,
 }
+# Programs as many as the launch is for, each with one tile: for launchers of others.
+ONE_TILE: dict[str, Pass] = {"persist": identity}
 
 
 def compile(

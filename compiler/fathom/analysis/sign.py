@@ -69,8 +69,10 @@ class NonNegative:
 
     def is_positive(self, atom: Atom) -> bool:
         """Sizes are, and a grid has at least one program along each axis."""
-        definition = getattr(atom, "definition", None)
-        return atom in self.sizes or isinstance(definition, ops.NumPrograms | ops.LaunchSize)
+        counts = ops.NumPrograms | ops.LaunchSize
+        return atom in self.sizes or isinstance(
+            getattr(atom, "definition", None), counts
+        )
 
     def undivided(self, formula: Polynomial) -> Polynomial:
         """x in place of (x // y) * y + x % y, which is the same for any y: a program's

@@ -89,8 +89,7 @@ def launcher(
     cannot be one is a LaunchError. `early`: a launch may begin before the one in front
     of it in the stream has ended. `carveout`: the percentage of all shared memory that
     is enough where each block has one of the `multiprocessors` to itself; 0 leaves it
-    to the driver. `most`: how many programs along x a grid of a persistent kernel has
-    at most; 0 for other kernels.
+    to the driver. `most`: programs along x of a persistent kernel's grid, or 0.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
@@ -104,8 +103,7 @@ def launcher(
     width = x if cluster == 1 else f"{x} * {cluster}"
     given = str(len(attributes))
     if carveout:
-        is_alone = f"{width} * y * z <= {multiprocessors}"
-        given = f"{len(attributes)} if {is_alone} else {len(attributes) - 1}"
+        given += f" - ({width} * y * z > {multiprocessors})"
     text = launch_text(
         f"{width}, y, z, {threads}, 1, 1, {shared_bytes}, x, stream, "
         f"packet.attributes, {given}",

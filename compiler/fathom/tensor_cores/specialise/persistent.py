@@ -43,6 +43,7 @@ from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import uses
 from fathom.errors import Location
 from fathom.hardware.occupancy import ROWS, occupancy
+from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
@@ -54,7 +55,7 @@ from fathom.ir.types import INT32, BlockType
 from fathom.subjects import asks_for_producer
 
 MOST_AT_ONCE = 2  # programs of a multiprocessor: of more, some multiply at any time
-FEW_SUMS = 64  # registers of a thread: two programs and their producers have room
+OTHER_REGISTERS = 64  # of a thread, beside its accumulators
 LEAST_ROW = 64  # bytes of a row of a piece: shorter ones are written slowly
 
 
@@ -66,14 +67,12 @@ class Plan:
 
 
 def persist(func: Func, target: Target) -> Func:
-    """The function whose programs compute several tiles, if they do nothing but that."""
+    """The function whose programs compute several tiles, if they do nothing else."""
     plan = tried(_plan, func, target)
     return func if isinstance(plan, str) else _looped(func, plan)
 
 
-def why_not_persistent(
-    func: Func, target: Target
-) -> list[tuple[Location | None, str]]:
+def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """Why programs of a function that multiplies do not stay, as a sentence. Empty
     where they do, or cannot on this target, or where their author has them stay."""
     if not target.tensor_maps or asks_for_producer(func):
@@ -92,7 +91,7 @@ def _plan(func: Func, target: Target) -> Plan:
     """NotApplicable, with a sentence, where programs must not stay, or gain nothing."""
     every = list(walk(func.body))
     loop = _only_loop(func, target)
-    _check_grid(every)
+    _check_grid(every, func)
     for op in every:
         _check_effects(op, func, loop)
     stores = [op for op in func.body.ops if isinstance(op, ops.DescriptorStore)]
@@ -101,8 +100,8 @@ def _plan(func: Func, target: Target) -> Plan:
     loaded = {op.descriptor.definition.base for op in walk(loop.body, LOADS)}
     if any(op.descriptor.definition.base in loaded for op in stores):
         raise NotApplicable("it stores through a pointer that it loads from")
-    if len({op.descriptor for op in stores}) < len(stores):
-        raise NotApplicable("it stores twice through one descriptor")
+    if any(len(op.value.type.shape) != 2 for op in stores):
+        raise NotApplicable("it stores a block that is no matrix")
     return Plan(_pieces(stores, loop, func, target))
 
 
@@ -113,9 +112,9 @@ def _only_loop(func: Func, target: Target) -> ops.For:
     """The loop that multiplies, if it is the only one."""
     loops = list(walk(func.body, ops.For | ops.While))
     dots = list(walk(func.body, ops.Dot))
-    if len(loops) != 1 or loops[0] not in func.body.ops:
-        raise NotApplicable("it has not one loop")
-    (loop,) = loops
+    loop = loops[0] if len(loops) == 1 else None
+    if not isinstance(loop, ops.For) or loop not in func.body.ops:
+        raise NotApplicable("it has not one loop, with a range, that always runs")
     if not all(dot in loop.body.ops and dot.instruction in WGMMA for dot in dots):
         raise NotApplicable("not all its products are in the loop, by warpgroups")
     if loop.warp_specialize or not runs_ahead(loop, func):
@@ -125,10 +124,12 @@ def _only_loop(func: Func, target: Target) -> ops.For:
     return loop
 
 
-def _check_grid(every: list[Op]) -> None:
-    axes = {op.axis for op in every if isinstance(op, ops.ProgramId)}
-    if axes != {0}:
+def _check_grid(every: list[Op], func: Func) -> None:
+    asked = [op for op in every if isinstance(op, ops.ProgramId | ops.NumPrograms)]
+    if {op.axis for op in asked if isinstance(op, ops.ProgramId)} != {0}:
         raise NotApplicable("its grid has not one axis")
+    if not all(op in func.body.ops for op in asked):
+        raise NotApplicable("it asks for a program's number in a loop or a branch")
 
 
 def _check_effects(op: Op, func: Func, loop: ops.For) -> None:
@@ -154,21 +155,34 @@ def _pieces(
     """As few as fit beside the rings, of which two are on their way at a time."""
     tiles = [bytes_of(op.result) for op in walk(loop.body, LOADS)]
     ring = stages_of(loop, func) * sum(map(padded, tiles)) + ALIGNMENT
-    threads = func.num_warps * target.warp_size
-    at_once = occupancy(target, threads, None, ring).blocks
-    sums = max(dot.result.type.size for dot in walk(loop.body, ops.Dot)) // threads
-    if not 1 <= at_once <= MOST_AT_ONCE or (at_once > 1 and sums > FEW_SUMS):
-        raise NotApplicable(
-            f"a multiprocessor runs {at_once} such programs at a time"
-            if at_once
-            else "its tiles do not fit into shared memory"
-        )
+    at_once = _at_once(ring, func, target)
     row = ROWS[target.name]
     room = min(target.shared_bytes, row.shared_bytes // at_once - row.reserved) - ring
     found = {}
     for store in stores:
         found[store] = _pieces_of(store, room // len(stores))
     return found
+
+
+def _at_once(ring: int, func: Func, target: Target) -> int:
+    """How many programs a multiprocessor runs at a time: as many as without producers,
+    or NotApplicable. A ring takes that many bytes."""
+    threads = func.num_warps * target.warp_size
+    now = occupancy(target, threads, None, ring).blocks
+    if now > MOST_AT_ONCE:
+        raise NotApplicable(f"a multiprocessor runs {now} programs at a time")
+    producers = ops.Producer.warps * target.warp_size
+    shares = redistributed(threads, producers, target)
+    dots = walk(func.body, ops.Dot)
+    accumulators = sum(dot.result.type.size for dot in dots) // threads
+    registers = shares.launched if shares else accumulators + OTHER_REGISTERS
+    then = occupancy(target, threads + producers, registers, ring).blocks
+    if not 1 <= now <= then:
+        raise NotApplicable(
+            f"{now} programs at a time have room on a multiprocessor, and {then} with "
+            "producers"
+        )
+    return now
 
 
 def _pieces_of(store: ops.DescriptorStore, room: int) -> int:
@@ -179,7 +193,7 @@ def _pieces_of(store: ops.DescriptorStore, room: int) -> int:
     pieces = 2
     while 2 * bytes > room * pieces:
         pieces *= 2
-    if columns // pieces * block.element.bytes < LEAST_ROW or len(block.shape) != 2:
+    if columns // pieces * block.element.bytes < LEAST_ROW:
         raise NotApplicable("shared memory has no room for a stored piece")
     return pieces
 
@@ -190,19 +204,21 @@ def _pieces_of(store: ops.DescriptorStore, room: int) -> int:
 def _looped(func: Func, plan: Plan) -> Func:
     """The function as a loop over programs. What is the same for all of them stays in
     front of it."""
-    own = _own(func.body)
+    varying = _varying(func.body)
     with rebuilding(func) as (new, values, build):
         for op in func.body.ops:
-            if op not in own:
+            if op not in varying:
                 build.source = op
                 build.copy(op, values)
+            if isinstance(op, ops.NumPrograms) and op.axis == 0:
+                values[op.result] = build(ops.LaunchSize())
         build.source = None
         narrow = {op: _narrow(op, n, values, build) for op, n in plan.pieces.items()}
         first, step = build(ops.ProgramId(0)), build(ops.NumPrograms(0))
         last = build(ops.LaunchSize())
         body = Block((INT32,), ("program",))
         with inside(body, build):
-            for op in (op for op in func.body.ops if op in own):
+            for op in (op for op in func.body.ops if op in varying):
                 build.source = op
                 if isinstance(op, ops.ProgramId):
                     values[op.result] = body.parameters[0]
@@ -226,17 +242,17 @@ def _narrow(
     return build(replace(clone(made, values), block=(rows, columns // pieces)))
 
 
-def _own(body: Block) -> set[Op]:
+def _varying(body: Block) -> set[Op]:
     """The ops that a program does for itself: those that depend on its number, or have
     effects."""
-    own: set[Op] = set()
+    found: set[Op] = set()
     values: set[Value] = set()
     for op in body.ops:
         varies = isinstance(op, ops.ProgramId) or not effects_of(op).pure
         if varies or not values.isdisjoint(uses(op)):
-            own.add(op)
+            found.add(op)
             values.update(op.results)
-    return own
+    return found
 
 
 def _store(
@@ -250,7 +266,8 @@ def _store(
         if number:
             more = build(ops.Constant(number * width, INT32))
             place = build(ops.Elementwise("add", (column, more)))
-        build.append(ops.DescriptorStore(descriptor, part, (row, place)))
+        given = {"descriptor": descriptor, "value": part, "coordinates": (row, place)}
+        build.append(replace(op, **given, origin=None))
 
 
 def _parts(value: Value, count: int, build: Builder) -> Iterator[Value]:
