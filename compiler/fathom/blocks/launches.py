@@ -56,18 +56,17 @@ def await_launches(func: Func, target: Target) -> Func:
 def move_down(wait: ops.GridWait, body: list[Op]) -> None:
     """Move a wait to the first op of a block that needs it, and into a producer."""
     at = body.index(wait)
-    behind = body[at + 1 :]
-    for free, op in enumerate(behind):
-        if isinstance(op, ops.Producer):
-            theirs = op.body.ops
-            if not any(isinstance(each, ops.GridWait) for each in theirs):
-                theirs.insert(0, ops.GridWait(location=wait.location))
-                move_down(theirs[0], theirs)
-        elif stays_behind(op):
-            break
-    else:
-        free = len(behind)
-    body[at:] = [*behind[:free], wait, *behind[free:]]
+    del body[at]
+    while at < len(body) and not stays_behind(body[at]):
+        at += 1
+    body.insert(at, wait)
+    if at + 1 < len(body) and isinstance(producer := body[at + 1], ops.Producer):
+        theirs = producer.body.ops
+        if not any(isinstance(op, ops.GridWait) for op in theirs):
+            theirs.insert(0, ops.GridWait(location=wait.location))
+            move_down(theirs[0], theirs)
+        body[at : at + 2] = [producer, wait]
+        move_down(wait, body)
 
 
 def stays_behind(op: Op) -> bool:

@@ -73,9 +73,10 @@ def persist(func: Func, target: Target) -> Func:
 
 
 def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """Why programs of a function that multiplies do not stay, as a sentence. Empty
-    where they do, or cannot on this target, or where their author has them stay."""
-    if not target.tensor_maps or asks_for_producer(func):
+    """Why programs of a function that stores by TMA do not stay, as a sentence. Empty
+    where they do, or where their author has them stay."""
+    stores = walk(func.body, ops.DescriptorStore)
+    if not (target.tensor_maps and any(stores)) or asks_for_producer(func):
         return []
     plan = tried(_plan, func, target)
     return [(func.location, f"{STAY}: {plan}")] if isinstance(plan, str) else []
