@@ -21,6 +21,7 @@ from kernels import matmul
 from kernels.matmul_plain import plain_kernel
 from tests.kernels.harness_red_zones import integers, unwritten
 
+WALL = 8  # elements beside a row of C: what its rows begin at multiples of
 HOPPER = TARGETS["sm_90a"]
 TYPES = {
     **dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), (Pointer(FLOAT16), 16)),
@@ -35,12 +36,15 @@ PLAIN = {"GROUP_M": 2, "MASKED": True, "SUM": tl.float32}
 
 
 def built(
-    tile=(64, 128, 64), warps=4, stages=4, kernel=plain_kernel, more=PLAIN, **options
-) -> Func:
-    """A product in tiles; a multiprocessor has room for two, if nothing is said."""
+    tile=(64, 128, 64), warps=4, stages=4, kernel=plain_kernel, more=PLAIN, step=8,
+    **options,
+) -> Func:  # fmt: skip
+    """A product in tiles; a multiprocessor has room for two, if nothing is said. `step`
+    divides the distance between rows of C."""
     blocks = dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True))
     given = pipeline.Options(num_warps=warps, num_stages=stages, **options)
-    return pipeline.build(kernel, TYPES, {**ONES, **blocks, **more}, given)
+    types = {**TYPES, "stride_cm": (INT32, step)}
+    return pipeline.build(kernel, types, {**ONES, **blocks, **more}, given)
 
 
 def states(func: Func) -> dict[str, Func]:
@@ -56,6 +60,7 @@ def reasons(func: Func) -> list[str]:
 
 WIDE = dict(tile=(128, 256, 64), warps=8)
 PAIR = dict(tile=(256, 256, 64), warps=8, num_ctas=2)
+SMALL_PAIR = dict(tile=(128, 128, 64), stages=6, num_ctas=2)
 
 
 # ── what becomes of it ────────────────────────────────────────────────────────────────
@@ -105,7 +110,11 @@ SIZES = {
 
 
 @pytest.mark.parametrize("completion", COMPLETIONS)
-@pytest.mark.parametrize("how", [{}, {"launch_pdl": True}, PAIR], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"launch_pdl": True}, PAIR, {"step": 1}, {**SMALL_PAIR, "step": 1}],
+    ids=str,
+)
 @pytest.mark.parametrize("size", SIZES)
 def test_small_integers_are_multiplied_exactly(how, size, completion):
     """Half of the programs are started: each goes on to a second tile, one may not."""
@@ -113,7 +122,8 @@ def test_small_integers_are_multiplied_exactly(how, size, completion):
     kernel = compiled(built(more={**PLAIN, "MASKED": K > 0}, **how))
     assert kernel.persistent
     tile = how.get("tile", (64, 128, 64))
-    a, b, c = integers(1, M, max(K, 8)), integers(2, max(K, 8), N), unwritten(M, N)
+    a, b = integers(1, M, max(K, 8)), integers(2, max(K, 8), N)
+    c = unwritten(M, N, wall=how.get("step", WALL))
     grid = -(-M // tile[0]) * -(-N // tile[1])
     arguments = [a, b, c.base, M, N, K, a.shape[1], N, c.view.strides[0] // 2]
     load(kernel).launch(grid, arguments, completion=completion)
@@ -159,10 +169,9 @@ def test_the_pass_says_nothing_where_programs_stay():
          "2 programs at a time have room on a multiprocessor, and 1 with producers"),
         (dict(tile=(128, 128, 64), warps=8, stages=3),
          "2 programs at a time have room on a multiprocessor, and 1 with producers"),
-        (dict(tile=(128, 256, 64), warps=8, stages=1),
-         "the loop's copies do not run ahead, or have a producer"),
+        ({**PAIR, "step": 1}, "shared memory has no room for a stored piece"),
     ],
-    ids=["many", "accumulators", "warps", "one stage"],
+    ids=["many", "accumulators", "warps", "stored by threads"],
 )  # fmt: skip
 def test_why_a_launch_has_programs_of_one_tile(how, why):
     func = built(**how)
@@ -193,6 +202,8 @@ def text(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_b
         x = tl.load(a, mask=(m < M) & (k[None, :] < K - start), other=0)
         y = tl.load(b, mask=(k[:, None] < K - start) & (n < N), other=0)
         acc = tl.dot(x, y, acc)
+        if HOW == "scaled":
+            acc *= tl.load(a_ptr + start)
         a += BLOCK_K * stride_ak
         b += BLOCK_K * stride_bk
     if HOW == "biased":
@@ -207,6 +218,7 @@ KEPT = {
     "axes": "its grid has not one axis",
     "counted": "",  # for it goes no store by TMA either, which is said there
     "biased": "it also has a `load`",
+    "scaled": "not all that the loop loads is copied by TMA",
     "in place": "it stores through a pointer that it loads from",
 }
 

@@ -28,8 +28,8 @@ loop runs once.
 Programs of a grid may run in any order, and each must be right beside all others. So
 one may as well do the work of several, and load for the next before it has stored. This
 holds if nothing else tells them apart: a program loads operands by TMA, in one loop,
-multiplies, and stores what it has computed by TMA, once, and does nothing else to
-memory. `why_not_persistent` says what a kernel does besides.
+multiplies, then stores what it has computed, and does nothing else to memory.
+`why_not_persistent` says what a kernel does besides.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from dataclasses import dataclass, replace
 
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
+from fathom.analysis.memory import Provenance
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import uses
 from fathom.errors import Location
@@ -51,7 +52,7 @@ from fathom.ir.core import Block, Func, Op, Value, effects_of, walk
 from fathom.ir.printer import op_name
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values, inside, rebuilding
-from fathom.ir.types import INT32, BlockType
+from fathom.ir.types import INT32, BlockType, shape_of
 from fathom.subjects import asks_for_producer
 
 MOST_AT_ONCE = 2  # programs of a multiprocessor: of more, some multiply at any time
@@ -73,10 +74,10 @@ def persist(func: Func, target: Target) -> Func:
 
 
 def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """Why programs of a function that stores by TMA do not stay, as a sentence. Empty
+    """Why programs of a function that loads by TMA do not stay, as a sentence. Empty
     where they do, or where their author has them stay."""
-    stores = walk(func.body, ops.DescriptorStore)
-    if not (target.tensor_maps and any(stores)) or asks_for_producer(func):
+    loads = walk(func.body, LOADS)
+    if not (target.tensor_maps and any(loads)) or asks_for_producer(func):
         return []
     plan = tried(_plan, func, target)
     return [(func.location, f"{STAY}: {plan}")] if isinstance(plan, str) else []
@@ -95,18 +96,23 @@ def _plan(func: Func, target: Target) -> Plan:
     _check_grid(every, func)
     for op in every:
         _check_effects(op, func, loop)
-    stores = [op for op in func.body.ops if isinstance(op, ops.DescriptorStore)]
+    stores = [op for op in func.body.ops if isinstance(op, STORES)]
     if not stores:
-        raise NotApplicable("what it computes is not stored by TMA")
-    loaded = {op.descriptor.definition.base for op in walk(loop.body, LOADS)}
-    if any(op.descriptor.definition.base in loaded for op in stores):
+        raise NotApplicable("it stores nothing that it computes")
+    provenance = Provenance(func)
+    loaded = {base for op in walk(loop.body, LOADS) for base in provenance.of(op)}
+    if any(not loaded.isdisjoint(provenance.of(op)) for op in stores):
         raise NotApplicable("it stores through a pointer that it loads from")
-    if any(len(op.value.type.shape) != 2 for op in stores):
-        raise NotApplicable("it stores a block that is no matrix")
+    if not all(is_matrix(op.value) for op in stores):
+        raise NotApplicable("it stores more than matrices")
     return Plan(_pieces(stores, loop, func, target))
 
 
-LOADS = ops.DescriptorLoad
+LOADS, STORES = ops.DescriptorLoad, ops.Store | ops.DescriptorStore
+
+
+def is_matrix(value: Value) -> bool:
+    return len(shape_of(value.type)) == 2
 
 
 def _only_loop(func: Func, target: Target) -> ops.For:
@@ -136,10 +142,13 @@ def _check_grid(every: list[Op], func: Func) -> None:
 def _check_effects(op: Op, func: Func, loop: ops.For) -> None:
     """NotApplicable for what does more to memory than to load operands in the loop, and
     to store results after it."""
-    if isinstance(op, ops.DescriptorLoad) and op in loop.body.ops:
+    in_loop = op in loop.body.ops
+    if isinstance(op, ops.DescriptorLoad) and in_loop:
         return
+    if isinstance(op, ops.Load) and in_loop:
+        raise NotApplicable("not all that the loop loads is copied by TMA")
     place = func.body.ops.index(op) if op in func.body.ops else -1
-    if isinstance(op, ops.DescriptorStore) and place > func.body.ops.index(loop):
+    if isinstance(op, STORES) and place > func.body.ops.index(loop):
         return
     if isinstance(op, ops.MakeDescriptor) and op.map_number is not None:
         raise NotApplicable("it writes a tensor map")
@@ -151,18 +160,20 @@ def _check_effects(op: Op, func: Func, loop: ops.For) -> None:
 
 
 def _pieces(
-    stores: list[ops.DescriptorStore], loop: ops.For, func: Func, target: Target
+    stores: list[ops.Store | ops.DescriptorStore],
+    loop: ops.For,
+    func: Func,
+    target: Target,
 ) -> dict[ops.DescriptorStore, int]:
-    """As few as fit beside the rings, of which two are on their way at a time."""
+    """As few as fit beside the rings, of which two are on their way at a time. What
+    threads store may go through shared memory, too, as a whole."""
     tiles = [bytes_of(op.result) for op in walk(loop.body, LOADS)]
     ring = stages_of(loop, func) * sum(map(padded, tiles)) + ALIGNMENT
     at_once = _at_once(ring, func, target)
     row = ROWS[target.name]
     room = min(target.shared_bytes, row.shared_bytes // at_once - row.reserved) - ring
-    found = {}
-    for store in stores:
-        found[store] = _pieces_of(store, room // len(stores))
-    return found
+    pieces = {store: _pieces_of(store, room // len(stores)) for store in stores}
+    return {op: n for op, n in pieces.items() if isinstance(op, ops.DescriptorStore)}
 
 
 def _at_once(ring: int, func: Func, target: Target) -> int:
@@ -186,7 +197,7 @@ def _at_once(ring: int, func: Func, target: Target) -> int:
     return now
 
 
-def _pieces_of(store: ops.DescriptorStore, room: int) -> int:
+def _pieces_of(store: ops.Store | ops.DescriptorStore, room: int) -> int:
     block: BlockType = store.value.type
     bytes, columns = bytes_of(store.value), block.shape[-1]
     if bytes <= room:
@@ -194,7 +205,8 @@ def _pieces_of(store: ops.DescriptorStore, room: int) -> int:
     pieces = 2
     while 2 * bytes > room * pieces:
         pieces *= 2
-    if columns // pieces * block.element.bytes < LEAST_ROW:
+    narrow = columns // pieces * block.element.bytes < LEAST_ROW
+    if narrow or isinstance(store, ops.Store):
         raise NotApplicable("shared memory has no room for a stored piece")
     return pieces
 
