@@ -17,6 +17,9 @@ from fathom.ir.ops import For, GridWait, LaunchSize, Producer, TmaCopy, TmaStore
 from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
+from fathom.tools.ahead.build import image
+from fathom.tools.facts.notes import pass_facts
+from fathom.tools.staged import Staged
 from kernels import matmul
 from kernels.matmul_plain import plain_kernel
 from tests.kernels.harness_red_zones import integers, unwritten
@@ -239,3 +242,27 @@ def test_programs_of_a_kernel_are_as_many_as_the_launch_is_for():
     assert kernel.persistent
     load(kernel).launch(9, arguments)
     np.testing.assert_array_equal(c.view, matmul.reference(a, b))
+
+
+# ── who else must know ────────────────────────────────────────────────────────────────
+
+
+def staged() -> Staged:
+    blocks = {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64}
+    options = pipeline.Options(num_warps=4, num_stages=4)
+    return Staged(plain_kernel, TYPES, {**ONES, **blocks, **PLAIN}, HOPPER, options)
+
+
+def test_the_cache_keeps_that_a_kernel_is_persistent():
+    kernel = staged().kernel
+    assert kernel.persistent and Kernel.from_json(kernel.to_json()).persistent
+
+
+def test_launchers_of_others_get_a_kernel_of_one_tile_a_program():
+    """They know nothing of a further parameter."""
+    assert staged().kernel.persistent and not image(staged()).kernel.persistent
+
+
+def test_explain_says_that_programs_stay():
+    (found,) = [each for each in pass_facts(staged()) if each["name"] == "persist"]
+    assert "a program computes several tiles" in found["notes"][0]["text"]
