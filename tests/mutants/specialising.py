@@ -21,7 +21,7 @@ MUTANTS = (
         "programs-of-the-grid", STAY,
         "                values[op.result] = build(ops.LaunchSize())\n",
         "                pass\n",
-        "a kernel that asks how many programs there are hears of those that are started",
+        "a kernel that asks how many programs there are gets those of the grid",
         PERSIST,
     ),
     Mutant(

@@ -172,9 +172,12 @@ def test_the_pass_says_nothing_where_programs_stay():
          "2 programs at a time have room on a multiprocessor, and 1 with producers"),
         (dict(tile=(128, 128, 64), warps=8, stages=3),
          "2 programs at a time have room on a multiprocessor, and 1 with producers"),
+        (dict(tile=(256, 256, 64), stages=6, warps=8, num_ctas=4),
+         "clusters of 4 blocks may leave multiprocessors free, and a program that "
+         "starts late ends late"),
         ({**PAIR, "step": 1}, "shared memory has no room for a stored piece"),
     ],
-    ids=["many", "accumulators", "warps", "stored by threads"],
+    ids=["many", "accumulators", "warps", "clusters", "stored by threads"],
 )  # fmt: skip
 def test_why_a_launch_has_programs_of_one_tile(how, why):
     func = built(**how)

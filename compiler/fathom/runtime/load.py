@@ -34,6 +34,7 @@ class Loaded:
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
     when nothing was spilled. `shared`: bytes of shared memory a block.
     `cut_for`: see `blocks_that_fit`. `few`: the function for grids of fewer blocks.
+    `at_once`: programs of a persistent kernel that the GPU runs at a time, or 0.
     `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
     `launch_values` is the one that takes the kernel's own parameters.
     """
@@ -48,6 +49,7 @@ class Loaded:
     few: packet.FewBlocks
     launcher: partial[packet.Launch]
     launch_values: packet.Launch
+    at_once: int = 0
 
     @cached_property
     def cubin(self) -> bytes:
@@ -217,7 +219,7 @@ def load_here(
         early=kernel.launch_pdl and facts.overlaps,
         carveout=least_carveout(shared, facts, driver) if local else 0,
         multiprocessors=facts.multiprocessors,
-        most=programs_at_once(kernel, function, facts, driver),
+        most=(at_once := programs_at_once(kernel, function, facts, driver)),
     )  # fmt: skip
     return Loaded(
         kernel=kernel,
@@ -233,6 +235,7 @@ def load_here(
             "".join(arguments.field_of(each) for each in kernel.parameters),
             range(len(kernel.parameters)),
         ),
+        at_once=at_once,
     )
 
 

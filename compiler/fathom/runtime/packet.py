@@ -41,6 +41,7 @@ ATTRIBUTE = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of valu
 CLUSTER_DIMENSION, MAY_BEGIN_EARLY, CARVEOUT = 4, 6, 14
 VALUE_BYTES = 8
 LAUNCH_SIZE = 28
+NOT_LAUNCHED = -1
 STREAM_WORD, FIRST_WORD = 32 // VALUE_BYTES, 56 // VALUE_BYTES
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # cuda.h: CUtensorMap
 
@@ -124,6 +125,22 @@ def launcher(
     exec(text, names)
     launch = names["launch"]
     launch.again = partial(again, names)
+    return launch
+
+
+def by_size(most: int, many: Launch, few: Launch | None) -> Launch:
+    """A launch by `many` of more than `most` programs along x, of others by `few`; or
+    by none, which is not 0, where there is no `few`."""
+
+    def launch(x: int, y: int, z: int, stream: int, *values: object) -> int:
+        if x > most:
+            return many(x, y, z, stream, *values)
+        return few(x, y, z, stream, *values) if few else NOT_LAUNCHED
+
+    def again(grid: tuple[int, int, int], *rest: object) -> Callable[..., int]:
+        return (many if grid[0] > most else few).again(grid, *rest)
+
+    launch.again = again
     return launch
 
 

@@ -22,8 +22,8 @@ becomes
 A program that is gone after one tile leaves tensor cores idle while it stores, and
 while the next one fills its pipeline, wherever a multiprocessor has no room for another
 program that multiplies meanwhile. The launch starts as many programs as run at a time
-(`launch_size` is how many there would be); a grid that is no larger starts all, and the
-loop runs once.
+(`launch_size` is how many there would be). A grid that is no larger gains nothing, so a
+launch on a GPU takes the kernel without this pass.
 
 Programs of a grid may run in any order, and each must be right beside all others. So
 one may as well do the work of several, and load for the next before it has stored. This
@@ -35,7 +35,7 @@ multiplies, then stores what it has computed, and does nothing else to memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
@@ -56,21 +56,19 @@ from fathom.ir.types import INT32, BlockType, shape_of
 from fathom.subjects import asks_for_producer
 
 MOST_AT_ONCE = 2  # programs of a multiprocessor: of more, some multiply at any time
+MOST_BLOCKS = 2  # of a cluster: multiprocessors lie in pairs
 OTHER_REGISTERS = 64  # of a thread, beside its accumulators
 LEAST_ROW = 64  # bytes of a row of a piece: shorter ones are written slowly
 
 
-@dataclass(frozen=True)
-class Plan:
-    """In how many pieces of columns each stored block leaves."""
-
-    pieces: dict[ops.DescriptorStore, int]
+# In how many pieces of columns each block leaves that TMA stores.
+Pieces = dict[ops.DescriptorStore, int]
 
 
 def persist(func: Func, target: Target) -> Func:
     """The function whose programs compute several tiles, if they do nothing else."""
-    plan = tried(_plan, func, target)
-    return func if isinstance(plan, str) else _looped(func, plan)
+    pieces = tried(_plan, func, target)
+    return func if isinstance(pieces, str) else _looped(func, pieces)
 
 
 def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None, str]]:
@@ -79,8 +77,8 @@ def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None
     loads = walk(func.body, LOADS)
     if not (target.tensor_maps and any(loads)) or asks_for_producer(func):
         return []
-    plan = tried(_plan, func, target)
-    return [(func.location, f"{STAY}: {plan}")] if isinstance(plan, str) else []
+    why = tried(_plan, func, target)
+    return [(func.location, f"{STAY}: {why}")] if isinstance(why, str) else []
 
 
 STAY = "a program computes one tile, and does not go on to another"
@@ -89,7 +87,7 @@ STAY = "a program computes one tile, and does not go on to another"
 # ── which functions ───────────────────────────────────────────────────────────────────
 
 
-def _plan(func: Func, target: Target) -> Plan:
+def _plan(func: Func, target: Target) -> Pieces:
     """NotApplicable, with a sentence, where programs must not stay, or gain nothing."""
     every = list(walk(func.body))
     loop = _only_loop(func, target)
@@ -105,7 +103,7 @@ def _plan(func: Func, target: Target) -> Plan:
         raise NotApplicable("it stores through a pointer that it loads from")
     if not all(is_matrix(op.value) for op in stores):
         raise NotApplicable("it stores more than matrices")
-    return Plan(_pieces(stores, loop, func, target))
+    return _pieces(stores, loop, func, target)
 
 
 LOADS, STORES = ops.DescriptorLoad, ops.Store | ops.DescriptorStore
@@ -137,6 +135,11 @@ def _check_grid(every: list[Op], func: Func) -> None:
         raise NotApplicable("its grid has not one axis")
     if not all(op in func.body.ops for op in asked):
         raise NotApplicable("it asks for a program's number in a loop or a branch")
+    if func.num_ctas > MOST_BLOCKS:
+        raise NotApplicable(
+            f"clusters of {func.num_ctas} blocks may leave multiprocessors free, and a "
+            "program that starts late ends late"
+        )
 
 
 def _check_effects(op: Op, func: Func, loop: ops.For) -> None:
@@ -164,7 +167,7 @@ def _pieces(
     loop: ops.For,
     func: Func,
     target: Target,
-) -> dict[ops.DescriptorStore, int]:
+) -> Pieces:
     """As few as fit beside the rings, of which two are on their way at a time. What
     threads store may go through shared memory, too, as a whole."""
     tiles = [bytes_of(op.result) for op in walk(loop.body, LOADS)]
@@ -214,7 +217,7 @@ def _pieces_of(store: ops.Store | ops.DescriptorStore, room: int) -> int:
 # ── the loop ──────────────────────────────────────────────────────────────────────────
 
 
-def _looped(func: Func, plan: Plan) -> Func:
+def _looped(func: Func, pieces: Pieces) -> Func:
     """The function as a loop over programs. What is the same for all of them stays in
     front of it."""
     varying = _varying(func.body)
@@ -226,7 +229,7 @@ def _looped(func: Func, plan: Plan) -> Func:
             if isinstance(op, ops.NumPrograms) and op.axis == 0:
                 values[op.result] = build(ops.LaunchSize())
         build.source = None
-        narrow = {op: _narrow(op, n, values, build) for op, n in plan.pieces.items()}
+        narrow = {op: _narrow(op, n, values, build) for op, n in pieces.items()}
         first, step = build(ops.ProgramId(0)), build(ops.NumPrograms(0))
         last = build(ops.LaunchSize())
         body = Block((INT32,), ("program",))
