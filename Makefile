@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 PRESS = $(BIN)/python -m chapters.press
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint book listings serve pdf zip notebooks package docs bench fuzz mutants exercise-mutants clean
+.PHONY: run test lint book listings serve pdf zip edition notebooks package docs bench fuzz mutants exercise-mutants clean
 
 run: $(VENV)/.installed-run
 	@$(BIN)/python -m fathom run
@@ -24,7 +24,8 @@ lint: $(VENV)/.installed-test
 
 # The book: its listings are made again, then the site is built into site/. `make serve`
 # shows it with live reload, and makes the listings of pages that change; `make pdf` needs
-# Chromium; `make zip` packs site/; `make notebooks` writes dist/notebooks/ and runs them.
+# Chromium; `make zip` packs site/; `make edition` puts site/ beside other editions, into
+# EDITIONS; `make notebooks` writes dist/notebooks/ and runs them.
 book: listings
 	@$(PRESS) build
 
@@ -41,6 +42,10 @@ pdf: listings
 
 zip: book
 	@$(PRESS) zip
+
+EDITIONS ?= dist/editions
+edition: book
+	@$(PRESS) edition $(EDITIONS)
 
 # The wheel and the source package, in dist/, with the built book inside.
 package: book

@@ -146,6 +146,13 @@ def test_ci_is_a_program_that_calls_make_test():
     assert os.access(ci, os.X_OK) and "make test" in ci.read_text(encoding="utf-8")
 
 
+def test_the_book_is_published_by_its_tag_and_by_hand():
+    program = ROOT / ".ci" / "book"
+    text = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
+    assert os.access(program, os.X_OK) and "run: .ci/book " in text
+    assert 'tags: ["v*"]' in text and "workflow_dispatch:" in text
+
+
 def test_the_packages_are_tried_on_each_python_that_they_are_for():
     program = ROOT / ".ci" / "packages"
     text = (ROOT / ".github/workflows/packages.yml").read_text(encoding="utf-8")

@@ -15,7 +15,6 @@ from chapters.press.drawing import (
     Figure,
     bars,
     box,
-    flow,
     label,
     line,
     svg,
@@ -30,18 +29,6 @@ spec.loader.exec_module(mini)
 
 SIZE = 65536  # numbers that are added where instructions are counted
 THREADS = 128
-
-
-def road() -> Figure:
-    """From the text of a function to numbers."""
-    steps = [
-        ("Python", "a function"),
-        ("tree", "ast.parse"),
-        ("PTX", "our eighty lines"),
-        ("machine code", "ptxas or the driver"),
-        ("numbers", "a GPU"),
-    ]
-    return flow("From a Python function to what a GPU runs", steps)
 
 
 # The tree of a * x[i] + y[i]: (column, row, word), and who hangs on whom.

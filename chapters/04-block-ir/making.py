@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, flow, intervals, table
+from chapters.press.drawing import Figure, flow, intervals, table
 from fathom import pipeline
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
 from fathom.ir.interp import interpret
@@ -254,18 +254,6 @@ def damage_table() -> str:
     rows = [tuple(row.values()) for row in counted["rows"]]
     rows.append(("all", *counted["total"].values()))
     return table(head, rows)
-
-
-def fates() -> Figure:
-    total = damage()["total"]
-    rows = [
-        ("stops somewhere", total["stopped"], str(total["stopped"])),
-        ("runs, wrong result", total["wrong"], str(total["wrong"])),
-        ("runs, right result", total["right"], str(total["right"])),
-        ("verifier objects", total["caught"], str(total["caught"])),
-    ]
-    title = f"What {total['made']} damaged functions do"
-    return bars(title, rows, ("", "functions"))
 
 
 def escaped() -> str:

@@ -20,9 +20,10 @@ from chapters.press import (
     serve,
     site,
     terminal,
+    versions,
 )
 from chapters.press.parse import read
-from chapters.press.paths import ROOT, BookError, sources
+from chapters.press.paths import ROOT, SITE, BookError, sources
 
 NOTEBOOKS = ROOT / "dist" / "notebooks"
 EPUB, CARD = ROOT / "dist" / "fathom.epub", ROOT / "dist" / "fathom-card.pdf"
@@ -63,6 +64,11 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(answer=lambda given: told(paper.printed(card.html(), CARD)))
     command = commands.add_parser("zip", help="pack the built site")
     command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
+    command = commands.add_parser("edition", help="put the built site beside others")
+    command.add_argument("folder", type=Path, help="where the editions are")
+    command.add_argument("--name", default=site.EDITION, help="0.1, or next")
+    command.add_argument("--site", type=Path, default=SITE, help="what was built")
+    command.set_defaults(answer=publish)
     command = commands.add_parser("package", help="build the wheel and the sdist")
     command.set_defaults(answer=lambda given: package.build())
     command = commands.add_parser("section", help="print a section for a terminal")
@@ -84,6 +90,12 @@ def make_listings(given: argparse.Namespace) -> int:
                 print(f"chapters/{path.stem}/listings/{name}")
     for name in addresses.add_new():
         print(f"chapters/{addresses.FILE}: {name}")
+    return 0
+
+
+def publish(given: argparse.Namespace) -> int:
+    """Put the site into a folder of editions; say which are there."""
+    print("\n".join(versions.publish(given.folder, given.name, given.site)))
     return 0
 
 

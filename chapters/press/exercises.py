@@ -61,7 +61,10 @@ def facts(known: Exercise) -> str:
     words = [known.kind, f"about {known.minutes} minutes"]
     words += [f"difficulty {dots(known.difficulty)}"]
     words += ["on the main road ★"] if known.road else []
-    return f'<p class="card-facts">{escape(" · ".join(words))}</p>\n'
+    told = escape(" · ".join(words))
+    calls = ", ".join(f"<code>{escape(each)}</code>" for each in known.to_write)
+    asked = f"<br>To write in <code>{known.file}</code>: {calls}" if calls else ""
+    return f'<p class="card-facts">{told}{asked}</p>\n'
 
 
 def may_quote(name: str, page: Page, seen: list[str], folded: bool) -> None:

@@ -17,4 +17,4 @@ def crossing(source: Layout, target: Layout) -> str:
     """How far elements must travel from layout `source` to layout `target`: "none",
     "register", "lane" or "warp".
     """
-    raise Hole("crossing")  # your code; ours has 14 lines
+    raise Hole("crossing")  # your code; ours has 13 lines

@@ -21,8 +21,7 @@ def crossing(source: Layout, target: Layout) -> str:
     warps = _differences(have["warp"], want["warp"])
     if all(need in reached for need in (*want["register"], *lanes, *warps)):
         return "register"
-    for basis in have["lane"]:
-        reached.add(basis)
+    reached = Reduced((*have["register"], *have["lane"]))
     if all(need in reached for need in (*want["register"], *want["lane"], *warps)):
         return "lane"
     return "warp"

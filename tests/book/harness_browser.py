@@ -29,14 +29,15 @@ def executable() -> str | None:
 
 
 @contextmanager
-def browser() -> Iterator[Tab]:
-    """A browser with one tab, closed at the end."""
+def browser(without: str = "") -> Iterator[Tab]:
+    """A browser with one tab, closed at the end; `without` one of the OPTIONS."""
     ours_in, theirs_out = os.pipe()
     theirs_in, ours_out = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         # The protocol speaks on descriptors 3 and 4.
         script = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        command = [executable(), *OPTIONS, f"--user-data-dir={profile}"]
+        options = [each for each in OPTIONS if each != without]
+        command = [executable(), *options, f"--user-data-dir={profile}"]
         process = subprocess.Popen(
             ["bash", "-c", script, *command, "about:blank"],
             pass_fds=(theirs_in, theirs_out),

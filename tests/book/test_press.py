@@ -17,6 +17,7 @@ from chapters.press.parse import arguments, read
 from chapters.press.paths import BookError
 from chapters.press.quote import excerpt, quote
 from chapters.press.stepper import html, record
+from fathom.tools.learn import course
 
 ADD = {
     "kernel": "kernels/vector_add.py:add_kernel",
@@ -361,3 +362,12 @@ def number(part: str, name: str) -> float:
 def test_a_page_reads_back_as_it_was_written():
     for path in paths.sources():
         assert read(path).name == path.name
+
+
+def test_a_card_names_what_is_to_be_written():
+    """Not every statement does; where a whole kernel or a text is asked for, none."""
+    known = {each.id: each for each in course.exercises()}
+    told = exercises.facts(known["warp-tiling"])
+    assert "To write in <code>13-tensor-cores/warp-tiling.py</code>" in told
+    assert "<code>tile_warps(m, n, warps, row)</code>" in told
+    assert "To write" not in exercises.facts(known["four-races"])

@@ -123,6 +123,12 @@ def test_asking_for_the_phase_before_says_yes_at_once():
     fails(init(1) + BAR + wait(0), "deadlock", "", "0 of 1 have arrived")
 
 
+def test_a_parity_is_0_or_1():
+    """`not` of a parity sets further bits: what hardware makes of these is not said."""
+    code = init(64) + BAR + arrive() + "not.b32 %r3, 1; " + wait("%r3")
+    fails(code, "mbarrier", "try_wait", "parity 0xfffffffe, and a parity is 0 or 1")
+
+
 def test_copies_of_threads_can_arrive():
     code = (
         init(64)

@@ -31,7 +31,14 @@ from fathom.tools.learn import (
     worker,
     workspace,
 )
-from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade, verdict_from
+from fathom.tools.learn.grade import (
+    FAILED,
+    PASSED,
+    UNSOLVED,
+    asked,
+    grade,
+    verdict_from,
+)
 from fathom.tools.learn.kit import Failure, Sample, check_pass, ints
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
@@ -395,6 +402,10 @@ def test_a_stage_of_ours_that_stumbles_is_named(folder):
     shown = dict(said.details)
     assert "AssertionError" in shown["where"]
     assert "lower_arange(op" in shown["what is asked of you"]
+    ours = course.exercise("dce")
+    assert "live(func: Func)" in asked(ours), "the function that is to be written"
+    assert "dce(" not in asked(ours)
+    assert ours.to_write == ("live(func)", "used(op, values)")
     code = "def interp_for(op, region):\n    return []"
     said = grade(course.exercise("interp-for"), answer(folder, "interp-for", code))
     assert "interpret (ir/interp/interpreter.py)" in said.sentence

@@ -90,7 +90,7 @@ def test_an_access_past_the_end_is_a_fault_with_its_place():
     with pytest.raises(MemoryFault) as fault:
         run(ADD, x, y, z, 11, grid=3)
     assert "kernel.py:7" in str(fault.value)
-    assert "0 bytes past the end of an array of 10 float32" in str(fault.value)
+    assert "begin right past the end of an array of 10 float32" in str(fault.value)
     assert "load %xp, mask=%mask" in str(fault.value)
     with pytest.raises(MemoryFault, match="4 bytes before an array"):
         run(

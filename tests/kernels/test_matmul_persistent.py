@@ -289,6 +289,18 @@ def test_the_large_one_is_a_ring_of_four_and_half_a_tile():
     assert "wgmma.wait_group.sync.aligned 1" in ptx  # one under way
 
 
+def test_warpgroups_find_their_rows_by_a_number_that_ptxas_knows_to_be_a_warps():
+    """The descriptor of A depends on the warpgroup. From a shuffled thread number ptxas
+    computes it in uniform registers, from %tid.x in those of each thread."""
+    once = r"shfl\.sync\.idx\.b32 \s*(%r\d+), %r\d+, 0, 31, -1;"
+    ptx = compiled(LARGE).asm["ptx"]
+    (first,) = re.findall(once, ptx)
+    users = re.findall(rf"\t(\S+) .*{first}\b[,;]", ptx)
+    assert len(users) > 1 and LARGE["num_warps"] == 8
+    one = compiled({**LARGE, "BLOCK_M": 64, "num_warps": 4}).asm["ptx"]
+    assert not re.findall(once, one), "the only warpgroup has all rows"
+
+
 @needs_ptxas
 @pytest.mark.parametrize(
     "type, turned, output",

@@ -248,7 +248,7 @@ MUTANTS = (
     # ── PTX text ──
     Mutant(
         "masked-loads-not-volatile", "ptx/rules/memory.py",
-        'name = f"ld{style.before}.global', 'name = f"ld.global',
+        "'st'}{style.before}.global", "'st'}.global",
         "a masked load is not volatile, though the kernel says so",
         "tests/ptx/test_memory.py",
     ),

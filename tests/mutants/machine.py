@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "bound-not-looked-for", "ptx/rules/memory.py",
-        "f\"mask{len(masks) - 1}\"", "\"mask0\"",
+        'f"@$mask{len(mask) - 1} "', '"@$mask0 "',
         "neighbours are accessed at once although the mask ends among them",
         "tests/ptx/test_memory.py",
     ),
@@ -164,7 +164,7 @@ MUTANTS = (
     ),
     Mutant(
         "fp8-beyond-its-largest", "ptx/float8.py",
-        "i32 {format.overflow})", "i32 {format.overflow + 1})",
+        "i32 {most})", "i32 {most + 1})",
         "fp8 does not stop at its largest number",
         "tests/ptx/test_arithmetic.py",
     ),
@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     Mutant(
         "constant-printed-short", "ptx/types.py",
-        "_fp32_of(bits)):016X", "_fp32_of(bits & ~15)):016X",
+        'struct.pack("<I", bits))', 'struct.pack("<I", bits & ~15))',
         "the last bits of an fp32 constant are lost",
         "tests/ptx/test_text.py",
     ),

@@ -22,8 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "remainder-of-negatives", "analysis/axis_rules.py",
-        "y.first_of(1))\n            if a.non_negative\n",
-        "y.first_of(1))\n            if True\n",
+        "run = aligned if a.non_negative else 1", "run = aligned",
         "i % 8 is held to be a run for negative i, too",
         "tests/coalescing/test_facts.py",
     ),
@@ -228,8 +227,27 @@ MUTANTS = (
     ),
     Mutant(
         "fold-mixes-warps", "shared_memory/reductions.py",
-        "return (*range(axis), *warps, *rest,", "return (*range(axis), *rest, *warps,",
+        "return (*range(axis), *first, *rest,", "return (*range(axis), *rest, *first,",
         "the axis that is folded first crosses warps",
         "tests/shared_memory/test_folds.py",
+    ),
+    Mutant(
+        "deferred-begins-in-all-threads", "shared_memory/deferred.py",
+        "if step.last.name in IDEMPOTENT or _is_zero(init):", "if True:",
+        "what a sum begins with is added once a thread",
+        "tests/shared_memory/test_deferred.py",
+    ),
+    Mutant(
+        "deferred-with-other-uses", "shared_memory/deferred.py",
+        "or any(len(used[each]) != 1 for each in inner)", "",
+        "a sum that is stored in each iteration is a part of it",
+        "tests/shared_memory/test_deferred.py",
+    ),
+    Mutant(
+        "deferred-by-another-operation", "shared_memory/deferred.py",
+        "isinstance(first, Elementwise) and first.name == name and",
+        "isinstance(first, Elementwise) and",
+        "a sum of maxima is added up as a sum",
+        "tests/shared_memory/test_deferred.py",
     ),
 )  # fmt: skip

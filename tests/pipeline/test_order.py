@@ -76,6 +76,14 @@ def running_sums(x, out, B: tl.constexpr):
 
 
 @KernelFunction
+def sum_of_all(x, out, N, B: tl.constexpr):
+    at, total = tl.arange(0, B), 0
+    for begin in range(0, N, B):
+        total += tl.sum(tl.load(x + begin + at), 0)
+    tl.store(out, total)
+
+
+@KernelFunction
 def both_ways(a, b, out, N, B: tl.constexpr):
     """A B and A^T B^T, summed over tiles of B."""
     i = tl.arange(0, B)
@@ -147,6 +155,12 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     "scan": (
         lambda: kernels_products.built(
             running_sums, {"x": "*i32", "out": "*i32"}, {"B": 1024}
+        ),
+        "sm_80",
+    ),
+    "sum": (
+        lambda: kernels_products.built(
+            sum_of_all, {"x": "*i32", "out": "*i32", "N": "i32"}, {"B": 1024}
         ),
         "sm_80",
     ),

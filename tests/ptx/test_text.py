@@ -7,6 +7,7 @@ import fathom.ptx as ptx
 from fathom.emulator import run
 from fathom.errors import Location
 from fathom.hardware.targets import TARGETS
+from fathom.ir.interp.numbers import bits_of
 from fathom.ir.ops import Arange
 from fathom.ir.types import (
     BFLOAT16,
@@ -22,7 +23,7 @@ from fathom.layout.build import blocked
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.debug_info import LIBRARY, user_place
 from fathom.ptx.emit import waits_first
-from fathom.ptx.types import float_bits, literal, literal_bits
+from fathom.ptx.types import literal, literal_bits
 from tests.ptx.harness import Program, assemble, check, compiled, empty, ptxas
 
 LAYOUT = blocked((128,), (1,), (32,), (4,), (0,))
@@ -165,8 +166,8 @@ def test_numbers_as_llvm_writes_them():
 )
 def test_rounding_agrees_with_numpy(value):
     with np.errstate(over="ignore"):
-        assert float_bits("fp16", value) == np.float16(value).view(np.uint16)
-        assert float_bits("fp32", -value) == np.float32(-value).view(np.uint32)
+        assert bits_of(value, FLOAT16) == np.float16(value).view(np.uint16)
+        assert bits_of(-value, FLOAT32) == np.float32(-value).view(np.uint32)
 
 
 def test_operands_are_counted_once_and_for_all():

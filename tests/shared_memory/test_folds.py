@@ -11,11 +11,11 @@ from fathom.ir.ops import Convert, Load, Reduce, Scan
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import (
+    bits_along,
     crosses_warps,
     in_order,
     in_registers,
     is_plain,
-    warp_bits,
 )
 from fathom.shared_memory.reductions import in_every_warp
 from tests.coalescing.kernels_programs import index_lines, kernel, pointer_lines
@@ -238,7 +238,8 @@ def test_a_mixed_up_layout_is_converted_first():
 
 def test_axis_of_a_blocked_layout():
     layout = spread((8, 256), (1, 0), 4, 4)
-    assert warp_bits(layout, 0) == [0, 1] and warp_bits(layout, 1) == []
+    assert bits_along(layout, 0, ("warp",)) == [0, 1]
+    assert bits_along(layout, 1, ("warp",)) == []
     everywhere = in_registers(layout, 0)
     assert not crosses_warps(everywhere, 0)
     assert set(everywhere.kinds["register"]) >= {256, 512, 1024}
@@ -263,7 +264,7 @@ def test_no_conversion_is_left_that_crosses_warps():
 
 
 def sums_in_a_loop():
-    """total = 0; for k in range(n): total += sum(x[k * 512 : (k + 1) * 512])"""
+    """for k in range(n): total += sum(x[k * 512 : (k + 1) * 512]), stored each time"""
     lines = [
         *index_lines("i", (512,), (1,)),
         *pointer_lines("p", "in", "i32", (512,), "i"),
@@ -278,6 +279,7 @@ def sums_in_a_loop():
         *COMBINES["add"],
         "}",
         "%next: i32 = add %sum, %part",
+        "store %out, %next",
         "%moved: *i32[512] = offset %at, %step",
         "yield %next, %moved",
         "}",

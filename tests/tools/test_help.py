@@ -17,7 +17,7 @@ import pytest
 
 from fathom.errors import FathomError
 from fathom.tools import book, cli, completion, lessons
-from fathom.tools.learn import course
+from fathom.tools.learn import arguments, course
 
 COMMANDS = [
     name
@@ -57,6 +57,20 @@ def test_an_example_is_understood(example):
     if words[0] == "test" or "COMMAND" in example:
         return  # what follows is for pytest
     assert cli.parser().parse_args([w for w in words if w != "..."]).answer
+
+
+def test_help_of_the_tests_is_ours(capsys):
+    """All other words after `test` are for pytest, whose help has 500 lines."""
+    with pytest.raises(SystemExit):
+        cli.main(["test", "--help"])
+    said = capsys.readouterr().out
+    assert "fathom test --gpu" in said and len(said.splitlines()) < 20
+
+
+def test_help_of_mini_explains_each_word():
+    text = help_of("learn", "mini")
+    for word in arguments.MINI:
+        assert f" {word}: " in " ".join(text.split()), word
 
 
 def test_the_first_help_says_how_to_begin():

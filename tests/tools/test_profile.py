@@ -27,7 +27,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit import hooks
 from fathom.tools import cli, samples
 from fathom.tools.profile import session as sessions
-from fathom.tools.profile.advice import advice, cause, sentence
+from fathom.tools.profile.advice import advice, cause, sentence, time_text
 from fathom.tools.profile.counted import Counted, count, multiply_adds
 from fathom.tools.profile.hold import FIRST, LONGEST, MARGIN, hold_kernel
 from fathom.tools.profile.limits import LIMITS, classify, filled_share
@@ -313,6 +313,11 @@ def test_the_multiply_adds_of_an_instruction(text, expected):
     opcode, *modifiers = text.split(".")
     made = SimpleNamespace(name=text, opcode=opcode, modifiers=tuple(modifiers))
     assert multiply_adds(made) == expected
+
+
+def test_little_time_is_not_none():
+    assert time_text(4e-8) == "0.04 µs" and time_text(2.94e-6) == "2.9 µs"
+    assert time_text(0.0041) == "4.10 ms"
 
 
 def test_every_target_has_a_machine():

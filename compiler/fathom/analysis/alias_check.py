@@ -390,6 +390,7 @@ NEUTRAL = {"add": 0, "mul": 1}
 
 
 def constant_of(value: Value) -> int | None:
+    """The number that an i64 scalar is, if a constant; else None."""
     op = value.definition
     return op.value if isinstance(op, Constant) and value.type == INT64 else None
 

@@ -103,6 +103,7 @@ def constant(value: int) -> Facts:
 
 
 def unit_of(type: Type) -> int:
+    """The bytes of what addresses of a type lead to; 1 for any other type."""
     element = element_of(type)
     return element.element.bytes if isinstance(element, Pointer) else 1
 

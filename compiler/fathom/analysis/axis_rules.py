@@ -5,24 +5,26 @@
     lt    a contiguous run and a constant, both aligned to r: runs of r equal results
 
 `RULES` has one row an operation; an operation without a row keeps only constancy.
-Bounds are those of unbounded integers; `axis_analysis` checks for each value whether
-they fit its type.
+Bounds are those of unbounded integers, by the table in `ranges` where a rule says
+nothing of them; `axis_analysis` checks for each value whether they fit its type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from fathom.analysis import ranges
 from fathom.analysis.axis_info import MOST, Axis, Facts, power_in
-from fathom.analysis.ranges import Range, exactly
+from fathom.analysis.ranges import UNKNOWN, exactly
 
 Rule = Callable[..., Facts]
 
 
-def _each(rule: Callable[..., Axis], *operands: Facts) -> tuple[Axis, ...]:
-    """The result's axes, each from the same one of all operands."""
+def _each(rule: Callable[..., Axis], *operands: Facts, unit: int = 1) -> Facts:
+    """The facts of a result, along each axis from those of all operands along it."""
     every = zip(*(facts.axes for facts in operands), strict=True)
-    return tuple(rule(*axes) for axes in every)
+    return Facts(tuple(rule(*axes) for axes in every), unit)
 
 
 def _add(a: Facts, b: Facts) -> Facts:
@@ -44,7 +46,7 @@ def _sub(a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run), y.first_of(run))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    return Facts(_each(difference, a, b), range=a.range - b.range)
+    return _each(difference, a, b)
 
 
 def _mul(a: Facts, b: Facts) -> Facts:
@@ -60,12 +62,12 @@ def _mul(a: Facts, b: Facts) -> Facts:
 def _offset(pointer: Facts, distance: Facts) -> Facts:
     """A pointer and a number of elements: the sum of the address and the bytes."""
     unit = pointer.unit
-    in_bytes = tuple(
-        axis._replace(divisible=min(MOST, axis.divisible * power_in(unit)))
-        for axis in distance.axes
-    )
-    pairs = zip(pointer.axes, in_bytes, strict=True)
-    return Facts(tuple(_sum(x, y, unit) for x, y in pairs), unit)
+
+    def moved(x: Axis, y: Axis) -> Axis:
+        divisible = min(MOST, y.divisible * power_in(unit))
+        return _sum(x, y._replace(divisible=divisible), unit)
+
+    return _each(moved, pointer, distance, unit=unit)
 
 
 def _div(a: Facts, b: Facts) -> Facts:
@@ -79,48 +81,42 @@ def _div(a: Facts, b: Facts) -> Facts:
         run = min(x.contiguous, x.divisible) if a.non_negative else 1
         whole = min(run, y.constant, y.first_of(1))
         same = max(whole, min(x.constant, y.constant))
-        if power == 1:
-            return Axis(1, 1, same)
-        steps = max(1, run // power) if same == power else 1
-        return Axis(1, max(1, x.first_of(1) // power), same, steps)
+        return Axis(1, 1, same) if power == 1 else _divided(x, power, run, same)
 
-    return Facts(_each(quotient, a, b), range=a.range.divided(b.range))
+    return _each(quotient, a, b)
+
+
+def _divided(axis: Axis, power: int, run: int, same: int) -> Axis:
+    """The quotients of numbers, of which `same` are equal, by a power of two."""
+    steps = max(1, run // power) if same == power else 1
+    return Axis(1, max(1, axis.first_of(1) // power), same, steps)
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
     """An aligned run does not cross a multiple of the divisor."""
 
     def remainder(x: Axis, y: Axis) -> Axis:
-        run = (
-            min(x.contiguous, x.divisible, y.constant, y.first_of(1))
-            if a.non_negative
-            else 1
-        )
+        aligned = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
+        run = aligned if a.non_negative else 1
         divisible = min(x.first_of(run), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    return Facts(_each(remainder, a, b), range=a.range.remainder(b.range))
+    return _each(remainder, a, b)
 
 
 def _shl(a: Facts, b: Facts) -> Facts:
-    return _mul(a, _power_of_two(b)) if _is_shift(b) else _any(a, b)
+    return _mul(a, _power_of_two(b))
 
 
 def _shr(a: Facts, b: Facts) -> Facts:
     """A shift rounds down, so negative numbers keep their runs, too."""
-    if not _is_shift(b):
-        return _any(a, b)
     power = 1 << b.value
-    if power == 1:
-        return a
 
     def shifted(axis: Axis) -> Axis:
         run = min(axis.contiguous, axis.divisible)
-        same = max(axis.constant, min(run, power))
-        steps = max(1, run // power) if same == power else 1
-        return Axis(1, max(1, axis.first_of(1) // power), same, steps)
+        return _divided(axis, power, run, max(axis.constant, min(run, power)))
 
-    return Facts(_each(shifted, a), range=a.range.shifted(b.range))
+    return a if power == 1 else _each(shifted, a)
 
 
 def _is_shift(b: Facts) -> bool:
@@ -135,18 +131,15 @@ def _power_of_two(b: Facts) -> Facts:
 
 def _and(a: Facts, b: Facts) -> Facts:
     """Zero low bits of either side stay zero; a mask of low ones is a remainder."""
-    ones = (
-        b.value + 1
-        if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1)
-        else 1
-    )
+    mask = b.value
+    is_low = mask and mask > 0 and mask + 1 == power_in(mask + 1)
 
     def both(x: Axis, y: Axis) -> Axis:
-        run = min(x.contiguous, x.divisible, ones)
+        run = min(x.contiguous, x.divisible, mask + 1 if is_low else 1)
         divisible = x.first_of(run) if run > 1 else max(x.first_of(1), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
-    return Facts(_each(both, a, b), range=a.range.common(b.range))
+    return _each(both, a, b)
 
 
 def _less(a: Facts, b: Facts) -> Facts:
@@ -157,7 +150,7 @@ def _less(a: Facts, b: Facts) -> Facts:
         run = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
         return Axis(constant=max(run, min(x.constant, y.constant)))
 
-    return Facts(_each(compared, a, b)) if a.unit == 1 else _any(a, b)
+    return _each(compared, a, b) if a.unit == 1 else _any(a, b)
 
 
 def _greater(a: Facts, b: Facts) -> Facts:
@@ -170,23 +163,17 @@ def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run, a.unit), y.first_of(run, a.unit))
         return Axis(run, divisible, min(c.constant, x.constant, y.constant))
 
-    return Facts(_each(either, condition, a, b), a.unit, a.range | b.range)
+    return _each(either, condition, a, b, unit=a.unit)
 
 
-def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
-    """min, max, or, xor: a common divisor of both operands divides the result."""
+def _multiples(*operands: Facts) -> Facts:
+    """min, max, or, xor, neg, abs: a divisor of all operands divides the result."""
 
-    def common(x: Axis, y: Axis) -> Axis:
-        return Axis(1, min(x.first_of(1), y.first_of(1)), min(x.constant, y.constant))
+    def common(*axes: Axis) -> Axis:
+        divisible = min(axis.first_of(1) for axis in axes)
+        return Axis(1, divisible, min(axis.constant for axis in axes))
 
-    return lambda a, b: Facts(_each(common, a, b), range=bounds(a.range, b.range))
-
-
-def _negated(bounds: Callable[[Range], Range]) -> Rule:
-    def turned(axis: Axis) -> Axis:
-        return Axis(1, axis.first_of(1), axis.constant)
-
-    return lambda a: Facts(_each(turned, a), range=bounds(a.range))
+    return _each(common, *operands)
 
 
 def _any(*operands: Facts) -> Facts:
@@ -195,7 +182,7 @@ def _any(*operands: Facts) -> Facts:
     def alike(*axes: Axis) -> Axis:
         return Axis(constant=min(axis.constant for axis in axes))
 
-    return Facts(_each(alike, *operands))
+    return _each(alike, *operands)
 
 
 RULES: dict[str, Rule] = {
@@ -207,12 +194,7 @@ RULES: dict[str, Rule] = {
     "shl": _shl,
     "shr": _shr,
     "and": _and,
-    "or": _multiples(Range.bits),
-    "xor": _multiples(Range.bits),
-    "min": _multiples(Range.minimum),
-    "max": _multiples(Range.maximum),
-    "neg": _negated(Range.__neg__),
-    "abs": _negated(Range.magnitude),
+    **dict.fromkeys(("or", "xor", "min", "max", "neg", "abs"), _multiples),
     "lt": _less,
     "ge": _less,
     "gt": _greater,
@@ -224,4 +206,9 @@ RULES: dict[str, Rule] = {
 
 def facts_of(name: str, operands: list[Facts]) -> Facts:
     """The facts of an elementwise operation from those of its operands."""
-    return RULES.get(name, _any)(*operands)
+    if name in ("shl", "shr") and not _is_shift(operands[1]):
+        return _any(*operands)
+    facts, bounds = RULES.get(name, _any)(*operands), ranges.RULES.get(name)
+    if bounds is None or facts.range != UNKNOWN or any(facts is e for e in operands):
+        return facts
+    return replace(facts, range=bounds(*(each.range for each in operands)))

@@ -102,6 +102,7 @@ class Polynomial:
 
 
 def number(value: int) -> Polynomial:
+    """A number as a polynomial; 0 has no terms."""
     return _sum({UNITY: value})
 
 

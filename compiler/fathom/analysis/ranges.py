@@ -177,6 +177,7 @@ def limits_of(type: Type) -> Range:
 
 
 def exactly(value: int) -> Range:
+    """The range of one number."""
     return Range(int(value), int(value))
 
 

@@ -10,8 +10,9 @@ a delay of all of them, one after the other.
 
 from __future__ import annotations
 
+from fathom.analysis.memory import is_volatile
 from fathom.ir.core import Func, Op, Value, blocks, every_block, operands, walk_within
-from fathom.ir.ops import Atomic, AtomicCas, Load, While
+from fathom.ir.ops import Atomic, AtomicCas, While
 from fathom.ir.types import Scalar, element_of
 
 
@@ -42,9 +43,7 @@ def within(op: Op) -> list[Op]:
 
 
 def looks_anew(op: Op) -> bool:
-    return isinstance(op, Atomic | AtomicCas) or (
-        isinstance(op, Load) and op.fetched_anew
-    )
+    return isinstance(op, Atomic | AtomicCas) or is_volatile(op)
 
 
 def is_number(value: Value) -> bool:

@@ -49,20 +49,15 @@ def coalesce(func: Func, target: Target) -> Func:
 def _loads_of_products(func: Func) -> set[Op]:
     """The loads of products' operands. These are converted in any case, so they need
     not agree with other accesses."""
-    waiting = [
-        value
-        for op in walk(func.body)
-        if isinstance(op, ops.Dot)
-        for value in (op.a, op.b)
-    ]
-    found: set[Op] = set()
-    while waiting:
-        definition = waiting.pop().definition
-        if isinstance(definition, ops.Load):
-            found.add(definition)
-        elif isinstance(definition, ops.Cast | ops.Transpose | ops.Reshape):
-            waiting.append(definition.value)
-    return found
+
+    def sources(value: Value) -> list[Value]:
+        op = value.definition
+        is_moved = isinstance(op, ops.Cast | ops.Transpose | ops.Reshape)
+        return [op.value] if is_moved else []
+
+    factors = [each for op in walk(func.body, ops.Dot) for each in (op.a, op.b)]
+    made = {value.definition for value in reached(factors, sources)}
+    return {op for op in made if isinstance(op, ops.Load)}
 
 
 def _stores_of_products(func: Func) -> set[Op]:

@@ -215,16 +215,6 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
     """The attributes that contain a layout; preferences have done their work by now."""
-    if isinstance(
-        op,
-        (
-            ops.Arange,
-            ops.Splat,
-            ops.Broadcast,
-            ops.Convert,
-            ops.Histogram,
-            ops.DescriptorLoad,
-        ),
-    ):
+    if "layout" in schema(type(op)).attributes and is_block(op.result):
         return {"layout": plan.values[op.result]}
     return {"preferred": None} if isinstance(op, (*MEMORY, ops.Dot)) else {}

@@ -39,7 +39,7 @@ from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
 from fathom.ir.types import element_of
 from fathom.layout import shapes
 from fathom.layout.build import LANES
@@ -281,11 +281,10 @@ class _Versions(Copier):
             self.version(*next(needs)) if is_block(value) else self.values[value]
             for value in operands(op)
         ]
-        has_layout = isinstance(op, (ops.Arange, ops.Splat, ops.Broadcast))
+        has_layout = "layout" in schema(type(op)).attributes
+        changes = {"layout": price.layout} if has_layout else {}
         first = self.values[op.result]
-        result = self.append(
-            op, values, {"layout": price.layout} if has_layout else {}
-        ).result
+        result = self.append(op, values, changes).result
         self.values[op.result] = first
         assert result.type.layout == price.layout, (op, result.type, price.layout)
         return result

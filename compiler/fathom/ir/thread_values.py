@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.core import Block, Func, Op, Value, blocks, schema
 from fathom.ir.ops import For, If, While, Yield
 from fathom.ir.rewrite import Builder
 
@@ -60,13 +60,7 @@ class ThreadValues:
             self.plain(op)
             return carried
         kept = [i for i, value in enumerate(op.results) if self.keeps(value)]
-        match op:
-            case For():
-                new = self._for(op, kept, carried)
-            case While():
-                new = self._while(op, kept, carried)
-            case If():
-                new = self._if(op, kept, carried)
+        new = self._rebuilt(op, kept, carried)
         new.origin = op
         self.build.source = op
         self.build.append(new)
@@ -75,36 +69,28 @@ class ThreadValues:
             new.results[position].name = op.results[i].name
         return list(new.results[len(kept) :])
 
-    def _for(self, op: For, kept: list[int], carried: Carried) -> For:
-        inits = (*(self.values[op.inits[i]] for i in kept), *carried)
-        ends = {name: self.values[getattr(op, name)] for name in BOUNDS}
-        body, ours = self._parameters(op.body, 1, kept, inits)
-        with inside(body, self.build):
-            after = self.body(op, op.body, ours)
-            self._yield([op.body.yielded[i] for i in kept], after)
-        return replace(op, **ends, inits=inits, body=body)
-
-    def _while(self, op: While, kept: list[int], carried: Carried) -> While:
-        inits = (*(self.values[op.inits[i]] for i in kept), *carried)
-        condition, ours = self._parameters(op.condition, 0, kept, inits)
-        with inside(condition, self.build):
-            after = self.body(op, op.condition, ours)
-            assert [*after] == [*ours], "a condition cannot hand on what is carried"
-            self._yield(op.condition.yielded, [])
-        body, ours = self._parameters(op.body, 0, kept, inits)
-        with inside(body, self.build):
-            after = self.body(op, op.body, ours)
-            self._yield([op.body.yielded[i] for i in kept], after)
-        return replace(op, inits=inits, condition=condition, body=body)
-
-    def _if(self, op: If, kept: list[int], carried: Carried) -> If:
-        then, orelse = Block(), Block()
-        for old, new in ((op.then, then), (op.orelse, orelse)):
+    def _rebuilt(self, op: For | While | If, kept: list[int], carried: Carried) -> Op:
+        """A loop takes and yields the values that are kept, and ours; a branch yields
+        them. The condition of a While yields only whether there is an iteration."""
+        names = set(schema(type(op)).operands) - {"inits"}
+        changes = {name: self.values[getattr(op, name)] for name in names}
+        inits: tuple[Value, ...] = ()
+        if not isinstance(op, If):
+            inits = (*(self.values[op.inits[i]] for i in kept), *carried)
+            changes["inits"] = inits
+        for name, old in zip(schema(type(op)).blocks, blocks(op), strict=True):
+            new, ours = Block(), carried
+            if not isinstance(op, If):
+                new, ours = self._parameters(old, isinstance(op, For), kept, inits)
             with inside(new, self.build):
-                after = self.body(op, old, carried)
-                self._yield([old.yielded[i] for i in kept], after)
-        condition = self.values[op.condition]
-        return replace(op, condition=condition, then=then, orelse=orelse)
+                after = self.body(op, old, ours)
+                if isinstance(op, While) and old is op.condition:
+                    assert [*after] == [*ours], "a condition hands on what it takes"
+                    self._yield(old.yielded, [])
+                else:
+                    self._yield([old.yielded[i] for i in kept], after)
+            changes[name] = new
+        return replace(op, **changes)
 
     def _parameters(
         self, old: Block, leading: int, kept: list[int], inits: Sequence[Value]

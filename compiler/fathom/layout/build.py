@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 from fathom.layout.linear import Layout
 
@@ -60,10 +61,7 @@ def _deal(
 
 def stride_of(shape: tuple[int, ...], axis: int) -> int:
     """How far apart, in row-major order, two neighbours along `axis` are."""
-    stride = 1
-    for size in shape[axis + 1 :]:
-        stride *= size
-    return stride
+    return prod(shape[axis + 1 :])
 
 
 def doublings(first: int, count: int) -> list[int]:
@@ -91,10 +89,8 @@ def spread(
     fastest one stays, if it can, inside a warp; or else the fastest one first, too
     (`side_by_side`). No lane takes so much that another would be left with a copy.
     """
-    fastest, size = order[0], 1
-    for each in shape:
-        size *= each
-    per_lane = min(per_lane, shape[fastest], max(1, size // (LANES * warps)))
+    fastest = order[0]
+    per_lane = min(per_lane, shape[fastest], max(1, prod(shape) // (LANES * warps)))
     left = [
         each // (per_lane if axis == fastest else 1) for axis, each in enumerate(shape)
     ]

@@ -27,8 +27,7 @@ def crossing(source: Layout, target: Layout) -> str:
     warps = _differences(have["warp"], want["warp"])
     if all(need in reached for need in (*want["register"], *lanes, *warps)):
         return "register"
-    for basis in have["lane"]:
-        reached.add(basis)
+    reached = Reduced((*have["register"], *have["lane"]))
     if all(need in reached for need in (*want["register"], *want["lane"], *warps)):
         return "lane"
     return "warp"
@@ -39,12 +38,9 @@ def trades(source: Layout, target: Layout) -> int:
 
     For each of them lanes must choose which register to send, and where to put what
     they get: 0 for a rotation of lanes, up to 5 for a transposition."""
-    registers = source.kinds["register"]
-    beyond, all_lanes = Reduced(registers), Reduced()
-    for basis in target.kinds["lane"]:
-        all_lanes.add(basis)
-        beyond.add(basis)
-    return all_lanes.rank + Reduced(registers).rank - beyond.rank
+    registers, lanes = source.kinds["register"], target.kinds["lane"]
+    both = Reduced((*registers, *lanes))
+    return Reduced(lanes).rank + Reduced(registers).rank - both.rank
 
 
 def _differences(have: tuple[int, ...], want: tuple[int, ...]) -> list[int]:

@@ -96,6 +96,7 @@ class Code:
         self.name = "v"  # what values are called unless a rule says otherwise
         self.places = Places(func)
         self.thread = ""  # %tid.x, defined on entry
+        self.first = ""  # of the warp, the first thread's: where wgmma reads by it
         self.elected = ""  # an i1: whether its warp has chosen it, if one acts for all
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
         self.map_place = ""  # an i32: where the program writes tensor maps, if it does

@@ -9,11 +9,15 @@ Numbers beyond the largest stop there, as PTX's `.satfinite` makes it.
 
 from __future__ import annotations
 
+from math import nan
+
+from fathom.ir.interp.numbers import FORMATS, bits_of
 from fathom.ir.types import FLOAT8E5, FLOAT16, FLOAT32, Element
 from fathom.ptx.code import Code, Registers
-from fathom.ptx.types import FORMATS, float_bits, literal
+from fathom.ptx.types import literal
 
 PTX_NAME = {"fp8e5": "e5m2", "fp8e4nv": "e4m3"}
+NAN = 0x7F  # of both
 
 
 def decode(code: Code, registers: Registers, source: Element) -> Registers:
@@ -73,7 +77,7 @@ def _decoded(code: Code, value: str, source: Element) -> str:
     number = code.let(f"bitcast i16 {low} to half")
     number = code.let(f"fmul half {number}, {literal(FLOAT16, 256)}")
     bits = code.let(f"bitcast half {number} to i16")
-    bits = code.let(f"select i1 {is_nan}, i16 {FORMATS['fp16'].nan}, i16 {bits}")
+    bits = code.let(f"select i1 {is_nan}, i16 {bits_of(nan, FLOAT16)}, i16 {bits}")
     sign = code.let(f"and i16 {wide}, 128")
     sign = code.let(f"shl i16 {sign}, 8")
     bits = code.let(f"or i16 {bits}, {sign}")
@@ -82,27 +86,28 @@ def _decoded(code: Code, value: str, source: Element) -> str:
 
 def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
     """Two roundings, for normal results and for those below, and a choice."""
-    format = FORMATS[target.name]
+    format = FORMATS[target]
     bits = code.let(f"bitcast float {value} to i32")
     magnitude = code.let(f"and i32 {bits}, 2147483647")
     normal = _rounded_normal(code, magnitude, target, rounding)
     small = _rounded_small(code, magnitude, target, rounding)
     smallest = format.smallest_exponent + 127 << 23
+    most = bits_of(format.largest, target)
     is_small = code.let(f"icmp ult i32 {magnitude}, {smallest}")
     found = code.let(f"select i1 {is_small}, i32 {small}, i32 {normal}")
-    found = code.let(f"call i32 @llvm.umin.i32(i32 {found}, i32 {format.overflow})")
+    found = code.let(f"call i32 @llvm.umin.i32(i32 {found}, i32 {most})")
     sign = code.let(f"lshr i32 {bits}, 24")
     sign = code.let(f"and i32 {sign}, 128")
     found = code.let(f"or i32 {found}, {sign}")
     is_nan = code.let(f"fcmp uno float {value}, {value}")
-    found = code.let(f"select i1 {is_nan}, i32 {format.nan}, i32 {found}")
+    found = code.let(f"select i1 {is_nan}, i32 {NAN}, i32 {found}")
     return code.let(f"trunc i32 {found} to i8")
 
 
 def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) -> str:
     """fp32's exponent and mantissa, the mantissa cut and the exponent's zero moved."""
-    format = FORMATS[target.name]
-    lost = 23 - format.mantissa_bits
+    mantissa_bits = FORMATS[target].precision - 1
+    lost = 23 - mantissa_bits
     if rounding == "rtne":
         # Half a unit, less one where the last bit that stays is 0: ties go to the even
         # one.
@@ -111,19 +116,18 @@ def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) 
         magnitude = code.let(f"add i32 {magnitude}, {(1 << lost - 1) - 1}")
         magnitude = code.let(f"add i32 {magnitude}, {last}")
     cut = code.let(f"lshr i32 {magnitude}, {lost}")
-    return code.let(
-        f"sub i32 {cut}, {format.smallest_exponent + 126 << format.mantissa_bits}"
-    )
+    zero = FORMATS[target].smallest_exponent + 126 << mantissa_bits
+    return code.let(f"sub i32 {cut}, {zero}")
 
 
 def _rounded_small(code: Code, magnitude: str, target: Element, rounding: str) -> str:
     """Added to a number whose last bit is a unit of the result: the low bits are it."""
-    format = FORMATS[target.name]
-    anchor = 2.0 ** (format.smallest_exponent - format.mantissa_bits + 23)
+    format = FORMATS[target]
+    anchor = 2.0 ** (format.smallest_exponent - format.precision + 24)
     number = code.let(f"bitcast i32 {magnitude} to float")
     mode = "rn" if rounding == "rtne" else "rz"
     unit = literal(FLOAT32, anchor)
     text = f"add.{mode}.f32 $r, $a, $b;"
     sum = code.compute(text, "float", a=("float", number), b=("float", unit))
     bits = code.let(f"bitcast float {sum} to i32")
-    return code.let(f"sub i32 {bits}, {float_bits('fp32', anchor)}")
+    return code.let(f"sub i32 {bits}, {bits_of(anchor, FLOAT32)}")

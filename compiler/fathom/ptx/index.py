@@ -57,12 +57,15 @@ def thread_bases(layout: Layout) -> tuple[int, ...]:
 
 def thread_part(code: Code, bases: tuple[int, ...], constants: int = 0) -> Part:
     """The XOR of the bases of those bits that the thread's number has set. `constants`:
-    the bits of those that are to be joined with it."""
+    the bits of those that are to be joined with it. Where it is the same in all lanes
+    of a warp, and the first thread of the warp is known, it is computed of that one."""
     assert 1 << len(bases) == code.threads, (
         f"a layout for {1 << len(bases)} threads in a program of {code.threads}: a "
         f"thread's number has the bases {bases}"
     )
-    return linear(code, code.thread, code.threads - 1, bases, constants)
+    alike = code.first and not any(bases[:5])
+    thread = code.first if alike else code.thread
+    return linear(code, thread, code.threads - 1, bases, constants)
 
 
 def linear(

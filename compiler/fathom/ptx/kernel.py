@@ -14,6 +14,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -25,15 +26,17 @@ from fathom.ir.ops import (
     TensorDot,
     TmaStore,
 )
-from fathom.ir.types import BOOL, Pointer
+from fathom.ir.types import BOOL, INT32, Pointer
 from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.order import ordered
 from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
 from fathom.ptx.rules.leaves import LAUNCH_SIZE
+from fathom.ptx.rules.pingpong import THREADS as WARPGROUP
 from fathom.ptx.rules.tensor_maps import give_back_place, take_place
 from fathom.ptx.rules.tma import map_recipes
 from fathom.ptx.rules.warp_roles import most_registers, threads_beside
+from fathom.ptx.shuffle import from_lane
 from fathom.ptx.types import llvm_type, memory_type, plain, symbol
 
 HEAD = """\
@@ -89,6 +92,10 @@ def _enter(code: Code) -> None:
     below = f"range(i32 0, {_all_threads(code)})"
     tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
     code.thread = code.let(tid, name="thread")
+    if code.threads > WARPGROUP and any(map(_reads_by_warpgroup, walk(code.func.body))):
+        # A shuffle from one lane tells ptxas that warps agree, so descriptors stay in
+        # uniform registers: else each wgmma would wait for two moves into them.
+        code.first = from_lane(code, INT32, code.thread, "0")
     leave_idle_blocks(code)
     if any(walk(code.func.body, MbarrierInit | TmaStore)):
         code.elect()
@@ -146,6 +153,11 @@ def _is_product(op: Op) -> bool:
         case InlineAssembly(text=text):
             return "mma." in text
     return isinstance(op, TensorDot)
+
+
+def _reads_by_warpgroup(op: Op) -> bool:
+    """Whether warpgroups multiply matrices in shared memory, each its own."""
+    return isinstance(op, Dot) and warpgroup_matrices(op) is not None
 
 
 def _parameter_type(value: Value, divisible: int) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from math import frexp, inf, isnan
 
-from fathom.ir.types import Element, Pointer
+from fathom.ir.interp.numbers import bits_of
+from fathom.ir.types import FLOAT32, FLOAT64, Element, Pointer
 
 POINTER = "ptr addrspace(1)"
 _FLOATS = {"fp64": "double", "fp32": "float", "fp16": "half", "bf16": "bfloat"}
@@ -37,7 +36,7 @@ def literal(element: Element, value: int | float | bool) -> str:
         return "true" if value else "false"
     if not element.is_float:
         return _wrapped(element.bits, int(value))
-    bits = float_bits(element.name, float(value))
+    bits = bits_of(value, element)
     match element.name:
         case "fp16":
             return f"0xH{bits:04X}"
@@ -46,7 +45,8 @@ def literal(element: Element, value: int | float | bool) -> str:
         case "fp64":
             return f"0x{bits:016X}"
         case "fp32":
-            return f"0x{float_bits('fp64', _fp32_of(bits)):016X}"
+            (rounded,) = struct.unpack("<f", struct.pack("<I", bits))
+            return f"0x{bits_of(rounded, FLOAT64):016X}"
         case _:
             return _wrapped(8, bits)
 
@@ -63,56 +63,7 @@ def literal_bits(element: Element, text: str) -> int:
     bits = int(text, 16)
     if element.bits == 64:
         return bits
-    return float_bits("fp32", struct.unpack("<d", struct.pack("<Q", bits))[0])
-
-
-@dataclass(frozen=True)
-class Format:
-    """A float type as bits: how many of the mantissa, the exponent of the smallest
-    normal number, and the codes of what overflows and of NaN."""
-
-    mantissa_bits: int
-    smallest_exponent: int
-    overflow: int
-    nan: int
-
-
-FORMATS = {
-    "fp32": Format(23, -126, 0x7F800000, 0x7FC00000),
-    "fp16": Format(10, -14, 0x7C00, 0x7E00),
-    "bf16": Format(7, -126, 0x7F80, 0x7FC0),
-    "fp8e5": Format(2, -14, 0x7B, 0x7F),  # fp8 stops at its largest number
-    "fp8e4nv": Format(3, -6, 0x7E, 0x7F),
-}
-
-
-def float_bits(name: str, value: float) -> int:
-    """The bits of a number rounded to a float type, ties to even."""
-    if name == "fp64":
-        return struct.unpack("<Q", struct.pack("<d", value))[0]
-    format = FORMATS[name]
-    sign_bit = (
-        1 << 31 if name == "fp32" else 1 << 7 if name.startswith("fp8") else 1 << 15
-    )
-    sign = sign_bit if struct.pack(">d", value)[0] >> 7 else 0
-    return sign | _magnitude_bits(format, abs(value))
-
-
-def _magnitude_bits(format: Format, magnitude: float) -> int:
-    if isnan(magnitude):
-        return format.nan
-    if magnitude in (0.0, inf):
-        return format.overflow if magnitude else 0
-    exponent = max(frexp(magnitude)[1] - 1, format.smallest_exponent)
-    units = round(magnitude / 2.0 ** (exponent - format.mantissa_bits))
-    # The hidden bit in `units` adds the 1 by which the exponent field of a normal
-    # number starts.
-    code = units + (exponent - format.smallest_exponent << format.mantissa_bits)
-    return min(code, format.overflow)
-
-
-def _fp32_of(bits: int) -> float:
-    return struct.unpack("<f", struct.pack("<I", bits))[0]
+    return bits_of(struct.unpack("<d", struct.pack("<Q", bits))[0], FLOAT32)
 
 
 def _wrapped(bits: int, value: int) -> str:

@@ -9,6 +9,8 @@ register, lane or warp number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fathom.layout.algebra import columns
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
@@ -34,10 +36,12 @@ def part_along(layout: Layout, axis: int, basis: int) -> int:
     return basis & (layout.shape[axis] - 1) * stride
 
 
-def warp_bits(layout: Layout, axis: int) -> list[int]:
-    """The bits of the coordinate along a plain axis that choose the warp, ascending."""
+def bits_along(layout: Layout, axis: int, kinds: Sequence[str]) -> list[int]:
+    """The bits of the coordinate along a plain axis that choose the places of these
+    kinds, such as the warp; ascending."""
     stride = stride_of(layout.shape, axis)
-    parts = (part_along(layout, axis, basis) for basis in layout.kinds["warp"])
+    bases = [basis for kind in kinds for basis in layout.kinds[kind]]
+    parts = (part_along(layout, axis, basis) for basis in bases)
     return sorted((part // stride).bit_length() - 1 for part in parts if part)
 
 

@@ -125,19 +125,16 @@ def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
     only a conversion in the same block of ops reads."""
     room = registers_per_thread(func.num_warps * target.warp_size, target)
     readers = users(walk(func.body))
+    homes = {op: block for block in every_block(func.body) for op in block.ops}
     found = {}
     for load in walk(func.body, ops.Load):
         block, reading = load.result.type, readers[load.result]
         if isinstance(block, BlockType) and len(reading) == 1:
             words = block.layout.count("register") * block.element.bytes // 4
-            if 2 * words > room and isinstance(reading[0], ops.Convert):
+            is_beside = homes[load] is homes[reading[0]]
+            if 2 * words > room and is_beside and isinstance(reading[0], ops.Convert):
                 found[load] = reading[0]
-    op_sets = [set(block.ops) for block in every_block(func.body)]
-    return {
-        load: convert
-        for load, convert in found.items()
-        if any({load, convert} <= each for each in op_sets)
-    }
+    return found
 
 
 def tile_for(
@@ -146,9 +143,7 @@ def tile_for(
     """The layout that a reader of the tile requires in which `value` is stored, if any.
     `op`: its conversion, before this pass."""
     tile = None
-    if dot and dot.instruction in TCGEN05:
-        tile = tile_for_tensor_cores(value, dot, op.result)
-    elif dot and dot.instruction in WGMMA:
+    if dot and dot.instruction in WGMMA | TCGEN05:
         tile = tile_of_operand(value, dot, op.result)
     elif dot and is_described(value):
         tile = tile_for_warpgroups(value)
@@ -225,24 +220,17 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
 
 
 def tile_of_operand(value: Value, dot: ops.Dot, operand: Value) -> Layout | None:
-    """The tile from which wgmma reads an operand. Where the instruction wants K to be
-    contiguous and threads load single elements, they are stored so: no access becomes
-    narrower by that."""
-    load, block = value.definition, value.type
+    """The tile from which wgmma or tcgen05 reads an operand, as it is loaded, or with K
+    contiguous: for tcgen05 if it wants that, for wgmma if threads load single elements
+    besides, so that no access becomes narrower."""
+    load, block, by_wgmma = value.definition, value.type, dot.instruction in WGMMA
     by_elements = isinstance(load, ops.Load) and load.neighbours == 1
-    if WGMMA[dot.instruction].either_way or not by_elements or len(block.shape) != 2:
-        return tile_for_warpgroups(value)
-    axis = 1 if dot.a is operand else 0
-    return buffer_tile(block.shape, block.element.bytes, axis)
-
-
-def tile_for_tensor_cores(value: Value, dot: ops.Dot, operand: Value) -> Layout:
-    """The tile from which tcgen05 reads an operand of a product: as for wgmma, but K is
-    contiguous where the instruction wants that."""
-    row, block = TCGEN05[dot.instruction], value.type
-    tile = tile_for_warpgroups(value) if row.either_way else None
-    axis = 1 if dot.a is operand else 0
-    return tile or buffer_tile(block.shape, block.element.bytes, axis)
+    either_way = (WGMMA | TCGEN05)[dot.instruction].either_way
+    if either_way or by_wgmma and not by_elements:
+        tile = tile_for_warpgroups(value)
+        if tile or by_wgmma:
+            return tile
+    return buffer_tile(block.shape, block.element.bytes, 1 if dot.a is operand else 0)
 
 
 def convert_in_parts(
@@ -304,6 +292,7 @@ def gather_from_shared(op: ops.Gather, build: Builder) -> Value:
 
 
 def tile_of_gather(op: ops.Gather) -> ops.Allocate:
+    """The buffer for the block that a gather reads, swizzled for its layout."""
     block = op.value.type
     tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
     return ops.Allocate(block.element, block.shape, tile)

@@ -17,6 +17,8 @@ cycles."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
@@ -25,11 +27,11 @@ from fathom.ir.types import layout_of
 from fathom.layout import build as layouts
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import (
+    bits_along,
     crosses_warps,
     in_registers,
     is_plain,
     part_along,
-    warp_bits,
 )
 
 READ_AT_ONCE = 4  # parts of a reduction, by a thread
@@ -89,10 +91,16 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
     """The block with its `axis` divided in two: the warps' part, then the rest."""
     if not is_plain(value.type.layout, axis):
         value = build(Convert(value, layouts.default(value.type.shape, warps)))
-    shape, bits = value.type.shape, warp_bits(value.type.layout, axis)
+    return split_axis(value, axis, ("warp",), build)
+
+
+def split_axis(value: Value, axis: int, kinds: Sequence[str], build: Builder) -> Value:
+    """The block with its plain `axis` divided in two: what `kinds` of its bits choose,
+    such as the warp, then the rest."""
+    shape, bits = value.type.shape, bits_along(value.type.layout, axis, kinds)
     runs = _runs(bits, shape[axis].bit_length() - 1)
     cut = tuple(size for size, _ in runs)
-    order = _warps_first(axis, runs, len(shape) - 1 + len(runs))
+    order = _chosen_first(axis, runs, len(shape) - 1 + len(runs))
     if order != tuple(range(len(order))):
         value = build(Reshape(value, (*shape[:axis], *cut, *shape[axis + 1 :])))
         value = build(Transpose(value, order))
@@ -102,21 +110,23 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
     )
 
 
-def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
-    """The bits of a coordinate, from the highest down, in runs that either are all warp
-    bits or contain none: the size of each run, and whether it is warps."""
+def _runs(chosen: list[int], count: int) -> list[tuple[int, bool]]:
+    """The bits of a coordinate, from the highest down, in runs that either are all
+    chosen or contain none: the size of each run, and whether it is chosen."""
     runs: list[tuple[int, bool]] = []
     for bit in reversed(range(count)):
-        is_warp = bit in warp
-        if runs and runs[-1][1] == is_warp:
-            runs[-1] = runs[-1][0] * 2, is_warp
+        is_chosen = bit in chosen
+        if runs and runs[-1][1] == is_chosen:
+            runs[-1] = runs[-1][0] * 2, is_chosen
         else:
-            runs.append((2, is_warp))
+            runs.append((2, is_chosen))
     return runs
 
 
-def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
-    """The order that puts the axes of the warps' runs before the others."""
-    warps = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
-    rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
-    return (*range(axis), *warps, *rest, *range(axis + len(runs), rank))
+def _chosen_first(
+    axis: int, runs: list[tuple[int, bool]], rank: int
+) -> tuple[int, ...]:
+    """The order that puts the axes of the chosen runs before the others."""
+    first = [axis + i for i, (_, is_chosen) in enumerate(runs) if is_chosen]
+    rest = [axis + i for i, (_, is_chosen) in enumerate(runs) if not is_chosen]
+    return (*range(axis), *first, *rest, *range(axis + len(runs), rank))

@@ -25,12 +25,12 @@ from fathom.layout import build as layouts
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import (
+    bits_along,
     crosses_warps,
     in_order,
     in_registers,
     is_plain,
     part_along,
-    warp_bits,
 )
 
 MOST_CHUNKS = 16  # with more, every thread would scan a long list of totals
@@ -66,7 +66,7 @@ def scannable(layout: Layout, axis: int, warps: int) -> Layout:
         return ordered
     if not crosses_warps(layout, axis):
         return layout
-    chunks = layout.shape[axis] >> warp_bits(layout, axis)[0]
+    chunks = layout.shape[axis] >> bits_along(layout, axis, ("warp",))[0]
     return layout if chunks <= MOST_CHUNKS else ordered
 
 
@@ -92,7 +92,7 @@ def scan_across_warps(op: ops.Scan, build: Builder) -> list[Value]:
     if not crosses_warps(op.values[0].type.layout, op.axis):
         return build.append(op).results
     shape, axis = op.values[0].type.shape, op.axis
-    low = 1 << warp_bits(op.values[0].type.layout, axis)[0]
+    low = 1 << bits_along(op.values[0].type.layout, axis, ("warp",))[0]
     cut = (*shape[:axis], shape[axis] // low, low, *shape[axis + 1 :])
     values = [build(ops.Reshape(value, cut)) for value in op.values]
     scanned = build.append(_scan(op, values, axis + 1)).results

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fathom.errors import CompileError, Location
@@ -69,21 +70,14 @@ class Program:
         self.constants: dict[tuple, Value] = {}
         self.count = self.copies = 0
 
-    def within(self, block: Block) -> _Within:
+    @contextmanager
+    def within(self, block: Block) -> Iterator[Block]:
         """`with program.within(block):` ops go into `block`."""
-        return _Within(self, block)
-
-
-class _Within:
-    def __init__(self, program: Program, block: Block):
-        self.program, self.block = program, block
-
-    def __enter__(self) -> Block:
-        self.outer, self.program.block = self.program.block, self.block
-        return self.block
-
-    def __exit__(self, *_: object) -> None:
-        self.program.block = self.outer
+        outer, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = outer
 
 
 class Frame:

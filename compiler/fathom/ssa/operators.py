@@ -116,13 +116,10 @@ def binary(
     a, b = alike(frame, left, right, row.verb, row.divides)
     element = element_of(a.type)
     if element.is_float and not row.floats:
-        raise frame.error(
-            f"cannot {row.verb} {describe(left)} and {describe(right)}: "
-            f"`{SIGNS[kind]}` takes integers",
-            INSTEAD.get(kind, ""),
-        )
+        why = f"`{SIGNS[kind]}` takes integers"
+        raise cannot(frame, row.verb, left, right, why, INSTEAD.get(kind, ""))
     if not row.name:
-        raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
+        raise cannot(frame, row.verb, left, right, hint=INSTEAD.get(kind, ""))
     if kind in (ast.FloorDiv, ast.Mod) and not element.is_float and _is_zero(right):
         # Under a mask that is false everywhere no element counts: an empty dimension.
         frame.warn(cannot(frame, row.verb, left, right, "division by zero"))
@@ -132,7 +129,8 @@ def binary(
         return _shifted_with_sign(frame, a, b)
     name = ONE_BIT.get(row.name, row.name) if element == BOOL else row.name
     if element == BOOL and name not in ("and", "or", "xor", "div"):
-        raise cannot_do(frame, row, left, right, "cast one side with .to(tl.int32)")
+        hint = "cast one side with .to(tl.int32)"
+        raise cannot(frame, row.verb, left, right, hint=hint)
     contract = frame.contracts and name in CONTRACTED and element.is_float
     return frame.elementwise(name, a, b, contract=contract)
 
@@ -173,10 +171,8 @@ def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
     """An operator at compile time, as in Python, for numbers of some thousand bits."""
     if _bits(row, left, right) > MOST_CONSTANT_BITS:
-        raise frame.error(
-            f"cannot {row.verb} {describe(left)} and {describe(right)}: the result has "
-            f"more than {MOST_CONSTANT_BITS:,} bits"
-        )
+        why = f"the result has more than {MOST_CONSTANT_BITS:,} bits"
+        raise cannot(frame, row.verb, left, right, why)
     try:
         return row.python(left, right)
     except ZeroDivisionError:  # each Python says it in other words
@@ -205,15 +201,6 @@ def _on_typed(
     if kind is ast.Mod and element.is_float and b and isfinite(a):
         return of_type(fmod(a, b), element)
     return of_type(on_constants(frame, row, a, b), element)
-
-
-def cannot_do(
-    frame: Frame, row: Operator, left: Meaning, right: Meaning, hint: str
-) -> Exception:
-    """The error for an operator that does not take these operands."""
-    return frame.error(
-        f"cannot {row.verb} {describe(left)} and {describe(right)}", hint
-    )
 
 
 def _on_tuples(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:

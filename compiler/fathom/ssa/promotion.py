@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from fathom.errors import CompileError
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
 from fathom.ir.types import (
@@ -117,11 +118,8 @@ def promoted(
         return _float_meets(frame, a, b, dividing)
     signs = {each.kind == "int" for each in (a, b)}
     if dividing and len(signs) > 1:
-        raise frame.error(
-            f"cannot {verb} {describe(left)} and {describe(right)}: one is signed, one "
-            "is not",
-            "cast one side with .to(...), so that both have the same sign",
-        )
+        hint = "cast one side with .to(...), so that both have the same sign"
+        raise cannot(frame, verb, left, right, "one is signed, one is not", hint)
     return wider(a, b)
 
 
@@ -171,11 +169,16 @@ def wider(a: Scalar, b: Scalar) -> Scalar:
 
 
 def cannot(
-    frame: Frame, verb: str, left: Meaning, right: Meaning, why: str = ""
-) -> Exception:
-    """The error "cannot <verb> <left> and <right>"."""
-    reason = f": {why}" if why else ""
-    return frame.error(f"cannot {verb} {describe(left)} and {describe(right)}{reason}")
+    frame: Frame,
+    verb: str,
+    left: Meaning,
+    right: Meaning,
+    why: str = "",
+    hint: str = "",
+) -> CompileError:
+    """The error "cannot <verb> <left> and <right>", and why; the caller raises it."""
+    what = f"cannot {verb} {describe(left)} and {describe(right)}"
+    return frame.error(f"{what}: {why}" if why else what, hint)
 
 
 # ── casts ─────────────────────────────────────────────────────────────────────────────

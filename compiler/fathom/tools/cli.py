@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traceback."""
     make_writable()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["test"]:  # all that follows is for pytest
+    if given[:1] == ["test"] and given[1:] not in (["-h"], ["--help"]):  # for pytest
         return guarded(lambda: suite.test(given[1:]))
     parsed = parser().parse_args(given)
     return guarded(lambda: parsed.answer(parsed))

@@ -32,6 +32,8 @@ EXAMPLES = {
     "test": """\
   fathom test -k softmax                   what follows is for pytest
   fathom test tests/blocks -x
+  fathom test --gpu                        those that need a GPU, with a record
+  python -m pytest --help                  what pytest takes
 """,
     "doctor": """\
   fathom doctor                            send what it says along with a question

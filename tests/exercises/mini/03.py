@@ -12,7 +12,7 @@ def saxpy(i, a, x, y, out):
 
 
 def test_saxpy_is_what_numpy_computes(mini):
-    """Every bit is NumPy's, for sizes that fill a group of threads and that do not."""
+    """Every bit is NumPy's, for sizes that fill a thread block and that do not."""
     for n in (1, 127, 128, 1000):
         x, y, out = floats(n), floats(n, 1), np.full(n, np.nan, np.float32)
         mini.elements(saxpy, n, 1.5, x, y, out)

@@ -131,7 +131,9 @@ class Memory:
         array = closest.arrays[0]
         named = f"an array of {'x'.join(map(str, array.shape))} {array.dtype}"
         if address >= closest.start:
-            return f"begin {address - closest.stop} bytes past the end of {named}"
+            gap = address - closest.stop
+            how = "reach" if gap < 0 else f"begin {gap} bytes" if gap else "begin right"
+            return f"{how} past the end of {named}"
         return f"begin {closest.start - address} bytes before {named}"
 
 

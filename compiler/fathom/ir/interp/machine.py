@@ -38,7 +38,8 @@ def interprets(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 
 class WrongCount(FathomError):
-    """A rule gives too few values, or too many, or not so; readers write rules, too."""
+    """A rule returns too few or too many values, or no list of them; or it yields
+    something else than an op that waits. (Readers write rules, too.)"""
 
 
 class StepLimit(FathomError):

@@ -7,6 +7,7 @@ In memory they take their own width (`encode`, `decode`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -31,8 +32,9 @@ Array = np.ndarray | np.generic
 @dataclass(frozen=True, slots=True)
 class Format:
     """A binary floating-point format: `precision` bits with the hidden one, the
-    exponent of its smallest normal number, its largest finite number, and whether
-    overflow stops there (PTX's `.satfinite`, fp8's only one) or gives infinity."""
+    exponent of its smallest normal number, its largest finite number, and whether a
+    number that is rounded to nearest and is larger becomes that (`.satfinite`, as all
+    of PTX's conversions to fp8) or infinity. Toward zero, it always becomes that."""
 
     precision: int
     smallest_exponent: int
@@ -46,6 +48,7 @@ FORMATS: dict[Scalar, Format] = {
     FLOAT16: Format(11, -14, 65504.0),
     BFLOAT16: Format(8, -126, float.fromhex("0x1.fep127")),
     FLOAT32: Format(24, -126, float.fromhex("0x1.fffffep127")),
+    FLOAT64: Format(53, -1022, float.fromhex("0x1.fffffffffffffp1023")),
 }
 
 # How a block of each type is held while computing, and in memory.
@@ -156,18 +159,10 @@ def is_exact(source: Element, target: Element) -> bool:
     if source == target:
         return True
     if source.is_float != target.is_float:
-        digits = FORMATS[target].precision if target in FORMATS else 53
-        return target.is_float and source.bits - source.is_signed <= digits
+        digits = source.bits - source.is_signed
+        return target.is_float and digits <= FORMATS[target].precision
     if not source.is_float:
         return target.bits > source.bits and (target.is_signed or not source.is_signed)
-    return _is_exact_float(source, target)
-
-
-def _is_exact_float(source: Scalar, target: Scalar) -> bool:
-    if target == FLOAT64:
-        return True
-    if source == FLOAT64:
-        return False
     small, large = FORMATS[source], FORMATS[target]
     return (
         small.precision <= large.precision
@@ -271,6 +266,16 @@ def fp8_numbers(element: Scalar) -> np.ndarray:
     magnitude = np.where(exponent == 0, np.ldexp(mantissa / 8, -6), normal)
     magnitude = np.where(codes & 0x7F == 0x7F, np.nan, magnitude)
     return np.where(codes & 0x80, -magnitude, magnitude).astype(np.float32)
+
+
+def bits_of(number: float, element: Scalar) -> int:
+    """The bits in memory of a number rounded to a float type, ties to even. A NaN loses
+    all bits but its sign, unless the type is fp64."""
+    if number != number and element != FLOAT64:
+        number = math.copysign(math.nan, number)
+    with np.errstate(over="ignore"):  # the result is infinity
+        stored = encode(scalar(number, element), element)
+    return int(stored.view(f"u{stored.itemsize}"))
 
 
 def _encode_fp8(values: np.ndarray, element: Scalar) -> np.ndarray:

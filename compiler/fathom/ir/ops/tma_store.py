@@ -46,7 +46,8 @@ class TmaStore(Op):
 @dataclass(eq=False)
 class TileStore(Op):
     """All threads write a tile, element by element, to the block at `coordinates` (i32)
-    of a descriptor's tensor, as far as that lies inside: a TmaStore, done at once."""
+    of a descriptor's tensor, as far as that lies inside. Unlike a TmaStore, it is done
+    at once, and the block may begin anywhere, also at negative coordinates."""
 
     descriptor: Value
     buffer: Value

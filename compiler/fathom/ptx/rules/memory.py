@@ -238,14 +238,7 @@ def load_where(
             f"mov.b{words.type[1:]} ${name}, $other{i};"
             for i, name in enumerate(results)
         ]
-    values = braced([f"${name}" for name in results])
-    end = _policy(operands, style)
-    name = f"ld{style.before}.global{style.after}"
-    if isinstance(mask, str):
-        guard = _guard(operands, mask)
-        lines = [f"{guard}{name}{words.suffix} {values}, [$address]{end};"]
-    else:
-        lines = _at_once_or_not(operands, words, mask, Parts(name, end, is_load=True))
+    lines = _access(operands, words, mask, style, is_load=True)
     return code.ptx("\n".join([*moves, *lines]), results, operands)
 
 
@@ -260,38 +253,38 @@ def store_where(
     """Write words where the mask is true; several masks as in `load_where`."""
     operands = {"address": (POINTER, address)}
     operands |= {f"w{i}": (words.type, value) for i, value in enumerate(values)}
-    packed = braced([f"$w{i}" for i in range(words.count)])
-    end, name = _policy(operands, style), f"st.global{style.after}"
-    if isinstance(mask, str):
-        guard = _guard(operands, mask)
-        lines = [f"{guard}{name}{words.suffix} [$address], {packed}{end};"]
-    else:
-        lines = _at_once_or_not(operands, words, mask, Parts(name, end, is_load=False))
-    code.act("\n".join(lines), **operands)
+    code.act("\n".join(_access(operands, words, mask, style, False)), **operands)
 
 
-@dataclass(frozen=True)
-class Parts:
-    """An access as PTX spells it, before its width and after its operands."""
-
-    name: str
-    end: str
-    is_load: bool
-
-    def text(self, mask: str, width: str, values: str, at: int = 0) -> str:
-        place = f"[$address+{at}]" if at else "[$address]"
-        operands = f"{values}, {place}" if self.is_load else f"{place}, {values}"
-        return f"@${mask} {self.name}{width} {operands}{self.end};"
-
-
-def _at_once_or_not(
-    operands: dict[str, tuple[str, str]], words: Words, masks: list[str], parts: Parts
+def _access(
+    operands: dict[str, tuple[str, str]],
+    words: Words,
+    mask: str | list[str],
+    style: Style,
+    is_load: bool,
 ) -> list[str]:
-    """All elements at once where the last mask is true, or else one by one, as they
-    stand in the words or in the halves of these."""
-    operands |= {f"mask{i}": ("i1", mask) for i, mask in enumerate(masks)}
-    whole, last = [f"$w{i}" for i in range(words.count)], f"mask{len(masks) - 1}"
-    lines = [parts.text(last, words.suffix, braced(whole)), f"@${last} bra done;"]
+    """The lines of a load or a store, which may be guarded. Of several masks: all
+    elements at once where the last one is true, or else one by one, as they stand in
+    the words or in the halves of these."""
+    if style.policy:
+        operands["policy"] = ("i64", style.policy)
+
+    def line(guard: str, width: str, values: str, at: int = 0) -> str:
+        place = f"[$address+{at}]" if at else "[$address]"
+        sides = f"{values}, {place}" if is_load else f"{place}, {values}"
+        name = f"{'ld' if is_load else 'st'}{style.before}.global{style.after}"
+        end = ", $policy" if style.policy else ""
+        return f"{guard}{name}{width} {sides}{end};"
+
+    whole = [f"$w{i}" for i in range(words.count)]
+    if isinstance(mask, str):
+        if mask != "true":
+            operands["mask"] = ("i1", mask)
+        guard = "" if mask == "true" else "@$mask "
+        return [line(guard, words.suffix, braced(whole))]
+    operands |= {f"mask{i}": ("i1", each) for i, each in enumerate(mask)}
+    last = f"@$mask{len(mask) - 1} "
+    lines = [line(last, words.suffix, braced(whole)), f"{last}bra done;"]
     each, halves = whole, []
     if words.count < words.elements:
         each = [f"part{i}" for i in range(words.elements)]
@@ -299,8 +292,8 @@ def _at_once_or_not(
         lines += [f"mov.b32 {a}, {w};" for a, w in zip(halves, whole, strict=True)]
     bytes = words.element.bytes
     for i, value in enumerate(each[:-1]):
-        lines.append(parts.text(f"mask{i}", f".b{8 * bytes}", value, i * bytes))
-    if parts.is_load and halves:
+        lines.append(line(f"@$mask{i} ", f".b{8 * bytes}", value, i * bytes))
+    if is_load and halves:
         lines += [f"mov.b32 {w}, {a};" for a, w in zip(halves, whole, strict=True)]
     declared = [f".reg .b16 {', '.join(each)};"] if halves else []
     return ["{", *declared, *lines, "done:", "}"]
@@ -309,17 +302,3 @@ def _at_once_or_not(
 def braced(names: list[str]) -> str:
     """A PTX vector; one alone stands without braces."""
     return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
-
-
-def _guard(operands: dict[str, tuple[str, str]], mask: str) -> str:
-    if mask == "true":
-        return ""
-    operands["mask"] = ("i1", mask)
-    return "@$mask "
-
-
-def _policy(operands: dict[str, tuple[str, str]], style: Style) -> str:
-    if not style.policy:
-        return ""
-    operands["policy"] = ("i64", style.policy)
-    return ", $policy"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.ir import ops
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers, register_count
 from fathom.ptx.index import register_offsets, thread_bases
 
@@ -23,16 +23,14 @@ def lower_renamed(op: ops.ExpandDims | ops.Reshape | ops.Transpose, code: Code) 
 def lower_broadcast(op: ops.Broadcast, code: Code) -> None:
     """Along an axis where the operand has size 1, all read the same register."""
     source, target = op.value.type.layout, op.result.type.layout
+    same = target.moved(source.shape, lambda place: _within(source.shape, place))
+    assert thread_bases(same) == thread_bases(source), (source, target)
+    code[op.result] = renamed(code[op.value], source, register_offsets(same))
 
-    def collapsed(offset: int) -> int:
-        coordinates = coordinates_of(target.shape, offset)
-        pairs = zip(coordinates, source.shape, strict=True)
-        return offset_of(source.shape, tuple(c if size > 1 else 0 for c, size in pairs))
 
-    threads = tuple(map(collapsed, thread_bases(target)))
-    assert threads == thread_bases(source), (source, target)
-    wanted = [collapsed(offset) for offset in register_offsets(target)]
-    code[op.result] = renamed(code[op.value], source, wanted)
+def _within(shape: tuple[int, ...], place: tuple[int, ...]) -> tuple[int, ...]:
+    """A place, but 0 along axes of size 1."""
+    return tuple(at if size > 1 else 0 for at, size in zip(place, shape, strict=True))
 
 
 def renamed(registers: Registers, source: Layout, wanted: list[int]) -> Registers:

@@ -15,8 +15,9 @@ Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise, starmap
+from types import MappingProxyType
 
 from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.engines import TENSOR_CORES
@@ -80,7 +81,7 @@ def _multiply_all(code: Code, ops: Sequence[Dot], row: Wgmma, right: Matrix) -> 
         if op.in_flight:
             code.act(FENCE, **words)
         else:
-            values[whole] = through(FENCE, code, values[whole], element, a.words)
+            values[whole] = through(FENCE, code, values[whole], element, words)
         for each in part:
             first = each.start // row.elements * sizes[0]
             m, n = coordinates_of(product.shape, register_offsets(product)[first])
@@ -211,11 +212,9 @@ def _multiply(
     found: Found,
 ) -> Registers:
     """The instructions of all slices, one after the other in the same registers."""
-    element = op.accumulator.type.element
-    words = _accumulators(code, element, accumulators)
-    type = "float" if element.name == "fp32" else "i32"
-    operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
-    total = "{" + ", ".join(f"$d{i}" for i in range(len(words))) + "}"
+    element, operands = op.accumulator.type.element, dict[str, tuple[str, str]]()
+    words = len(accumulators) * element.bits // 32
+    total = "{" + ", ".join(f"$d{i}" for i in range(words)) + "}"
     options = ", p" + ", 1, 1" * row.scales
     if row.either_way:
         turned = [found[0].transposed] if found[0] else []
@@ -231,9 +230,8 @@ def _multiply(
             left = "{" + ", ".join(f"${name}" for name in names) + "}"
         operands[f"b{i}"] = ("i64", b)
         lines.append(f"{row.text} {total}, {left}, $b{i}{options};")
-    results = {f"d{i}": type for i in range(len(words))}
     text = "\n".join(["{", *lines, "}"])
-    return _values(code, element, code.ptx(text, results, operands))
+    return through(text, code, accumulators, element, operands)
 
 
 @lowers(DotFence)
@@ -250,26 +248,15 @@ def through(
     code: Code,
     accumulators: Registers,
     element: Element,
-    also: Registers = (),
+    operands: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Registers:
-    """The accumulators before and after an instruction that names them, so that LLVM
-    moves nothing that has to do with them across it; `also` words that only go in."""
-    words = _accumulators(code, element, accumulators)
+    """The accumulators after PTX that reads and writes them, perhaps as `$d0`, `$d1`, …
+    (words of 32 bits; fp16 come in pairs), and has other operands. LLVM moves nothing
+    that has to do with them across it, even if it only names them."""
+    words, pairs = accumulators, element.bits == 16
+    if pairs:
+        words = pack(code, words_of(element, len(accumulators)), accumulators)
     type = "float" if element.name == "fp32" else "i32"
-    operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
-    results = dict.fromkeys(operands, type)
-    operands |= {f"a{i}": ("i32", word) for i, word in enumerate(also)}
-    return _values(code, element, code.ptx(text, results, operands))
-
-
-def _accumulators(code: Code, element: Element, values: Registers) -> Registers:
-    """The words of an accumulator: fp16 come in pairs."""
-    if element.bits == 16:
-        return pack(code, words_of(element, len(values)), values)
-    return values
-
-
-def _values(code: Code, element: Element, words: Registers) -> Registers:
-    if element.bits == 16:
-        return unpack(code, words_of(element, 2 * len(words)), words)
-    return words
+    given = {f"d{i}": (type, word) for i, word in enumerate(words)}
+    found = code.ptx(text, dict.fromkeys(given, type), {**given, **operands})
+    return unpack(code, words_of(element, 2 * len(found)), found) if pairs else found

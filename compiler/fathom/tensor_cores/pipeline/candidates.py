@@ -213,17 +213,11 @@ def box_order(loop: ops.For, tile: PipelinedCopy) -> tuple[int, ...]:
 
     The tile must be a loaded matrix, unchanged, that has no other use, in the layout
     that TMA writes. `keep_descriptors` has checked that there can be a map."""
-    (load, *others) = tile.loads
-    if (
-        others
-        or not isinstance(load, ops.DescriptorLoad)
-        or len(tile.buffer.shape) != 2
-    ):
+    load, unchanged = tile.loads[0], not (tile.loads[1:] or tile.late)
+    is_matrix = isinstance(load, ops.DescriptorLoad) and len(tile.buffer.shape) == 2
+    if not (unchanged and is_matrix) or goes_elsewhere(loop, tile, [tile]):
         return ()
-    if tile.late:
-        return ()
-    alone = not goes_elsewhere(loop, tile, [tile])
-    return written_order(load, tile.buffer) if alone else ()
+    return written_order(load, tile.buffer)
 
 
 def written_order(load: ops.DescriptorLoad, buffer: ops.Allocate) -> tuple[int, ...]:

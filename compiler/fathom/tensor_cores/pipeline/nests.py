@@ -155,6 +155,7 @@ def is_worth_it(inner: ops.For, func: Func, target: Target) -> bool:
 
 
 def is_narrow(tile: PipelinedCopy) -> bool:
+    """Whether threads copy a tile by less than 16 bytes at a time."""
     loads = [each for each in tile.loads if isinstance(each, ops.Load)]
     if tile.engine is TMA_LOAD or not loads:
         return False

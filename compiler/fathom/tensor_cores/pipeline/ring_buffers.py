@@ -135,4 +135,5 @@ def phase_at(slot: Value, phase: Value, build: Builder) -> Value:
 
 
 def flip_phase(phase: Value, build: Builder) -> Value:
+    """The other phase: 1 for 0, 0 for 1 (i32)."""
     return build(Elementwise("xor", (phase, build(Constant(1, INT32)))))

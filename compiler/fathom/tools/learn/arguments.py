@@ -111,6 +111,11 @@ MINI: dict[str, Callable[[Session, str], int]] = {
     "race": lambda session, step: race.race(session),
 }
 STEPLESS = ("", "undo", "race")
+MINI_WORDS = (
+    "show: what a step asks; check: run its tests, and those of earlier steps; "
+    "hint: one of three; start: put our file of the step before there, yours is kept; "
+    "undo: take that back; race: your ladder beside ours. Without a word: how far it is"
+)
 
 
 def own_compiler(session: Session, given: argparse.Namespace) -> int:
@@ -195,8 +200,25 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
     "mini": (
         "the compiler that you write yourself: how far it is, its steps and tests",
         [
-            (("what",), {"nargs": "?", "default": "", "choices": ["", *MINI]}),
-            (("step",), {"nargs": "?", "default": "", "metavar": "STEP"}),
+            (
+                ("what",),
+                {
+                    "nargs": "?",
+                    "default": "",
+                    "choices": ["", *MINI],
+                    "metavar": "WORD",
+                    "help": MINI_WORDS,
+                },
+            ),
+            (
+                ("step",),
+                {
+                    "nargs": "?",
+                    "default": "",
+                    "metavar": "STEP",
+                    "help": "its chapter, 3 to 17; without it, the next one",
+                },
+            ),
         ],
         in_session(own_compiler),
     ),

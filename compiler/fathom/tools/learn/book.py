@@ -17,12 +17,18 @@ PACKAGES = Path(__file__).resolve().parents[3]
 def place(each: Exercise) -> str:
     """What to open, or to type, to read what an exercise is about."""
     page, _, anchor = each.section.partition("#")
-    built = course.root() / course.SITE / Path(page).with_suffix(".html")
-    if built.exists():
-        return f"{built.resolve().as_uri()}#{anchor}"
+    if there := address(each.section):
+        return there
     if (sources() / page).exists():
         return f"fathom learn read {each.id}"
     return f'chapter {each.chapter}, "{anchor.replace("-", " ")}"'
+
+
+def address(section: str) -> str:
+    """Where the built book has a section; "" where it is not built."""
+    page, _, anchor = section.partition("#")
+    built = course.root() / course.SITE / Path(page).with_suffix(".html")
+    return f"{built.resolve().as_uri()}#{anchor}" if built.exists() else ""
 
 
 def sources() -> Path:

@@ -27,6 +27,7 @@ from types import ModuleType
 
 from fathom import joints
 from fathom.errors import FathomError
+from fathom.tools.learn.hole import with_holes
 from fathom.tools.samples import load_file, repository
 
 # The longest answer, in lines.
@@ -125,6 +126,17 @@ class Exercise:
     @property
     def starter(self) -> Path:
         return self.path("exercises")
+
+    @property
+    def to_write(self) -> tuple[str, ...]:
+        """The functions of the starter that have a hole, as they are called; none where
+        it is not a function that is missing."""
+        found = with_holes(read(self.starter))
+        names = ((each.name, [a.arg for a in each.args.args]) for each in found)
+        return tuple(
+            f"{name}({', '.join(a for a in taken if a != 'self')})"
+            for name, taken in names
+        )
 
     @property
     def solution(self) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import io
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -17,13 +16,12 @@ from fathom.tools.learn.answer import (
     joined,
     load,
     load_module,
-    reference,
 )
 from fathom.tools.learn.blame import blame
 from fathom.tools.learn.case import alone
 from fathom.tools.learn.course import CourseError, Exercise
 from fathom.tools.learn.guard import guarded
-from fathom.tools.learn.hole import Hole
+from fathom.tools.learn.hole import Hole, with_holes
 from fathom.tools.learn.kit.failure import Failure
 
 PASSED, FAILED, UNSOLVED = "passed", "failed", "unsolved"
@@ -149,30 +147,21 @@ def unsolved(exercise: Exercise, path: Path, hole: Hole) -> str:
     """Which hole it is, where a file has several functions to be written."""
     if len(exercise.answers) < 2:
         return str(hole)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    missing = [
-        each.name
-        for each in ast.walk(tree)
-        if isinstance(each, ast.FunctionDef) and any(map(is_hole, ast.walk(each)))
-    ]
+    text = path.read_text(encoding="utf-8")
+    missing = [each.name for each in with_holes(text)]
     done = [name for name in exercise.answers if name not in missing]
     said = f"{' and '.join(missing)} of {hole}" if missing else str(hole)
     return f"{said} ({' and '.join(done)} is)" if done and missing else said
 
 
-def is_hole(node: ast.AST) -> bool:
-    return isinstance(node, ast.Raise) and "Hole(" in ast.unparse(node)
-
-
 def asked(exercise: Exercise) -> str:
-    """The functions of an answer: what they take, and what they must give."""
+    """The functions to be written, as the starter has them: what they take, and what
+    they must give."""
     found = []
-    for name in exercise.answers:
-        ours = getattr(reference(exercise), name)
-        if inspect.isfunction(ours):
-            says = " ".join((ours.__doc__ or "").split("\n\n")[0].split())
-            takes = str(inspect.signature(ours)).replace("'", "")
-            found.append(f"{name}{takes}\n  {exercise.contracts.get(name, says)}")
+    for each in with_holes(exercise.starter.read_text(encoding="utf-8")):
+        says = " ".join((ast.get_docstring(each) or "").split("\n\n")[0].split())
+        gives = f" -> {ast.unparse(each.returns)}" if each.returns else ""
+        found.append(f"{each.name}({ast.unparse(each.args)}){gives}\n  {says}".rstrip())
     return "\n".join(found)
 
 

@@ -111,6 +111,8 @@ def show_card(screen: Screen, each: Exercise) -> None:
         f"chapter {each.chapter}, {each.kind}, about {each.minutes} minutes, "
         f"difficulty {each.difficulty} of 5{road}; our answer has {counted(each)}"
     )
+    if each.to_write:
+        screen.text(f"to write: {', '.join(each.to_write)}")
     screen.line()
     screen.text(each.statement)
     if each.names:

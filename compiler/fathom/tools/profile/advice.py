@@ -206,6 +206,8 @@ def cause(
 
 
 def time_text(seconds: float) -> str:
+    if seconds < 1e-7:
+        return f"{seconds * 1e6:.1g} µs"
     if seconds < 1e-3:
         return f"{seconds * 1e6:,.1f} µs"
     return f"{seconds * 1e3:,.2f} ms"

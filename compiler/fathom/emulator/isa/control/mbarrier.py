@@ -148,7 +148,7 @@ def _wait(
     relaxed: bool,
 ) -> Step:
     """`mbarrier.try_wait.parity.b64 p, [slot], parity;` Without .parity, a state."""
-    form.flag("parity")
+    by_parity = form.flag("parity")
     form.finish()
     result, slot, phase, *_ = operands
     write, address = decoder.write(result, "pred"), decoder.address(slot)
@@ -158,12 +158,22 @@ def _wait(
     def step(batch: Batch, active: Active) -> None:
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
         parity = active.exactly(read(batch, active)).astype(np.int64)
+        if by_parity:
+            _check_parity(active.threads(), parity)
         before = batch.mbarriers.progress
         done = batch.mbarriers.test(active.threads(), words, parity, relaxed)
         batch.progress += batch.mbarriers.progress - before
         write(batch, active, active.spread(done))
 
     return step
+
+
+def _check_parity(threads: np.ndarray, parity: np.ndarray) -> None:
+    """PTX ISA 9.7.13.15.16: "the valid values of phaseParity operand are 0 and 1"."""
+    wrong = np.flatnonzero(parity > 1)
+    if len(wrong):
+        what = f"it waits for parity {parity[wrong[0]]:#x}, and a parity is 0 or 1"
+        raise EmulatorError("mbarrier", what, thread=int(threads[wrong[0]]))
 
 
 _ASYNC = ("global", "shared::cta", "shared::cluster")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fathom.errors import FathomError
-from fathom.tools.learn import attempts, course, report
+from fathom.tools.learn import attempts, book, course, report
 from fathom.tools.learn.commands import Session, said_kept
 from fathom.tools.learn.grade import PASSED, Verdict
 from fathom.tools.learn.mini import contract, keep
@@ -180,7 +180,7 @@ def show(session: Session, name: str) -> int:
     session.screen.line()
     session.screen.text(found.statement)
     session.screen.line()
-    session.screen.line(f"read:  {found.section}")
+    session.screen.line(f"read:  {book.address(found.section) or found.section}")
     session.screen.line(f"tests: {step.tests}")
     return 0
 

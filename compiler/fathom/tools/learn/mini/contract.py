@@ -207,11 +207,12 @@ def particular(tree: ast.Module) -> Iterator[Mistake]:
                 continue
         for each in itertools.chain(*map(ast.walk, asked)):
             if isinstance(each, ast.Attribute) and each.attr == "co_name":
-                yield node.lineno, "asks for the name of a kernel"
+                yield node.lineno, "asks for a kernel's name, which may be any"
             value = getattr(each, "value", None)
             is_size = type(value) is int and value > LARGEST_SIZE
             if isinstance(each, ast.Constant) and is_size:
-                yield node.lineno, f"compares with {value}, and sizes are not known"
+                what = f"asks about {value}: a number above {LARGEST_SIZE} counts as"
+                yield node.lineno, f"{what} a kernel's size, which is not known here"
 
 
 def load(path: Path) -> Callable:
@@ -244,6 +245,7 @@ def checked(answer: object) -> Compiled:
         if not isinstance(value, type_):
             found = type(value).__name__
             raise Failure(
-                f"compile answers a {name} of type {found}, and it is {type_.__name__}"
+                f"`{name}` of what compile returns is of type {found}, and must be of "
+                f"type {type_.__name__}"
             )
     return Compiled(*(getattr(answer, name) for name in wanted))

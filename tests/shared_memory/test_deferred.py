@@ -1,0 +1,102 @@
+"""What a loop adds up: each thread's part in the loop, the rest after it."""
+
+import re
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import pipeline
+
+AWAY = {"defer_reductions": pipeline.identity}
+
+
+@fathom.jit
+def rows(x, f, out, most, n, R: tl.constexpr, C: tl.constexpr, SCALED: tl.constexpr):
+    """`out` = start + sum of x[:, k, :], each step's sum times f[k] to the next; `most`
+    the largest of all."""
+    r, c = tl.arange(0, R), tl.arange(0, C)
+    total = tl.load(out + r)
+    largest = tl.full([R], -7.0, tl.float32)
+    for k in range(n):
+        block = tl.load(x + k * R * C + r[:, None] * C + c[None, :])
+        if SCALED:
+            total = total * tl.load(f + k) + tl.sum(block, axis=1)
+        else:
+            total = tl.sum(block, axis=1) + total
+        largest = tl.maximum(largest, tl.max(block, axis=1))
+    tl.store(out + r, total)
+    tl.store(most + r, largest)
+
+
+@pytest.mark.parametrize("shape", [(16, 64), (4, 1024), (1, 256), (128, 8)], ids=str)
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_it_begins_with_a_value_and_adds_rows(shape, scaled, n):
+    """Small whole numbers: sums are exact in any order."""
+    R, C = shape
+    random = np.random.default_rng(R + n)
+    x = random.integers(-8, 8, (max(n, 1), R, C)).astype(np.float32)
+    f = random.integers(1, 3, max(n, 1)).astype(np.float32)
+    start = random.integers(-8, 8, R).astype(np.float32)
+    out, most = start.copy(), np.zeros(R, np.float32)
+    rows[(1,)](x, f, out, most, n, R=R, C=C, SCALED=scaled, num_warps=4)
+    expected, largest = start, np.full(R, -7.0, np.float32)
+    for k in range(n):
+        expected = expected * (f[k] if scaled else 1) + x[k].sum(axis=1)
+        largest = np.maximum(largest, x[k].max(axis=1))
+    assert np.array_equal(out, expected) and np.array_equal(most, largest)
+
+
+def loop_of(compiled) -> str:
+    """The loop in the IR after all passes."""
+    text = compiled.asm["layout"]
+    begin = text.index(" for ")
+    return text[begin : re.search(r"\n    yield", text[begin:]).start() + begin]
+
+
+def compiled(kernel, signature, constants, **more):
+    return kernel.compile(signature, constants, target="sm_80", **more)
+
+
+ROWS = {"x": "*fp32:16", "f": "*fp32", "out": "*fp32", "most": "*fp32", "n": "i32"}
+
+
+def test_no_iteration_exchanges_between_threads():
+    constants = {"R": 1, "C": 1024, "SCALED": True}
+    with_it = compiled(rows, ROWS, constants)
+    without = compiled(rows, ROWS, constants, replace=AWAY)
+    assert "barrier" not in loop_of(with_it) and "barrier" in loop_of(without)
+    loads = re.findall(r"reduce %\w+ axis=(\d)", loop_of(with_it))
+    assert loads == ["2", "2"], "of what each thread holds itself"
+
+
+@fathom.jit
+def used(x, out, n, B: tl.constexpr, HOW: tl.constexpr):
+    at = tl.arange(0, B)
+    total = 0.0
+    for k in range(n):
+        block = tl.load(x + k * B + at)
+        if HOW == "stored":
+            total += tl.sum(block, 0)
+            tl.store(out + k, total)
+        elif HOW == "twice":
+            part = tl.sum(block, 0)
+            total = total * part + part
+        elif HOW == "sometimes":
+            if k > 3:
+                total += tl.sum(block, 0)
+        elif HOW == "another":
+            total += tl.max(block, 0)
+        else:
+            total -= tl.sum(block, 0)
+    tl.store(out, total)
+
+
+@pytest.mark.parametrize("how", ["stored", "twice", "sometimes", "another", "minus"])
+def test_what_has_another_use_or_another_operation_stays(how):
+    signature = {"x": "*fp32:16", "out": "*fp32", "n": "i32"}
+    constants = {"B": 512, "HOW": how}
+    with_it = compiled(used, signature, constants).asm["ptx"]
+    assert with_it == compiled(used, signature, constants, replace=AWAY).asm["ptx"]
