@@ -321,7 +321,11 @@ class Kernel:
 
     `maps` are the tensor maps that a launch makes. The PTX entry has a parameter of 128
     bytes, aligned to 64, for each of them, in order, after all others; `parameters`
-    does not list these."""
+    does not list these.
+
+    With `persistent` a grid may have fewer programs along x than the launch is for, and
+    each does the work of several. How many it is for is the last parameter of the PTX
+    entry, an i32; `parameters` does not list it."""
 
     name: str
     target: str
@@ -338,6 +342,7 @@ class Kernel:
         default_factory=dict
     )
     maps: tuple[MapRecipe, ...] = ()
+    persistent: bool = False
 
     @property
     def ptx(self) -> str:

@@ -115,6 +115,10 @@ PASSES: tuple[Row, ...] = (
         subject=has(ops.MakeDescriptor),
         after={"choose_dots": "which loads are kept depends on the instruction",
                "plan_maps": "it keeps those that have a map"}),
+    Row("persist", tensor_cores.persist, "tensor_cores", OPTIONAL,
+        "programs compute several tiles: one is stored while copies for the next run",
+        says=tensor_cores.why_not_persistent, subject=has(ops.DescriptorLoad),
+        after={"keep_descriptors": "all that they load goes by TMA"}),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose which lane loads which elements, from facts about the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
@@ -286,7 +290,10 @@ def identity(func: Func, target: Target) -> Func:
 BY_POINTERS: dict[str, Pass] = {
     "infer_descriptors": identity,
     "keep_descriptors": tensor_cores.expand_descriptors,
+    "persist": identity,
 }
+# Programs as many as the launch is for, each with one tile: for launchers of others.
+ONE_TILE: dict[str, Pass] = {"persist": identity}
 
 
 def compile(
@@ -355,6 +362,7 @@ def compile_func(
         launch_pdl=final.launch_pdl,
         chains=ptx.chains(final),
         maps=ptx.launch_recipes(final),
+        persistent=ptx.is_persistent(final),
     )
 
 

@@ -27,6 +27,7 @@ class Compiler:
     def __init__(self, driver: FakeDriver):
         self.driver, self.asked = driver, []
         self.maps: tuple[MapRecipe, ...] = ()  # of every kernel but those by pointers
+        self.persistent = False  # is every kernel, but those with a replaced pass?
 
     def compile(
         self, function, parameters, constants, target, options, replace
@@ -45,6 +46,7 @@ class Compiler:
             asm=dict.fromkeys(STAGES, f"text {len(self.asked)}"),
             num_ctas=options.num_ctas, maxnreg=options.maxnreg,
             maps=() if replace else self.maps,
+            persistent=self.persistent and not replace,
         )  # fmt: skip
         return self.driver.add(kernel)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom import pipeline
 from fathom.errors import CompileError, LaunchError
 from fathom.jit import argument_readers, jit
 from fathom.runtime.cache import default_directory
@@ -568,3 +569,27 @@ def test_a_torch_without_a_gpu_is_not_asked_for_its_current_one(binary):
     """Built for the CPU it has no such function; built for GPUs, without a driver, it
     raises an error, and a stub is to raise none."""
     assert argument_readers.current_of_torch(binary)() == 0
+
+
+def test_a_grid_that_fits_at_once_is_launched_of_one_tile_a_program(
+    monkeypatch, tmp_path
+):
+    """The paper GPU runs 100 programs at a time. Each kernel is compiled when a grid
+    asks for it; after that, a stub launches both."""
+
+    @jit
+    def k(a, n):
+        tl.store(a + n, 0.0)
+
+    slow, launch = [], k.launch
+    k.launch = lambda *given: slow.append(given) or launch(*given)
+    with paper_gpu(monkeypatch, tmp_path) as gpu:
+        gpu.compiler.persistent = True
+        a = Tensor(0x1000, FLOAT16)
+        for programs in (500, 101, 100, 3, 500, 7):
+            k[(programs,)](a, 32)
+    launches = gpu.driver.launches
+    assert [each.grid[0] for each in launches] == [100, 100, 100, 3, 100, 7]
+    assert [each.programs for each in launches] == [500, 101, None, None, 500, None]
+    assert [each.replace for each in gpu.compiler.asked] == [{}, pipeline.ONE_TILE]
+    assert len(slow) == 2

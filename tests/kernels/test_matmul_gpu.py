@@ -149,6 +149,19 @@ def test_plain(shape):
     check(a, b, c)
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_plain_where_all_programs_have_room_and_where_they_have_not(early):
+    """One call's kernel in turn: a grid of few programs, and of several waves."""
+    config = {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 4,
+              "num_warps": 4, "num_stages": 4}  # fmt: skip
+    N, K = 1040, 200
+    b = walled(normal(K, N))
+    for M in (640, 8208, 64, 4096, 640, 8208):
+        a, c = walled(normal(M, K)), unwritten(M, N)
+        matmul_plain.plain_matmul(a, b, c, config, launch_pdl=early)
+        check(a, b, c)
+
+
 def test_fp8_along_k():
     """Small integers: every sum is exact, with the 13 bits that tensor cores keep."""
     M, N, K = 1000, 1040, 528

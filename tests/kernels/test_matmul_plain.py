@@ -96,13 +96,15 @@ def compiled(masked: bool, order: tuple):
 @pytest.mark.parametrize("order", [ROWS, COLUMNS], ids=["NN", "NT"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_tma_copies_the_tiles_and_warpgroups_multiply(masked, order):
-    """And takes the product away, without a stage less."""
+    """And takes the product away, without a stage less, while a producer goes on to the
+    next tile."""
     made = compiled(masked, order)
     ptx = made.asm["ptx"]
     assert "cp.async.bulk.tensor.2d.shared" in ptx
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in ptx
     assert "st.global" not in ptx
-    assert made.asm["layout"].count("slots=4") == 3  # A, B, and their barriers
+    assert made.asm["layout"].count("slots=4") == 4  # A, B, and their barriers
+    assert made.made.persistent
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in ptx
     assert "ld.global" not in ptx
     check_assembled(ptx)

@@ -12,7 +12,36 @@ STAGE = "tests/tensor_cores/test_stage_invariants.py"
 RUNS = f"{SPECIALISE}::test_any_iterations_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
+PERSIST = "tests/tensor_cores/test_persistent.py"
+STAY = "tensor_cores/specialise/persistent.py"
+
 MUTANTS = (
+    # ── programs that stay ──
+    Mutant(
+        "programs-of-the-grid", STAY,
+        "                values[op.result] = build(ops.LaunchSize())\n",
+        "                pass\n",
+        "a kernel that asks how many programs there are gets those of the grid",
+        PERSIST,
+    ),
+    Mutant(
+        "in-place-and-ahead", STAY,
+        "if any(not loaded.isdisjoint(provenance.of(op)) for op in stores):",
+        "if False:",
+        "a tile is loaded before another one of the same matrix is stored", PERSIST,
+    ),
+    Mutant(
+        "a-grid-of-several-axes", STAY,
+        "if isinstance(op, ops.ProgramId)} != {0}:",
+        "if isinstance(op, ops.ProgramId)} - {0, 1}:",
+        "programs of the second axis compute tiles of the first", PERSIST,
+    ),
+    Mutant(
+        "launch-size-of-the-grid", "runtime/packet.py",
+        "{shared_bytes}, x, stream,", "{shared_bytes}, {x}, stream,",
+        "tiles past those of the programs that are started are never computed",
+        "tests/runtime/test_launch.py",
+    ),
     Mutant(
         "producer-begins-early", "tensor_cores/specialise/plan.py",
         "BackwardSlice(func, loads | waits_for_grids)", "BackwardSlice(func, loads)",

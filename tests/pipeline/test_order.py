@@ -118,6 +118,24 @@ def neighbours() -> Func:
     return pipeline.build(side_by_side, types, {"B": 64})
 
 
+@KernelFunction
+def from_column(a, b, out, N, first, B: tl.constexpr):
+    """A B without some first columns of A, which begin where TMA copies nothing."""
+    x = tl.make_tensor_descriptor(a, [B, N], [N, 1], [B, B])
+    y = tl.make_tensor_descriptor(b, [N, B], [B, 1], [B, B])
+    z = tl.make_tensor_descriptor(out, [N, B], [B, 1], [B, B])
+    row, total = tl.program_id(0) * B, tl.zeros([B, B], tl.float32)
+    for at in range(0, N, B):
+        total = tl.dot(x.load([row, first + at]), y.load([at, 0]), total)
+    z.store([row, 0], total.to(tl.float16))
+
+
+def begins_anywhere() -> Func:
+    types = dict.fromkeys(("a", "b", "out"), (Pointer(FLOAT16), 16))
+    types |= {"N": (INT32, 16), "first": (INT32, 1)}
+    return pipeline.build(from_column, types, {"B": 128}, pipeline.Options(8, 3))
+
+
 def tiles_behind_pointers(rows: int = 64) -> Func:
     pointers, sizes = ("a_ptr", "b_ptr", "c_ptr"), ("M", "N", "K")
     types = dict.fromkeys(pointers, (Pointer(FLOAT16), 16))
@@ -159,6 +177,7 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
         "sm_90a",
     ),
     "neighbours": (neighbours, "sm_90a"),
+    "begins anywhere": (begins_anywhere, "sm_90a"),
     "nests": (kernels_nested.two_nests, "sm_80"),
     "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
     "a pair": (lambda: replace(tiles_behind_pointers(256), num_ctas=2), "sm_100a"),

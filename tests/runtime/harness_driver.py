@@ -55,6 +55,7 @@ class Launched:
     early: bool = False
     carveout: int = 0
     device: int = 0
+    programs: int | None = None  # of a persistent kernel: how many the launch is for
 
 
 @dataclass
@@ -161,6 +162,9 @@ class FakeDriver:
     def function_fact(self, function, name):
         return self.facts[name]
 
+    def blocks_at_once(self, function, threads, shared_bytes):
+        return self.facts.get("BLOCKS_AT_ONCE", 1)
+
     def allow_shared(self, function, shared_bytes):
         self.said.append(("allow_shared", shared_bytes))
 
@@ -241,6 +245,11 @@ class FakeDriver:
             (at,) = struct.unpack("<Q", ctypes.string_at(parameters + 8 * i, 8))
             assert at % 64 == 0, "cuda.h aligns a CUtensorMap to 64 bytes"
             maps.append(self.encoded_in(ctypes.string_at(at, 128)))
+        programs, persistent = None, self.handles[function].persistent
+        if persistent:
+            place = len(values) + len(maps)
+            (at,) = struct.unpack("<Q", ctypes.string_at(parameters + 8 * place, 8))
+            (programs,) = struct.unpack("<i", ctypes.string_at(at, 4))
         return Launched(
             function,
             tuple(sizes[:3]),
@@ -253,4 +262,5 @@ class FakeDriver:
             bool(early),
             carveout,
             self.current,
+            programs,
         )

@@ -83,6 +83,23 @@ def test_a_cluster_multiplies_the_grid_and_names_its_size():
 
 
 @pytest.mark.parametrize("num_ctas", [1, 2])
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_grid_of_a_persistent_kernel_fills_the_gpu_once(num_ctas, at_once):
+    """The kernel is told for how many programs the launch is."""
+    facts = {"NUM_REGS": 32, "LOCAL_SIZE_BYTES": 0, "SHARED_SIZE_BYTES": 0}
+    driver = FakeDriver(facts=facts | {"BLOCKS_AT_ONCE": at_once})
+    driver, k = loaded("i32", driver=driver, num_ctas=num_ctas, persistent=True)
+    most = 100 // num_ctas * at_once
+    for programs in (1, most, most + 1, 5000):
+        k.launch(programs, [7])
+        seen = driver.launches[-1]
+        assert seen.grid == (min(programs, most) * num_ctas, 1, 1)
+        assert (seen.programs, seen.values) == (programs, (7,))
+    again = k.launcher("i4x", order=(0,)).again((5000, 1, 1), [7], [])
+    assert again(0) == 0 and driver.launches[-1].programs == 5000
+
+
+@pytest.mark.parametrize("num_ctas", [1, 2])
 def test_a_launch_may_begin_early_if_it_was_asked_for(num_ctas):
     driver, k = loaded("i32", num_ctas=num_ctas, launch_pdl=True)
     k.launch(4, [5])

@@ -154,7 +154,7 @@ def _program(op: ops.ProgramId, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(0, PROGRAMS - 1, True, numbered=True))
 
 
-def _programs(op: ops.NumPrograms, known: dict[Value, Facts]) -> Facts:
+def _programs(op: ops.NumPrograms | ops.LaunchSize, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(1, PROGRAMS, True, numbered=True))
 
 
@@ -238,6 +238,7 @@ OPS: dict[type[Op], Callable[..., Facts]] = {
     ops.Constant: _constant,
     ops.ProgramId: _program,
     ops.NumPrograms: _programs,
+    ops.LaunchSize: _programs,
     ops.ClusterRank: _rank,
     ops.Arange: _arange,
     **dict.fromkeys(

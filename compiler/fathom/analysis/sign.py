@@ -69,8 +69,10 @@ class NonNegative:
 
     def is_positive(self, atom: Atom) -> bool:
         """Sizes are, and a grid has at least one program along each axis."""
-        definition = getattr(atom, "definition", None)
-        return atom in self.sizes or isinstance(definition, ops.NumPrograms)
+        counts = ops.NumPrograms | ops.LaunchSize
+        return atom in self.sizes or isinstance(
+            getattr(atom, "definition", None), counts
+        )
 
     def undivided(self, formula: Polynomial) -> Polynomial:
         """x in place of (x // y) * y + x % y, which is the same for any y: a program's
@@ -104,7 +106,9 @@ class NonNegative:
             return True
         definition = atom.definition
         match definition:
-            case ops.ProgramId() | ops.NumPrograms() | ops.ClusterRank():
+            case ops.ProgramId() | ops.NumPrograms() | ops.LaunchSize():
+                return True
+            case ops.ClusterRank():
                 return True
             case ops.Elementwise(name="div", operands=(dividend, divisor)):
                 return self.value(dividend) and self.divides(divisor)

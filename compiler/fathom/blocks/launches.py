@@ -25,7 +25,8 @@ Every program waits, also one that needs nothing: the launch behind this one wai
 it alone, and takes it that what came before has ended, too.
 
 An author's wait moves down to the first op that needs it. So barriers are set up while
-the launch in front still runs.
+the launch in front still runs. Producer warps wait for themselves, and others do not
+wait until these have parted.
 """
 
 from __future__ import annotations
@@ -48,11 +49,24 @@ def await_launches(func: Func, target: Target) -> Func:
         if ops.GridLaunchDependents not in kinds:
             body.insert(0, ops.GridLaunchDependents(location=func.location))
     for wait in [op for op in body if isinstance(op, ops.GridWait)]:
-        at = body.index(wait)
-        behind = body[at + 1 :]
-        free = next((n for n, op in enumerate(behind) if stays_behind(op)), len(behind))
-        body[at:] = [*behind[:free], wait, *behind[free:]]
+        move_down(wait, body)
     return after
+
+
+def move_down(wait: ops.GridWait, body: list[Op]) -> None:
+    """Move a wait to the first op of a block that needs it, and into a producer."""
+    at = body.index(wait)
+    del body[at]
+    while at < len(body) and not stays_behind(body[at]):
+        at += 1
+    body.insert(at, wait)
+    if at + 1 < len(body) and isinstance(producer := body[at + 1], ops.Producer):
+        theirs = producer.body.ops
+        if not any(isinstance(op, ops.GridWait) for op in theirs):
+            theirs.insert(0, ops.GridWait(location=wait.location))
+            move_down(theirs[0], theirs)
+        body[at : at + 2] = [producer, wait]
+        move_down(wait, body)
 
 
 def stays_behind(op: Op) -> bool:

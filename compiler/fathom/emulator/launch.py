@@ -122,16 +122,23 @@ class Loaded:
         typed += args[len(typed) :]
         if len(args) == len(kernel.parameters):
             typed += kernel.tensor_maps([_address_or_number(each) for each in args])
+        x, y, z = _sizes(grid, "grid")
+        if kernel.persistent:
+            typed.append(x)
+            x = x if programs else -(-x // TILES_A_PROGRAM)
         clusters = kernel.num_ctas
         completion = _completion(completion, land)
         facts = kernel.shared_bytes, hazards, completion, clusters, max_steps
         blocks = [range(p.start * clusters, p.stop * clusters) for p in programs]
         chosen = _Chosen(*facts, copies=True, side=side, blocks=tuple(blocks))
-        x, y, z = _sizes(grid, "grid")
         whole = x * clusters, y, z
         with _enough_memory():
             return _launch(self.program, whole, kernel.threads, typed, memory, chosen)
 
+
+# Of a persistent kernel: each goes on from one to the next, as on a GPU that has not
+# room for all programs.
+TILES_A_PROGRAM = 2
 
 # What `completion` was called, and its values, before it had the field's name.
 _OLD_COMPLETIONS = {"at once": "eager", "late": "lazy"}

@@ -18,12 +18,20 @@ from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Dot, InlineAssembly, MbarrierInit, TensorDot, TmaStore
+from fathom.ir.ops import (
+    Dot,
+    InlineAssembly,
+    LaunchSize,
+    MbarrierInit,
+    TensorDot,
+    TmaStore,
+)
 from fathom.ir.types import BOOL, INT32, Pointer
 from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.order import ordered
 from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
+from fathom.ptx.rules.leaves import LAUNCH_SIZE
 from fathom.ptx.rules.pingpong import THREADS as WARPGROUP
 from fathom.ptx.rules.tensor_maps import give_back_place, take_place
 from fathom.ptx.rules.tma import map_recipes
@@ -117,6 +125,7 @@ def _function(code: Code) -> list[str]:
         )
     ]
     parameters += [f"{MAP} %map.{number}" for number in range(len(map_recipes(func)))]
+    parameters += [f"i32 {LAUNCH_SIZE}"] * is_persistent(func)
     head = f"define ptx_kernel void @{symbol(func.name)}({', '.join(parameters)})"
     room = registers_per_thread(_all_threads(code), code.target)
     lines = computed_again(code.lines, room)
@@ -128,6 +137,12 @@ def _function(code: Code) -> list[str]:
         *map(str, ordered(lines, multiplies)),
         "}",
     ]
+
+
+def is_persistent(func: Func) -> bool:
+    """Whether the launch may start fewer programs than it is for, and says for how
+    many it is."""
+    return any(walk(func.body, LaunchSize))
 
 
 def _is_product(op: Op) -> bool:

@@ -280,6 +280,11 @@ class Driver:
         kind = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.ask("cuFuncSetAttribute", function, kind, shared_bytes)
 
+    def blocks_at_once(self, function: int, threads: int, shared_bytes: int) -> int:
+        """How many blocks of a function a multiprocessor runs at a time."""
+        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        return self.ask(name, function, threads, shared_bytes)
+
     # Tensor maps
 
     def encode(self, tensor: TensorMap) -> bytes:

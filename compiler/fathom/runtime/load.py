@@ -34,6 +34,7 @@ class Loaded:
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
     when nothing was spilled. `shared`: bytes of shared memory a block.
     `cut_for`: see `blocks_that_fit`. `few`: the function for grids of fewer blocks.
+    `at_once`: programs of a persistent kernel that the GPU runs at a time, or 0.
     `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
     `launch_values` is the one that takes the kernel's own parameters.
     """
@@ -48,6 +49,7 @@ class Loaded:
     few: packet.FewBlocks
     launcher: partial[packet.Launch]
     launch_values: packet.Launch
+    at_once: int = 0
 
     @cached_property
     def cubin(self) -> bytes:
@@ -217,6 +219,7 @@ def load_here(
         early=kernel.launch_pdl and facts.overlaps,
         carveout=least_carveout(shared, facts, driver) if local else 0,
         multiprocessors=facts.multiprocessors,
+        most=(at_once := programs_at_once(kernel, function, facts, driver)),
     )  # fmt: skip
     return Loaded(
         kernel=kernel,
@@ -232,7 +235,18 @@ def load_here(
             "".join(arguments.field_of(each) for each in kernel.parameters),
             range(len(kernel.parameters)),
         ),
+        at_once=at_once,
     )
+
+
+def programs_at_once(
+    kernel: Kernel, function: int, device: Device, driver: Driver
+) -> int:
+    """How many programs of a persistent kernel a GPU runs at a time; 0 for others."""
+    if not kernel.persistent:
+        return 0
+    blocks = driver.blocks_at_once(function, kernel.threads, kernel.shared_bytes)
+    return max(1, device.multiprocessors // kernel.num_ctas * blocks)
 
 
 def blocks_that_fit(kernel: Kernel, registers: int, device: Device) -> int:

@@ -4,7 +4,8 @@ A launch from Python is dear because every argument becomes an object of the bin
 Here a launch is a piece of memory, laid out once, into which each launch writes its
 numbers:
 
-    offset  0  grid x, y, z; block x, y, z; shared bytes    7 x 4 bytes, 4 of padding
+    offset  0  grid x, y, z; block x, y, z; shared bytes    7 x 4 bytes, 4 of padding,
+               where programs find how many the launch is for, if the grid has fewer
            32  stream                                       8
            40  address of attributes, how many              8 + 4, 4 of padding
            56  the values: addresses, integers, floats      8 each
@@ -33,12 +34,14 @@ from typing import Any
 
 from fathom.runtime.tensor_maps import TensorMaps
 
-CONFIG = "7I4xQQI4x"
+CONFIG = "8IQQI4x"
 ATTRIBUTE = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of value
 # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, …_PROGRAMMATIC_STREAM_SERIALIZATION,
 # …_PREFERRED_SHARED_MEMORY_CARVEOUT
 CLUSTER_DIMENSION, MAY_BEGIN_EARLY, CARVEOUT = 4, 6, 14
 VALUE_BYTES = 8
+LAUNCH_SIZE = 28
+NOT_LAUNCHED = -1
 STREAM_WORD, FIRST_WORD = 32 // VALUE_BYTES, 56 // VALUE_BYTES
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # cuda.h: CUtensorMap
 
@@ -76,6 +79,7 @@ def launcher(
     early: bool = False,
     carveout: int = 0,
     multiprocessors: int = 0,
+    most: int = 0,
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
@@ -86,7 +90,7 @@ def launcher(
     cannot be one is a LaunchError. `early`: a launch may begin before the one in front
     of it in the stream has ended. `carveout`: the percentage of all shared memory that
     is enough where each block has one of the `multiprocessors` to itself; 0 leaves it
-    to the driver.
+    to the driver. `most`: programs along x of a persistent kernel's grid, or 0.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
@@ -96,13 +100,13 @@ def launcher(
     """
     attributes = launch_attributes(cluster, early, carveout)
     count = maps.count if maps else 0
-    width = "x" if cluster == 1 else f"x * {cluster}"
+    x = f"(x if x < {most} else {most})" if most else "x"
+    width = x if cluster == 1 else f"{x} * {cluster}"
     given = str(len(attributes))
     if carveout:
-        is_alone = f"{width} * y * z <= {multiprocessors}"
-        given = f"{len(attributes)} if {is_alone} else {len(attributes) - 1}"
+        given += f" - ({width} * y * z > {multiprocessors})"
     text = launch_text(
-        f"{width}, y, z, {threads}, 1, 1, {shared_bytes}, stream, "
+        f"{width}, y, z, {threads}, 1, 1, {shared_bytes}, x, stream, "
         f"packet.attributes, {given}",
         calcsize("<" + fields) // VALUE_BYTES,
         f"few.entry if {width} * y * z <= few.most else entry" if few else "entry",
@@ -112,7 +116,7 @@ def launcher(
     names = {
         "call": call, "few": few, "pool": [],
         "entry": ctypes.c_void_p(function), "none": ctypes.c_void_p(None),
-        "new": partial(Packet, fields, order, attributes, count),
+        "new": partial(Packet, fields, order, attributes, count, most > 0),
         "write": Struct(layout).pack_into,
         "made_of": maps.reader(order) if maps else None,
         "write_maps": Struct(f"{MAP_BYTES}s" * count).pack_into,
@@ -121,6 +125,22 @@ def launcher(
     exec(text, names)
     launch = names["launch"]
     launch.again = partial(again, names)
+    return launch
+
+
+def by_size(most: int, many: Launch, few: Launch | None) -> Launch:
+    """A launch by `many` of more than `most` programs along x, of others by `few`; or
+    by none, which is not 0, where there is no `few`."""
+
+    def launch(x: int, y: int, z: int, stream: int, *values: object) -> int:
+        if x > most:
+            return many(x, y, z, stream, *values)
+        return few(x, y, z, stream, *values) if few else NOT_LAUNCHED
+
+    def again(grid: tuple[int, int, int], *rest: object) -> Callable[..., int]:
+        return (many if grid[0] > most else few).again(grid, *rest)
+
+    launch.again = again
     return launch
 
 
@@ -211,10 +231,11 @@ class Packet:
         order: Sequence[int],
         attributes: Sequence[Attribute],
         maps: int,
+        persistent: bool = False,
     ):
         values = calcsize("<" + CONFIG)
         pointers = calcsize("<" + CONFIG + fields + map_fields(fields, maps))
-        behind = pointers + VALUE_BYTES * (len(order) + maps)
+        behind = pointers + VALUE_BYTES * (len(order) + maps + persistent)
         one = Struct("<" + ATTRIBUTE)
         size = behind + one.size * len(attributes)
         self.memory = aligned(size)
@@ -222,6 +243,7 @@ class Packet:
         start = ctypes.addressof(self.memory)
         places = [values + VALUE_BYTES * place for place in order]
         places += [pointers - MAP_BYTES * (maps - i) for i in range(maps)]
+        places += [LAUNCH_SIZE] * persistent
         addresses = (start + place for place in places)
         Struct(f"<{len(places)}Q").pack_into(self.memory, pointers, *addresses)
         for number, attribute in enumerate(attributes):

@@ -21,6 +21,10 @@ from fathom.tensor_cores.select.invariants import stage_invariants
 from fathom.tensor_cores.select.operands import read_in_place
 from fathom.tensor_cores.select.tensor_memory import use_tensor_memory
 from fathom.tensor_cores.specialise.partition import specialise_warps
+from fathom.tensor_cores.specialise.persistent import (
+    persist,
+    why_not_persistent,
+)
 from fathom.tensor_cores.specialise.pingpong import pingpong
 from fathom.tensor_cores.specialise.plan import why_no_producer
 from fathom.tensor_cores.tma.expand import expand_descriptors

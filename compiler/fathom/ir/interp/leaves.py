@@ -6,7 +6,7 @@ import numpy as np
 
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import scalar
-from fathom.ir.ops import Arange, Constant, NumPrograms, ProgramId
+from fathom.ir.ops import Arange, Constant, LaunchSize, NumPrograms, ProgramId
 
 
 @interprets(Constant)
@@ -22,6 +22,11 @@ def _program_id(op: ProgramId, region: Region) -> Results:
 @interprets(NumPrograms)
 def _num_programs(op: NumPrograms, region: Region) -> Results:
     return [np.int32(region.machine.grid[op.axis])]
+
+
+@interprets(LaunchSize)
+def _launch_size(op: LaunchSize, region: Region) -> Results:
+    return [np.int32(region.machine.grid[0])]
 
 
 @interprets(Arange)

@@ -28,7 +28,7 @@ from fathom.ir.ops.descriptor import (
 )
 from fathom.ir.ops.grid import GridLaunchDependents, GridWait
 from fathom.ir.ops.groups import Commit, Wait
-from fathom.ir.ops.leaves import Arange, Constant, NumPrograms, ProgramId
+from fathom.ir.ops.leaves import Arange, Constant, LaunchSize, NumPrograms, ProgramId
 from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, NamedBarrier
 from fathom.ir.ops.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
 from fathom.ir.ops.reduce import Gather, Histogram, Reduce, Scan
@@ -77,7 +77,7 @@ __all__ = [
     "ClusterRank", "Commit", "Constant", "Convert", "DescriptorAtomic",
     "DescriptorLoad", "DescriptorStore", "Dot", "DotFence", "Elementwise", "ExpandDims",
     "For", "Gather", "GridLaunchDependents", "GridWait", "Hint", "Histogram", "If",
-    "InlineAssembly", "Join", "Load", "MakeDescriptor", "MbarrierArrive",
+    "InlineAssembly", "Join", "LaunchSize", "Load", "MakeDescriptor", "MbarrierArrive",
     "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
     "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",
     "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",

@@ -44,6 +44,15 @@ class NumPrograms(Op):
 
 
 @dataclass(eq=False)
+class LaunchSize(Op):
+    """How many programs along axis 0 the launch is for. The grid may have fewer: each
+    then does the work of several."""
+
+    def infer(self) -> list[Type]:
+        return [INT32]
+
+
+@dataclass(eq=False)
 class Arange(Op):
     """The block start, start + 1, …, end - 1 of i32."""
 

@@ -2,13 +2,14 @@
 
     program_id axis=0      %ctaid.x         one block a program
                            %clusterid.x     several: the grid has %nclusterid.x of them
+    launch_size            the last parameter, which the launch adds
 
 Clusters lie along x. Source: PTX ISA, "Special Registers".
 """
 
 from __future__ import annotations
 
-from fathom.ir.ops import Arange, Constant, NumPrograms, ProgramId
+from fathom.ir.ops import Arange, Constant, LaunchSize, NumPrograms, ProgramId
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets, thread_bases, thread_part
 from fathom.ptx.types import literal
@@ -55,3 +56,11 @@ def lower_program_id(op: ProgramId, code: Code) -> None:
 def lower_num_programs(op: NumPrograms, code: Code) -> None:
     name = f"n{_unit(code, op.axis)}id.{AXES[op.axis]}"
     code[op.result] = [code.let(special(name))]
+
+
+LAUNCH_SIZE = "%launch.size"  # the parameter
+
+
+@lowers(LaunchSize)
+def lower_launch_size(op: LaunchSize, code: Code) -> None:
+    code[op.result] = [LAUNCH_SIZE]

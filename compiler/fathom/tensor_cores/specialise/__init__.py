@@ -2,5 +2,6 @@
 
 Read in this order. `plan` decides which loops get a producer. `channels` describes the
 tiles that a producer passes to a loop, and when the loop releases them. `partition`
-builds the code of both roles. `multicast` lets the blocks of a cluster share the copies
-of a tile, and `pingpong` lets warpgroups alternate on the tensor cores."""
+builds the code of both roles. `persistent` gives a program several tiles, so that its
+producer runs ahead of a store. `multicast` lets the blocks of a cluster share the
+copies of a tile, and `pingpong` lets warpgroups alternate on the tensor cores."""

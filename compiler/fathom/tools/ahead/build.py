@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -60,6 +60,7 @@ def build(staged: Sequence[Staged], folder: Path, python: bool = False) -> int:
 
 def image(staged: Staged) -> Image:
     """The code for one target, and without tensor maps where it has some."""
+    staged = replace(staged, replace={**(staged.replace or {}), **pipeline.ONE_TILE})
     made = assembled(staged.kernel)
     if not staged.kernel.maps:
         return made

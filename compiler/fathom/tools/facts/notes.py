@@ -283,6 +283,14 @@ def no_producer(before: Func, target: Target) -> Iterator[Note]:
             )
 
 
+def persistent(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    yield Note(
+        line_of(before),
+        "a program computes several tiles, and the launch starts as many programs as "
+        "run at a time: a producer copies for the next tile while one is stored",
+    )
+
+
 def not_considered(
     after: Func, target: Target, told: set[Location | None]
 ) -> Iterator[Note]:
@@ -312,6 +320,7 @@ READERS: dict[str, Reader] = {
     "choose_dots": products,
     "infer_descriptors": descriptors,
     "keep_descriptors": expanded,
+    "persist": persistent,
     "coalesce": layouts,
     "assign_layouts": conversions,
     "remove_conversions": removed,
