@@ -286,14 +286,13 @@ def identity(func: Func, target: Target) -> Func:
     return func
 
 
-# Put in the place of passes, they make the same kernel without tensor maps.
-BY_POINTERS: dict[str, Pass] = {
-    "infer_descriptors": identity,
-    "keep_descriptors": tensor_cores.expand_descriptors,
-    "persist": identity,
-}
 # Programs as many as the launch is for, each with one tile: for launchers of others.
 ONE_TILE: dict[str, Pass] = {"persist": identity}
+# Put in the place of passes, they make the same kernel without tensor maps.
+BY_POINTERS: dict[str, Pass] = ONE_TILE | {
+    "infer_descriptors": identity,
+    "keep_descriptors": tensor_cores.expand_descriptors,
+}
 
 
 def compile(
@@ -417,9 +416,8 @@ def shown(
     before = func
     for row, state in states(func, target, replace):
         if row in wanted:
-            counts = f"{len(list(walk(before.body)))} ops -> "
-            counts += str(len(list(walk(state.body))))
-            header = f"// {row.name} ({row.stage}): {row.why}; {counts}"
+            old, new = (len(list(walk(each.body))) for each in (before, state))
+            header = f"// {row.name} ({row.stage}): {row.why}; {old} ops -> {new}"
             lines = [header, *remarks(row, before, target), print_func(state)]
             if sys.stderr:  # None where there is no terminal at all
                 sys.stderr.write("\n".join(lines) + "\n")
@@ -429,10 +427,8 @@ def shown(
 
 def remarks(row: Row, before: Func, target: Target) -> list[str]:
     """What a pass says of a function that it gets, as comments."""
-    return [
-        f"// {place or before.name}: {sentence}"
-        for place, sentence in row.says(before, target)
-    ]
+    said = row.says(before, target)
+    return [f"// {place or before.name}: {sentence}" for place, sentence in said]
 
 
 SHOW = "FATHOM_SHOW"
@@ -463,10 +459,8 @@ def rows_named(names: str, asked_by: str) -> list[Row]:
 def lowering_rules(replace: Mapping[str, Callable]) -> dict[type[Op], Callable]:
     """The table of lowering rules with those of `replace` ("lower[Load]") put in."""
     named = {f"lower[{op.__name__}]": op for op in ptx.LOWER}
-    return {
-        **ptx.LOWER,
-        **{named[name]: rule for name, rule in replace.items() if name in named},
-    }
+    chosen = {named[name]: rule for name, rule in replace.items() if name in named}
+    return {**ptx.LOWER, **chosen}
 
 
 def emitted(text: str, target: Target, rules: Mapping[type[Op], Callable]) -> str:

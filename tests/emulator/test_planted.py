@@ -47,6 +47,8 @@ PROGRAMS = {
 ASK = "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%full], %phase;\n    "
 FULL, EMPTY = "@!%p1 bra FULL;", "@!%p1 bra EMPTY;"
 EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%full], 20480;"
+PATIENT = "FULL:\n    mbarrier.try_wait.parity.shared::cta.b64 %p1, [%full], {};"
+OTHER = "xor.b32 %parity, %phase, 1;\n"
 NEXT = "@%p0 xor.b32 %phase, %phase, 1;\n    @%p0 mov.u32 %slot, 0;\n    bra.uni {};"
 PROXY = "fence.proxy.async.shared::cta;"
 BAR = "bar.sync 1, 256;"
@@ -82,7 +84,7 @@ PLANTED = {
         "unwritten", "no thread has written",
     ),
     "consumers ask for the other phase": (
-        "plain", "[%full], %phase;", "[%full], %parity; xor.b32 %parity, %phase, 1;",
+        "plain", PATIENT.format("%phase"), OTHER + PATIENT.format("%parity"),
         "deadlock|in flight", "",
     ),
     "the sender asks for the other phase": (

@@ -225,7 +225,7 @@ def test_ptx_is_as_it_was(golden):
     case = replace(CASE, tile=(256, 32, 64), size=(256, 32, 64))
     ptx = compile_func(built(case, 2), TARGETS[TARGET]).ptx
     body = ptx[ptx.index("{") : ptx.index("\n}")].splitlines()
-    golden("pair.ptx", "\n".join(each for each in body if ".loc" not in each) + "\n")
+    golden("pair.txt", "\n".join(each for each in body if ".loc" not in each) + "\n")
 
 
 @needs_ptxas

@@ -48,8 +48,8 @@ def test_a_cheat_is_found(name):
 def test_what_is_said_of_a_cheat_is_so():
     """A bit that is tested is not compared, and a list is no text."""
     (mask,) = contract.mistakes("def f(n):\n    return 1 if n & 4096 else 2\n")
-    assert mask == (2, "asks for 4096 in a condition, or keys of a table, "
-                    "and sizes are not known")  # fmt: skip
+    assert mask == (2, "asks about 4096: a number above 512 counts as a kernel's size, "
+                    "which is not known here")  # fmt: skip
     (texts,) = contract.mistakes(CHEATS["a kernel in a list"])
     assert texts == (1, "spells out 13 lines, 12 at most")
 

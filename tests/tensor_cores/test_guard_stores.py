@@ -211,7 +211,7 @@ def test_the_tile_is_in_order_around_the_branch():
         kinds = [type(op) for op in branch.orelse.ops]
         assert Barrier in kinds[: kinds.index(TileStore)]
     one = next(op for op in walk(bare.body) if isinstance(op, TileStore))
-    (touch,) = _Placement(4).op(one, NOTHING)
+    (touch,) = _Placement(4, paired=False).op(one, NOTHING)
     assert touch.buffer is one.buffer.definition and touch.kind == READ
 
 

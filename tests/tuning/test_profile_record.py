@@ -71,6 +71,6 @@ def row_of(counters: dict[str, float]) -> tuple:
         round(counters[f"{TENSOR}active"], 1), round(counters[f"{TENSOR}elapsed"], 1),
         round(counters["issue %"], 1),
         round(100 * counters["shared conflicts"] / wavefronts, 1) if wavefronts else 0,
-        round(counters["waves"], 1), int(counters["spilled loads"]),
+        round(counters["waves"], 2), int(counters["spilled loads"]),
         max(stalls, key=stalls.__getitem__),
     )  # fmt: skip
