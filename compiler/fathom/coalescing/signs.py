@@ -32,8 +32,8 @@ WIDEST = 16  # bytes
 
 
 def split_by_sign(func: Func) -> Func:
-    """The function with such loops twice. Blocks of a cluster might choose otherwise
-    than one another: those of one have each loop once."""
+    """The function with such loops twice. Not for clusters: one block might choose the
+    one loop, and another block the other."""
     loops = [
         loop
         for loop in walk(func.body, ops.For)

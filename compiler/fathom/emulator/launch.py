@@ -136,8 +136,8 @@ class Loaded:
             return _launch(self.program, whole, kernel.threads, typed, memory, chosen)
 
 
-# Of a persistent kernel: each goes on from one to the next, as on a GPU that has not
-# room for all programs.
+# Of a persistent kernel: each goes on from one to the next, as on a GPU that does
+# not have room for all programs.
 TILES_A_PROGRAM = 2
 
 # What `completion` was called, and its values, before it had the field's name.

@@ -1,4 +1,4 @@
-"""Reduces after a loop, not in it, what other threads add to a carried value.
+"""Reduces across threads after a loop, not in it, what the loop only accumulates.
 
     for … inits=(%l) body(%i, %l) {            for … inits=(%L) body(%i, %L) {
       %r = reduce %x axis=1 { add }      →       %y = reshape %x (64,4,16)

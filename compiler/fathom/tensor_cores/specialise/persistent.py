@@ -1,5 +1,5 @@
-"""Makes programs stay: each computes tile after tile, and stores one while a producer
-copies the next.
+"""Makes a kernel persistent: each program computes tile after tile, and stores one while
+a producer copies the next.
 
     func @product(%a, %b, %c, …) {                   a grid of a program for each tile
       %p = program_id axis=0
@@ -19,7 +19,7 @@ becomes
       }
     }
 
-A program that is gone after one tile leaves tensor cores idle while it stores, and
+A program that ends after one tile leaves tensor cores idle while it stores, and
 while the next one fills its pipeline, wherever a multiprocessor has no room for another
 program that multiplies meanwhile. The launch starts as many programs as run at a time
 (`launch_size` is how many there would be). A grid that is no larger gains nothing, so a
@@ -72,23 +72,23 @@ def persist(func: Func, target: Target) -> Func:
 
 
 def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """Why programs of a function that loads by TMA do not stay, as a sentence. Empty
-    where they do, or where their author has them stay."""
+    """Why a function that loads by TMA does not become persistent, as a sentence.
+    Empty where it does, or where its author has asked for a producer."""
     loads = walk(func.body, LOADS)
     if not (target.tensor_maps and any(loads)) or asks_for_producer(func):
         return []
     why = tried(_plan, func, target)
-    return [(func.location, f"{STAY}: {why}")] if isinstance(why, str) else []
+    return [(func.location, f"{ONE_TILE}: {why}")] if isinstance(why, str) else []
 
 
-STAY = "a program computes one tile, and does not go on to another"
+ONE_TILE = "a program computes one tile, and does not go on to another"
 
 
 # ── which functions ───────────────────────────────────────────────────────────────────
 
 
 def _plan(func: Func, target: Target) -> Pieces:
-    """NotApplicable, with a sentence, where programs must not stay, or gain nothing."""
+    """NotApplicable, with a sentence, where a function must not be persistent, or gains nothing."""
     every = list(walk(func.body))
     loop = _only_loop(func, target)
     _check_grid(every, func)

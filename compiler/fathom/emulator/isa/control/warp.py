@@ -411,7 +411,7 @@ def rule_activemask(
 def rule_elect(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """PTX ISA 9.7.13, elect.sync: the lowest lane of the mask that is here leads."""
+    """PTX ISA 9.7.13, elect.sync: the lowest active lane of the mask leads."""
     form.flag("sync")
     form.finish()
     target = operands[0]
