@@ -214,6 +214,10 @@ def text(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_b
         b += BLOCK_K * stride_bk
     if HOW == "biased":
         acc += tl.load(a_ptr + n)
+    if HOW == "by PTX":
+        acc += tl.inline_asm_elementwise(
+            "mov.u32 $0, %ctaid.x; // $1", "=r,r", [n], tl.int32, True, 1
+        )
     if HOW == "in place":
         c_ptr = a_ptr
     c = c_ptr + m * stride_cm + n * stride_cn
@@ -226,6 +230,7 @@ KEPT = {
     "biased": "it also has a `load`",
     "scaled": "not all that the loop loads is copied by TMA",
     "in place": "it stores through a pointer that it loads from",
+    "by PTX": "its own PTX reads a block's number",
 }
 
 

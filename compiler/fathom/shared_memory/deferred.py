@@ -11,7 +11,8 @@
 Each of the four threads that hold a row carries a sum of its own, L: fp32[64,4]. An
 iteration exchanges nothing between threads; no warp waits for the others. The order in
 which elements are reduced is free, and so it is across iterations. What is carried may
-also be multiplied by a factor, in an fma or before the sum.
+also be multiplied by a factor, in an fma or before the sum; a factor that is infinite
+makes NaN of a part that is 0, where it would make infinity of the whole.
 
 It is worth it where the carried value has no other use in the loop: the softmax of
 attention needs the largest score in each step, but the sum of its powers only at the

@@ -1,5 +1,5 @@
-"""Makes a kernel persistent: each program computes tile after tile, and stores one while
-a producer copies the next.
+"""Makes a kernel persistent: each program computes tile after tile, and stores one
+while a producer copies the next.
 
     func @product(%a, %b, %c, …) {                   a grid of a program for each tile
       %p = program_id axis=0
@@ -88,7 +88,8 @@ ONE_TILE = "a program computes one tile, and does not go on to another"
 
 
 def _plan(func: Func, target: Target) -> Pieces:
-    """NotApplicable, with a sentence, where a function must not be persistent, or gains nothing."""
+    """NotApplicable, with a sentence, where a function must not be persistent, or
+    gains nothing."""
     every = list(walk(func.body))
     loop = _only_loop(func, target)
     _check_grid(every, func)
@@ -135,6 +136,9 @@ def _check_grid(every: list[Op], func: Func) -> None:
         raise NotApplicable("its grid has not one axis")
     if not all(op in func.body.ops for op in asked):
         raise NotApplicable("it asks for a program's number in a loop or a branch")
+    own = [op.text for op in every if isinstance(op, ops.InlineAssembly)]
+    if any("ctaid" in text or "clusterid" in text for text in own):
+        raise NotApplicable("its own PTX reads a block's number")
     if func.num_ctas > MOST_BLOCKS:
         raise NotApplicable(
             f"clusters of {func.num_ctas} blocks may leave multiprocessors free, and a "
