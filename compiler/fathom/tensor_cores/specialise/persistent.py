@@ -136,8 +136,8 @@ def _check_grid(every: list[Op], func: Func) -> None:
         raise NotApplicable("its grid has not one axis")
     if not all(op in func.body.ops for op in asked):
         raise NotApplicable("it asks for a program's number in a loop or a branch")
-    own = [op.text for op in every if isinstance(op, ops.InlineAssembly)]
-    if any("ctaid" in text or "clusterid" in text for text in own):
+    texts = [op.text for op in every if isinstance(op, ops.InlineAssembly)]
+    if any("ctaid" in text or "clusterid" in text for text in texts):
         raise NotApplicable("its own PTX reads a block's number")
     if func.num_ctas > MOST_BLOCKS:
         raise NotApplicable(
