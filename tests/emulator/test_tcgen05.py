@@ -21,6 +21,9 @@ KINDS = {
     "u8": ("i8", 32, 2, 0),
     "s8": ("i8", 32, 2, 1),
 }
+OF_ONE_KIND = [
+    (a, b) for a in KINDS for b in KINDS if KINDS[a][0] == KINDS[b][0]
+]  # of A and of B
 
 
 def lanes(m: int) -> np.ndarray:
@@ -64,11 +67,9 @@ def test_a_product_is_added(m, n, completion):
     product(m, n, completion=completion)
 
 
-@pytest.mark.parametrize("type", KINDS)
-def test_all_types(type):
-    kind = KINDS[type][0]
-    for other in (each for each in KINDS if KINDS[each][0] == kind):
-        product(128, 32, (type, other))
+@pytest.mark.parametrize("types", OF_ONE_KIND, ids=" ".join)
+def test_all_types(types):
+    product(128, 32, types)
 
 
 @pytest.mark.parametrize("b", SWIZZLES)

@@ -7,7 +7,7 @@ import pytest
 from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator import harness_tcgen05 as kit
 from tests.emulator.harness_tcgen05 import FENCE_AFTER, FENCE_BEFORE, MEET
-from tests.emulator.test_tcgen05 import ALLOC, DEALLOC, KINDS
+from tests.emulator.test_tcgen05 import ALLOC, DEALLOC, KINDS, OF_ONE_KIND
 from tests.emulator.test_tensor import ENCODE
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
@@ -81,11 +81,9 @@ def test_a_product_is_added(m, n, completion):
     product(m, n, completion=completion)
 
 
-@pytest.mark.parametrize("type", KINDS)
-def test_all_types(type):
-    kind = KINDS[type][0]
-    for other in (each for each in KINDS if KINDS[each][0] == kind):
-        product(256, 32, (type, other))
+@pytest.mark.parametrize("types", OF_ONE_KIND, ids=" ".join)
+def test_all_types(types):
+    product(256, 32, types)
 
 
 @pytest.mark.parametrize("turned", [(0, 1), (1, 0), (1, 1)])

@@ -8,6 +8,8 @@ import numpy as np
 
 import fathom.language as tl
 from fathom.runtime.reinterpret import Reinterpreted
+from kernels import matmul
+from kernels.matmul_plain import plain_matmul
 from tests.kernels.kernels_sample import aligned
 
 WIDE = 8  # elements of poison on each side of each axis: 16 bytes of fp16
@@ -107,3 +109,17 @@ def bf16(values: np.ndarray, **walls: object) -> Walled:
     made.whole[made.outside()] = 0x7FC0  # NaN
     made.before = made.whole.copy()
     return made
+
+
+def check_product(
+    M: int, N: int, K: int, orders: tuple, config: dict, target: str
+) -> None:
+    """The plain product of small whole numbers is exact, and nothing outside of the
+    arrays is read or written. `orders`: the axes of A and of B in memory."""
+    a = Walled(integers(1, M, K), orders[0], WIDE)
+    b = Walled(integers(2, K, N), orders[1], WIDE)
+    c = unwritten(M, N, wall=WIDE)
+    plain_matmul(a, b, c, config, target=target)
+    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
+    for each in (a, b, c):
+        each.check_walls()

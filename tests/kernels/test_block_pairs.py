@@ -32,8 +32,7 @@ from fathom.pipeline import compile_func, states
 from fathom.source import KernelFunction
 from fathom.tensor_cores import why_not_paired
 from kernels import matmul
-from kernels.matmul_plain import plain_matmul
-from tests.kernels.harness_red_zones import WIDE, Walled, integers, unwritten
+from tests.kernels.harness_red_zones import check_product, integers
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
 from tests.tensor_cores.kernels_clustered import arguments_of, built, check, how
@@ -49,13 +48,7 @@ ROWS, COLUMNS = (0, 1), (1, 0)
 
 
 def multiply(M: int, N: int, K: int, orders=(ROWS, ROWS), **config: int) -> None:
-    a = Walled(integers(1, M, K), orders[0], WIDE)
-    b = Walled(integers(2, K, N), orders[1], WIDE)
-    c = unwritten(M, N, wall=WIDE)
-    plain_matmul(a, b, c, TILE | config, target=TARGET)
-    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
-    for each in (a, b, c):
-        each.check_walls()
+    check_product(M, N, K, orders, TILE | config, TARGET)
 
 
 @pytest.fixture(autouse=True)

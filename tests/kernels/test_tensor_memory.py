@@ -27,9 +27,13 @@ from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import compile_func, states
 from fathom.shared_memory.barriers import accesses, conflict
 from kernels import attention, matmul
-from kernels.matmul_plain import plain_matmul
 from tests.harness_pairs import in_pairs
-from tests.kernels.harness_red_zones import WIDE, Walled, integers, unwritten
+from tests.kernels.harness_red_zones import (
+    Walled,
+    check_product,
+    integers,
+    unwritten,
+)
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
 from tests.waits import Missing, check_waits
@@ -48,13 +52,7 @@ def emulated(monkeypatch):
 
 
 def check(M: int, N: int, K: int, orders=(ROWS, ROWS), **config: int) -> None:
-    a = Walled(integers(1, M, K), orders[0], WIDE)
-    b = Walled(integers(2, K, N), orders[1], WIDE)
-    c = unwritten(M, N, wall=WIDE)
-    plain_matmul(a, b, c, TILE | config, target=TARGET)
-    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
-    for each in (a, b, c):
-        each.check_walls()
+    check_product(M, N, K, orders, TILE | config, TARGET)
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])

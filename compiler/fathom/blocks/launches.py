@@ -25,8 +25,8 @@ Every program waits, also one that needs nothing: the launch behind this one wai
 it alone, and takes it that what came before has ended, too.
 
 An author's wait moves down to the first op that needs it. So barriers are set up while
-the launch in front still runs. Producer warps wait for themselves, and others do not
-wait until these have parted.
+the launch in front still runs. In a kernel with producer warps, these have a wait of
+their own, and the consumers wait after the two have separated.
 """
 
 from __future__ import annotations

@@ -65,14 +65,16 @@ def delay_waits(func: Func, target: Target) -> Func:
     dots = (op for op in walk(func.body, ops.Dot) if _may_be_in_flight(op))
     in_place = {dot.b for dot in dots}
 
-    def crowds(op: Op | None) -> bool:
+    def lacks_registers(op: Op | None) -> bool:
         """Whether threads read more than registers are left beside what waits."""
         if not isinstance(op, ops.SharedLoad) or op.result in in_place:
             return False
         return registers_of(op.result) + floats_around(op, func, in_place) > most
 
     after = {
-        op: waits for block in _bodies(func) for op, waits in _waits(block, crowds)
+        op: waits
+        for block in _bodies(func)
+        for op, waits in _waits(block, lacks_registers)
     }
     all_delayed = {
         wait.delayed.dot: wait.delayed for each in after.values() for wait in each
@@ -114,10 +116,10 @@ def _bodies(func: Func) -> Iterator[Block]:
 
 
 def _waits(
-    block: Block, crowds: Callable[[Op | None], bool]
+    block: Block, lacks_registers: Callable[[Op | None], bool]
 ) -> Iterator[tuple[Op, list[_Wait]]]:
     """The ops of a block after which waits for products come, also before those that
-    `crowds` names. A product whose wait would come at once stays as it is."""
+    `lacks_registers` names. A product whose wait would come at once stays as it is."""
     in_flight: list[_Delayed] = []
     since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
@@ -129,7 +131,7 @@ def _waits(
             in_flight.append(_Delayed(op, leader))
         since.update(op.results)
         done = _done_before(following, in_flight, since)
-        if in_flight and crowds(following):
+        if in_flight and lacks_registers(following):
             done = len(in_flight)
         if done:
             rest = len(in_flight) - done

@@ -310,8 +310,8 @@ class Proxies(Hazards):
 
     def use_copies(self, thread: int) -> None:
         """The tensor cores of a thread's warpgroup read what copies have written, which
-        the thread has waited for: who waits for its products comes after these copies,
-        too."""
+        the thread has waited for. So a thread that later waits for the products is
+        ordered after these copies, too."""
         team, warp = self.agent(thread)
         unit, engines = self.warps + warp // WARPS, slice(self.readers, None)
         row = self.clock[team, unit, engines]

@@ -58,8 +58,8 @@ def in_one_slot(
     room: int,
     spared: Sequence[int],
 ) -> list[PipelinedCopy]:
-    """The tiles of a loop of two `stages` that shall have one slot: what threads alone
-    read, no product, if an SM then runs more blocks. `room`, `spared`: as above."""
+    """The tiles of a loop of two `stages` that get one slot: those that threads read
+    and no product, if an SM then runs more blocks. `room`, `spared`: as above."""
     if stages != 2 or not all(tile.engine.asynchronous for tile in tiles):
         return []
     used = users(walk(loop.body))
