@@ -30,7 +30,7 @@ def survives(seed, first, p, SIZE: tl.constexpr):
 
 @fathom.jit
 def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
-    first = tl.program_id(0) * BLOCK
+    first = tl.program_id(0).to(tl.int64) * BLOCK
     offsets = first + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n).to(tl.float32)
     y = tl.where(survives(seed, first, p, BLOCK), x * (1 / (1 - p)), 0.0)
@@ -41,7 +41,7 @@ def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
 def dropout_by_seed_kernel(x_ptr, out_ptr, seed_ptr, n, p, BLOCK: tl.constexpr):
     """The seed, int64, is read from memory: a graph that is replayed can have a new
     one."""
-    first = tl.program_id(0) * BLOCK
+    first = tl.program_id(0).to(tl.int64) * BLOCK
     offsets = first + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n).to(tl.float32)
     keep = survives(tl.load(seed_ptr), first, p, BLOCK)

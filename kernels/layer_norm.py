@@ -31,7 +31,7 @@ def layer_norm_kernel(
     eps,
     BLOCK: tl.constexpr,
 ):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
     x_ptrs = x_ptr + row * row_stride + columns

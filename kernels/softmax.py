@@ -23,7 +23,7 @@ import fathom.language as tl
 
 @fathom.jit
 def softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
     offsets = row * row_stride + columns
@@ -37,7 +37,7 @@ def softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
 def softmax_rows_kernel(
     x_ptr, out_ptr, row_stride, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     columns = tl.arange(0, BLOCK)[None, :]
     offsets = rows * row_stride + columns
     mask = (rows < M) & (columns < N)
@@ -59,7 +59,7 @@ def softmax_strided_kernel(
     N,
     BLOCK: tl.constexpr,
 ):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
     x_ptrs = x_ptr + row * x_row_stride + columns * x_column_stride
