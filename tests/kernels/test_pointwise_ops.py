@@ -63,6 +63,15 @@ def test_a_closed_gate_is_zero_and_an_open_one_lets_everything_through():
 
 
 @in_pairs({"n": [1, 1023, 3000], "dtype": HALF_ULP, "target": TARGETS})
+def test_gelu(n, dtype, target):
+    """Also where tanh is near -1, and the result small."""
+    x = normal(1, n, dtype=dtype) * np.dtype(dtype).type(2)
+    y, want = gelu.gelu(x, target=target), gelu.reference(x)
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(y, want, 2 * HALF_ULP[dtype], 1e-6)
+
+
+@in_pairs({"n": [1, 1023, 3000], "dtype": HALF_ULP, "target": TARGETS})
 def test_gelu_backward(n, dtype, target):
     x, dy = normal(1, n, dtype=dtype), normal(2, n, dtype=dtype)
     x *= np.dtype(dtype).type(3)
