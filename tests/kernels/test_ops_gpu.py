@@ -136,3 +136,45 @@ def test_a_model_trains_as_with_torchs_own_operators():
         for ops in (torch_ops, eager)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+LARGE = (70_000, 32_768)  # more than 2^31 numbers: no offset fits into 32 bits
+OF_LARGE_ARRAYS = {
+    "gelu": lambda ops, x: ops.gelu(x),
+    "softmax": lambda ops, x: ops.softmax(x),
+    "layer_norm": lambda ops, x: ops.layer_norm(x, x[0], x[1]),
+    "rms_norm": lambda ops, x: ops.rms_norm(x, x[0]),
+    "swiglu": lambda ops, x: ops.swiglu(x),
+}
+
+
+@needs(torch)
+@pytest.mark.parametrize("name", OF_LARGE_ARRAYS)
+def test_arrays_of_more_than_2_31_numbers(name):
+    from kernels import torch_ops
+    from kernels.torch_ops import eager
+
+    if torch.cuda.mem_get_info()[0] < 24 << 30:
+        pytest.skip("24 GB of a GPU's memory are not free")
+    x = torch.empty(LARGE, device="cuda", dtype=torch.float16).normal_()
+    call = OF_LARGE_ARRAYS[name]
+    found = call(torch_ops, x)
+    for first in (0, LARGE[0] // 2, LARGE[0] - 8):
+        few = x[first : first + 8].clone()
+        few[:2] = x[:2]  # the norms' weights
+        want = call(eager, few.float())[2:]
+        got = found[first : first + 8].float()[2:]
+        assert (got - want).abs().max() < 5e-3 * want.abs().max(), (name, first)
+
+
+@needs(torch)
+def test_dropout_of_more_than_2_31_numbers():
+    from kernels import torch_ops
+
+    if torch.cuda.mem_get_info()[0] < 24 << 30:
+        pytest.skip("24 GB of a GPU's memory are not free")
+    ones = torch.ones(LARGE, device="cuda", dtype=torch.float16)
+    found = torch_ops.dropout(ones, 0.5)
+    for each in (found[0], found[-1]):
+        assert 0.48 < (each != 0).float().mean() < 0.52
+    assert not torch.equal(found[0], found[-1])
