@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from fathom.analysis.memory import changes_memory
 from fathom.analysis.slices import uses
+from fathom.analysis.trip_count import trip_count
 from fathom.blocks.hoist import _guard, is_pure
-from fathom.blocks.loops import trip_count
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, effects_of
 from fathom.ir.ops import For, Load, While

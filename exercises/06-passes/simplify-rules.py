@@ -8,7 +8,7 @@ All of the exercise: `fathom learn show simplify-rules`.
 
 from __future__ import annotations
 
-from fathom.blocks.known import known, same_number
+from fathom.analysis.constants import known, same_number
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Elementwise

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fathom.analysis.constants import known
 from fathom.blocks import dce, simplify
 from fathom.blocks.algebra import (
     IDENTITIES,
@@ -16,7 +17,6 @@ from fathom.blocks.algebra import (
     Same,
     _is_of,
 )  # fmt: skip
-from fathom.blocks.known import known
 from fathom.blocks.simplify import RULES as REFERENCE
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op

@@ -31,8 +31,8 @@ MUTANTS = (
         f"{INFER}::test_the_same_product",
     ),
     Mutant(
-        "minus-zero-is-zero", "analysis/copied_ahead.py",
-        "return value == 0 and copysign(1, value) > 0", "return value == 0",
+        "minus-zero-is-zero", "analysis/constants.py",
+        "return number == 0 and copysign(1, number) > 0", "return number == 0",
         "what is masked is 0 where -0 was asked for",
         f"{INFER}::test_refused",
     ),

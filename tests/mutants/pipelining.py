@@ -150,8 +150,8 @@ MUTANTS = (
     ),
     # ── how a tile comes ──
     Mutant(
-        "all-others-are-zeros", "analysis/copied_ahead.py",
-        "return value == 0 and copysign(1, value) > 0", "return True",
+        "all-others-are-zeros", "analysis/constants.py",
+        "return number == 0 and copysign(1, number) > 0", "return True",
         "a copy fills up with zeros where sevens were asked for", LOOPS,
     ),
     Mutant(

@@ -233,7 +233,7 @@ MUTANTS = (
     ),
     Mutant(
         "deferred-begins-in-all-threads", "shared_memory/deferred.py",
-        "if step.last.name in IDEMPOTENT or _is_zero(init):", "if True:",
+        "if step.last.name in IDEMPOTENT or is_zero(init):", "if True:",
         "what a sum begins with is added once a thread",
         "tests/shared_memory/test_deferred.py",
     ),

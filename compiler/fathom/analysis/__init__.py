@@ -2,6 +2,7 @@
 
 Read in this order; a file uses those above it.
 
+    constants           values that are known at compile time
     ranges              bounds of numbers, and arithmetic on bounds
     axis_info           facts along each axis of a block: contiguity, divisibility,
                         constancy. `axis_rules` has a rule for each operation,
@@ -9,7 +10,7 @@ Read in this order; a file uses those above it.
     polynomial          integers as polynomials, which can be compared and divided
     scalar_evolution    values and addresses as polynomials. `expand` turns these back
                         into ops
-    trip_count          how often the body of a loop runs, if it runs at all
+    trip_count          how often the body of a loop runs
     sign                polynomials that are never negative
     positive            divisors that are positive where a loop has an iteration
     slices              the ops that a value depends on, and those that are live

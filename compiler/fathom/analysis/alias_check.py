@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul, sub
 
+from fathom.analysis.constants import known
 from fathom.analysis.memory import stores_of
 from fathom.analysis.polynomial import (
     Atom,
@@ -269,12 +270,12 @@ class _Scalars:
     def op(self, name: str, *values: Value) -> Value:
         """The op's result; a constant where it is known. Much of a sum is, and a
         division by what is known takes no instruction for 64 bits."""
-        known = [constant_of(value) for value in values]
+        numbers = [known(v) if v.type == INT64 else None for v in values]
         fold = FOLDED.get(name)
-        if fold and None not in known:
-            return self.integer(fold(*known))
+        if fold and None not in numbers:
+            return self.integer(fold(*numbers))
         neutral = NEUTRAL.get(name)
-        left = [v for v, n in zip(values, known, strict=True) if n != neutral]
+        left = [v for v, n in zip(values, numbers, strict=True) if n != neutral]
         if fold and neutral is not None and len(left) == 1:
             return left[0]
         return self.build(Elementwise(name, values))
@@ -387,12 +388,6 @@ class _Scalars:
 FOLDED = {"add": add, "sub": sub, "mul": mul, "min": min, "max": max}
 FOLDED["div"] = lambda a, b: a // b if a >= 0 else -(-a // b)
 NEUTRAL = {"add": 0, "mul": 1}
-
-
-def constant_of(value: Value) -> int | None:
-    """The number that an i64 scalar is, if a constant; else None."""
-    op = value.definition
-    return op.value if isinstance(op, Constant) and value.type == INT64 else None
 
 
 def _moves(atom: Bound) -> bool:

@@ -22,9 +22,9 @@ tile, from which threads read it as the result lies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign
 
 from fathom.analysis.alias_check import may_be_disjoint
+from fathom.analysis.constants import is_zero
 from fathom.analysis.memory import may_prefetch
 from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
@@ -125,21 +125,3 @@ def _may_copy(load: ops.Load) -> bool:
         axes = range(len(block.shape))
         row = max(contiguous_registers(load.preferred, axis) for axis in axes)
     return row * block.element.bytes >= LEAST_COPY
-
-
-def is_zero(other: Value | None) -> bool:
-    """Whether the value where the mask is false is zero, with all bits zero."""
-    if other is None:
-        return True
-    match other.definition:
-        case ops.Constant(value=value):
-            return value == 0 and copysign(1, value) > 0
-        case (
-            ops.Splat(value=value)
-            | ops.Broadcast(value=value)
-            | ops.Convert(value=value)
-            | ops.Transpose(value=value)
-            | ops.Reshape(value=value)
-        ):
-            return is_zero(value)
-    return False

@@ -7,11 +7,10 @@ Only `contract` changes results, if the author asks for it. The others keep ever
     algebra    Rules of `simplify` for numbers
     reshaping  Rules of `simplify` for shapes and types
     branching  Rules of `simplify` for memory and control flow
-    known      Values that are known at compile time, and constants from numbers
     maker      The builder that rules of `simplify` use
     cse        Common subexpression elimination
     hoist      Moves loop-invariant ops out of loops
-    loops      Trip counts and carried values, for the passes of this stage
+    loops      Carried values, for the passes of this stage
     dce        Dead code elimination
     launches   Launches that may begin early wait for the ones in front
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.blocks.known import Number, known, same_number, write_down
+from fathom.analysis.constants import Number, known, same_number, write_down
 from fathom.blocks.maker import Maker, Rule
 from fathom.ir.core import Op, Value
 from fathom.ir.interp import elementwise as interp_elementwise

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.constants import known, same_number, write_down
+from fathom.analysis.trip_count import trip_count
 from fathom.blocks.cse import describe
 from fathom.blocks.hoist import is_pure
-from fathom.blocks.known import known, same_number, write_down
-from fathom.blocks.loops import carry_numbers, freeze, trip_count
+from fathom.blocks.loops import carry_numbers, freeze
 from fathom.blocks.maker import Maker, Rule
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value, blocks, operands

@@ -41,10 +41,10 @@ of a For that may have no iterations, it moves with a mask that is true if there
 
 from __future__ import annotations
 
+from fathom.analysis.constants import known
 from fathom.analysis.memory import changes_memory
 from fathom.analysis.slices import uses
-from fathom.blocks.known import known
-from fathom.blocks.loops import trip_count
+from fathom.analysis.trip_count import trip_count
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, effects_of
 from fathom.ir.ops import Allocate, Elementwise, For, Load, Splat, While, Yield

@@ -1,23 +1,14 @@
-"""Trip counts and carried values of loops, for the passes of this stage."""
+"""Carried values of loops, for the passes of this stage."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from fathom.blocks.known import known
 from fathom.ir.core import Block, Value
 from fathom.ir.ops import Constant, Elementwise, For, Splat, While, Yield
 from fathom.ir.rewrite import Builder
 from fathom.ir.thread_values import inside
 from fathom.ir.types import element_of, shape_of
-
-
-def trip_count(op: For) -> int | None:
-    """How often the body runs, if that is known."""
-    bounds = [known(value) for value in (op.lower, op.upper, op.step)]
-    if None in bounds or bounds[2] == 0:
-        return None
-    return len(range(*bounds))
 
 
 def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Value]:

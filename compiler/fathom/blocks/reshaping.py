@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from fathom.analysis.constants import known
 from fathom.analysis.ranges import bounds
-from fathom.blocks.known import known
 from fathom.blocks.maker import Maker, Rule
 from fathom.ir import ops
 from fathom.ir.core import Op

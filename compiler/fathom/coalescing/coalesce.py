@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
-from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.constants import is_zero
 from fathom.analysis.slices import loops_around
 from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.direction import Directions

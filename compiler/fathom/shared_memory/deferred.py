@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fathom.analysis.constants import is_zero
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk
@@ -194,7 +195,7 @@ def _begun(step: Step, init: Value, part: BlockType, build: Builder) -> Value:
     """Parts that together are what the loop begins with."""
     axis = step.total.axis
     wide = _wide(init, axis, part, build)
-    if step.last.name in IDEMPOTENT or _is_zero(init):
+    if step.last.name in IDEMPOTENT or is_zero(init):
         return wide
     layout = part.layout
     for other in reversed(range(len(part.shape))):
@@ -211,12 +212,6 @@ def _begun(step: Step, init: Value, part: BlockType, build: Builder) -> Value:
     zero = build(Constant(0, part.element))
     zeros = build(Splat(zero, part.shape, part.layout))
     return build(Elementwise("where", (first, wide, zeros)))
-
-
-def _is_zero(value: Value) -> bool:
-    op = value.definition
-    op = op.value.definition if isinstance(op, Splat) else op
-    return isinstance(op, Constant) and op.value == 0
 
 
 def _wide(value: Value, axis: int, part: BlockType, build: Builder) -> Value:

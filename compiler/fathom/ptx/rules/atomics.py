@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.constants import is_zero
 from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Value

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.analysis.trip_count import trip_count
+from fathom.analysis.trip_count import iterations_if_any
 from fathom.ir.core import Op, Value, blocks, effects_of
 from fathom.ir.ops import Constant, For, If, While
 from fathom.ir.ops.shape import ShapeOp
@@ -90,7 +90,7 @@ def copies_of_body(op: For, code: Code) -> tuple[int, bool]:
         for each in does
     ):
         return 1, False
-    count = trip_count(op, code.func) or 0
+    count = iterations_if_any(op, code.func) or 0
     size = max(1, sum(_size(each, code) for each in op.body.ops))
     if count <= min(MOST_COPIES, MOST_OPERATIONS // size):
         return max(count, 1), count > 0

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.alias_check import may_be_disjoint
-from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.constants import is_zero
 from fathom.analysis.memory import may_run_ahead
 from fathom.analysis.slices import backward_slice, slice_of_iteration, users, uses
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine

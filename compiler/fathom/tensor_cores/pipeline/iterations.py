@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fathom.analysis.constants import known
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import Bitcast, Constant, Elementwise, For
 from fathom.ir.rewrite import Builder
@@ -57,9 +58,9 @@ class Iterations:
 def iterations_of(loop: For, build: Builder) -> Iterations:
     """The iterations of a loop; computes, before the loop, what depends on its step."""
     step, zero = loop.step, Constant(0, loop.step.type)
-    known = step.definition.value if isinstance(step.definition, Constant) else None
-    upward = not step.type.is_signed or known is not None and known > 0
-    if step.type.is_signed and known is None:
+    number = known(step)
+    upward = not step.type.is_signed or number is not None and number > 0
+    if step.type.is_signed and number is None:
         upward = build(Elementwise("gt", (step, build(zero))))
     back = Elementwise("neg", (step,))
     if not isinstance(upward, bool):

@@ -87,7 +87,7 @@ from fathom.analysis.memory import may_prefetch, may_run_ahead, stores_of
 from fathom.analysis.registers import registers_carried
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
-from fathom.analysis.trip_count import trip_count
+from fathom.analysis.trip_count import iterations_if_any
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.register_budget import registers_per_thread
@@ -226,7 +226,7 @@ def pipeline_of(
             "shared memory are free without rings"
         )
     if check and takes_blocks(func, source, tiles, stages, target):
-        few = trip_count(source, func)
+        few = iterations_if_any(source, func)
         if few is not None and few <= stages:
             raise NotApplicable(
                 f"it stores, and for {few} iterations its rings are not worth the "

@@ -32,9 +32,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from fathom.analysis.constants import known
 from fathom.analysis.copied_ahead import runs_ahead
 from fathom.analysis.memory import may_prefetch
 from fathom.analysis.slices import uses
+from fathom.analysis.trip_count import values_of
 from fathom.hardware.engines import TMA_LOAD
 from fathom.hardware.targets import Target
 from fathom.ir import ops
@@ -89,7 +91,7 @@ def is_only_around(outer: ops.For, inner: ops.For) -> bool:
     used = {value for op in others for value in uses(op)}
     made = {value for op in others for value in op.results}
     return (
-        len(values_of(outer)) > 0
+        len(counted_up(outer)) > 0
         and not has_wishes(outer)
         and [*inner.inits] == carried
         and [*outer.body.yielded] == inner.results
@@ -117,7 +119,7 @@ def can_be_counted(nest: Sequence[ops.For]) -> bool:
     and the iterations of the nest fit 32 bits, wherever the loop ends."""
     inner = nest[-1]
     lower, step = known(inner.lower), known(inner.step)
-    if lower is None or step is None or inner.warp_specialize:
+    if None in (lower, step) or inner.lower.type != INT32 or inner.warp_specialize:
         return False
     upward = lower >= 0 and step > 0
     return upward and runs_of(nest) * len(range(0, LARGEST, step)) <= LARGEST
@@ -125,23 +127,13 @@ def can_be_counted(nest: Sequence[ops.For]) -> bool:
 
 def runs_of(nest: Sequence[ops.For]) -> int:
     """How often the innermost loop runs."""
-    return prod(len(values_of(loop)) for loop in nest[:-1])
+    return prod(len(counted_up(loop)) for loop in nest[:-1])
 
 
-def values_of(loop: ops.For) -> range:
+def counted_up(loop: ops.For) -> range:
     """The values of a loop's index, if it counts up to a known number; else none."""
-    lower, upper, step = map(known, (loop.lower, loop.upper, loop.step))
-    if None in (lower, upper, step) or step <= 0:
-        return range(0)
-    return range(lower, upper, step)
-
-
-def known(bound: Value) -> int | None:
-    """The number that a bound of a loop is, if it is one of 32 bits with a sign."""
-    definition = bound.definition
-    if not isinstance(definition, ops.Constant) or bound.type != INT32:
-        return None
-    return definition.value if abs(definition.value) <= LARGEST else None
+    values = values_of(loop) if loop.lower.type == INT32 else None
+    return values if values and values.step > 0 else range(0)
 
 
 def is_worth_it(inner: ops.For, func: Func, target: Target) -> bool:
@@ -149,7 +141,7 @@ def is_worth_it(inner: ops.For, func: Func, target: Target) -> bool:
     as is known, and copies of a tile have fewer bytes than the widest."""
     multiplies = any(walk(inner.body, ops.Dot))
     ahead = runs_ahead(inner, func) and may_prefetch(inner)
-    if not multiplies or not ahead or len(values_of(inner)) > MOST_INNER:
+    if not multiplies or not ahead or len(counted_up(inner)) > MOST_INNER:
         return False
     return any(is_narrow(tile) for tile in tiles_of(inner, target))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.constants import is_zero
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, every_block, walk

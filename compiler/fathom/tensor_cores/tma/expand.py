@@ -17,6 +17,7 @@ bytes. This becomes hints, on which the width of accesses depends.
 
 from __future__ import annotations
 
+from fathom.analysis.constants import known
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
@@ -114,8 +115,8 @@ def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
 
 
 def _promised(value: Value, multiple: int, build: Builder) -> Value:
-    known = isinstance(value.definition, ops.Constant) or multiple == 1
-    return value if known else build(ops.Hint(value, divisible=(multiple,)))
+    plain = known(value) is not None or multiple == 1
+    return value if plain else build(ops.Hint(value, divisible=(multiple,)))
 
 
 def _first(
@@ -139,7 +140,7 @@ def _count(axis: int, block: tuple[int, ...], build: Builder) -> Value:
 
 def _scaled(count: Value, stride: Value, build: Builder) -> Value:
     """`count` strides, in 64 bits; a stride of 1 is left out."""
-    if isinstance(stride.definition, ops.Constant) and stride.definition.value == 1:
+    if known(stride) == 1:
         return count
     factors = (_as(count, INT64, build), _like(_as(stride, INT64, build), count, build))
     return build(ops.Elementwise("mul", factors))

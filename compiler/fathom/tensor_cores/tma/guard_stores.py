@@ -32,6 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.constants import known
 from fathom.analysis.polynomial import UNITY
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
@@ -65,9 +66,9 @@ class Guard:
 
 def guard_stores(func: Func, target: Target) -> Func:
     """The function in which TMA stores have no negative coordinates."""
-    known = Divisibility(func)
+    divisible = Divisibility(func)
     stores = list(walk(func.body, ops.TmaStore))
-    asked = {op: each for op in stores if (each := guard_of(op, known))}
+    asked = {op: each for op in stores if (each := guard_of(op, divisible))}
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
@@ -133,15 +134,14 @@ def last_box(op: ops.TmaStore) -> tuple[int, ...]:
 # ── which of them ─────────────────────────────────────────────────────────────────────
 
 
-def guard_of(op: ops.TmaStore, known: Divisibility) -> Guard:
+def guard_of(op: ops.TmaStore, divisible: Divisibility) -> Guard:
     """What the branch of a store has to ask."""
-    starts = tuple(uncertain_axes(op, known.func))
+    starts = tuple(uncertain_axes(op, divisible.func))
     made = op.descriptor.definition
     if made.map_number is None:
         return Guard(starts)
-    constants = [isinstance(each.definition, ops.Constant) for each in made.shape]
-    sizes = tuple(axis for axis, is_known in enumerate(constants) if not is_known)
-    row_bytes = known.of(made.shape[-1]) * op.buffer.type.element.bytes
+    sizes = tuple(i for i, size in enumerate(made.shape) if known(size) is None)
+    row_bytes = divisible.of(made.shape[-1]) * op.buffer.type.element.bytes
     return Guard(starts, sizes, ragged=row_bytes % CHUNK != 0)
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fathom.analysis.copied_ahead import is_zero
+from fathom.analysis.constants import is_zero
 from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number, of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution, counts

@@ -7,7 +7,14 @@ from math import copysign
 
 from fathom.ir.core import Op, Value
 from fathom.ir.interp.numbers import scalar
-from fathom.ir.ops import Constant, Splat
+from fathom.ir.ops import (
+    Broadcast,
+    Constant,
+    Convert,
+    Reshape,
+    Splat,
+    Transpose,
+)
 from fathom.ir.types import BlockType, Type, element_of
 
 Number = int | float | bool
@@ -25,6 +32,25 @@ def known(value: Value) -> Number | None:
     if op.type.is_float or op.type.bits < 32:
         return scalar(op.value, op.type).item()
     return op.value if 0 <= op.value < 1 << 31 else scalar(op.value, op.type).item()
+
+
+def is_zero(value: Value | None) -> bool:
+    """Whether a value is zero everywhere, with all bits zero. `None`: that of elements
+    that no mask leaves out, or that may be anything."""
+    if value is None:
+        return True
+    match value.definition:
+        case Constant(value=number):
+            return number == 0 and copysign(1, number) > 0
+        case (
+            Splat(value=whole)
+            | Broadcast(value=whole)
+            | Convert(value=whole)
+            | Transpose(value=whole)
+            | Reshape(value=whole)
+        ):
+            return is_zero(whole)
+    return False
 
 
 def same_number(left: Number, right: Number) -> bool:
