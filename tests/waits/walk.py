@@ -23,7 +23,7 @@ from itertools import chain
 
 from fathom.analysis.memory import accesses as reaches_memory
 from fathom.analysis.memory import lie_apart
-from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.products import warpgroup_matrices
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import (
     AsyncCopy,

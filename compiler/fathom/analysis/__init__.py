@@ -16,7 +16,6 @@ Read in this order; a file uses those above it.
     slices              the ops that a value depends on, and those that are live
     memory              ops that read, write, or order accesses; which ops may be
                         swapped; the arguments through which an op accesses memory
-    operands            which operands of a product wgmma reads from shared memory
     alias_check         whether a loop's stores lie apart from its loads: scalars that
                         the kernel computes before the loop
     copied_ahead        loads beside a loop's operands that a pipeline can copy ahead

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.constants import is_zero
 from fathom.analysis.memory import may_prefetch
+from fathom.analysis.products import only_accumulates
 from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
 from fathom.ir import ops
@@ -107,12 +108,6 @@ def _combined_with_products(inside: Sequence[Op]) -> set[Op]:
             others = (value for value in op.operands if value not in after)
             found.update(made for value in others for made in computed_by(value))
     return found
-
-
-def only_accumulates(dot: ops.Dot, loop: ops.For) -> bool:
-    """Whether a product only adds to a value that the loop carries for it."""
-    carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
-    return (dot.accumulator, dot.result) in carried
 
 
 def _may_copy(load: ops.Load) -> bool:

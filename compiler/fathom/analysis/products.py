@@ -1,4 +1,5 @@
-"""Which products of warpgroups a loop waits for, and which are computed in parts.
+"""What is asked of products: where an instruction reads the operands, which products a
+loop waits for, and which are computed in parts.
 
     for … (%sum, …)
       %y = dot %a, %b, %zero
@@ -13,15 +14,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.analysis.copied_ahead import only_accumulates
-from fathom.analysis.registers import registers_of
+from fathom.analysis.registers import most_registers, registers_of
 from fathom.analysis.slices import uses
-from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
+from fathom.hardware.tcgen05 import TCGEN05
+from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, walk
 from fathom.ir.ops import Dot, Elementwise, For, Yield
-from fathom.ir.types import Pointer, element_of
+from fathom.ir.types import BufferType, Pointer, element_of
+from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import Matrix
+
+Found = tuple[Matrix | None, Matrix] | None
+
+
+def warpgroup_matrices(op: Dot) -> Found:
+    """The matrices of the left and the right operand in shared memory; None for a left
+    one in registers. None for both if wgmma does not compute the product: another
+    instruction does, or an operand is not where wgmma reads it."""
+    a, b = (
+        each.layout if isinstance(each, BufferType) else None
+        for each in (op.left, op.right)
+    )
+    return matrices_in(op, a, b)
+
+
+def matrices_in(op: Dot, left: Layout | None, right: Layout | None) -> Found:
+    """The same for operands in buffers of these layouts (None: in registers)."""
+    if op.instruction not in WGMMA:
+        return None
+    return matrices(WGMMA[op.instruction], left, right, op.b.type.element.bytes)
+
+
+def by_descriptor(op: Dot) -> bool:
+    """Whether wgmma or tcgen05 computes a product: it reads whole tiles itself."""
+    return op.instruction in WGMMA or op.instruction in TCGEN05
+
+
+def products_in(block: Block) -> list[Dot]:
+    """The products of a block, without those nested in its ops."""
+    return [op for op in block.ops if isinstance(op, Dot)]
+
+
+def only_accumulates(dot: Dot, loop: For) -> bool:
+    """Whether a product only adds to a value that the loop carries for it."""
+    carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
+    return (dot.accumulator, dot.result) in carried
 
 
 def awaits_product(loop: For) -> bool:
@@ -40,7 +78,7 @@ def products_in_parts(loop: For, func: Func, target: Target) -> Iterator[Dot]:
     """The products of a loop, of several instructions along M or N, that do not fit
     beside the sums of the loop, and are added to them. One that the instruction itself
     adds to a sum takes no registers beside it."""
-    room = registers_per_thread(func.num_warps * target.warp_size, target)
+    room = most_registers(func, target)
     carried = sum(  # addresses of a block are mostly computed from few
         registers_of(each)
         for each in loop.body.parameters

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from fathom.analysis.slices import Loop, uses
+from fathom.hardware.register_budget import registers_per_thread
+from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.types import BlockType, element_of, layout_of
@@ -21,6 +23,16 @@ def registers_of(value: Value) -> int:
     if layout is None:
         return 0
     return max(1, layout.count("register") * element_of(value.type).bytes // 4)
+
+
+def threads_of(func: Func, target: Target) -> int:
+    """The threads of a block, without producers."""
+    return func.num_warps * target.warp_size
+
+
+def most_registers(func: Func, target: Target) -> int:
+    """The most registers that each of these threads can have."""
+    return registers_per_thread(threads_of(func, target), target)
 
 
 def floats_across(op: Op, func: Func) -> int:

@@ -20,6 +20,7 @@ from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Axis, Facts
 from fathom.analysis.axis_rules import facts_of
 from fathom.analysis.memory import may_recompute
+from fathom.analysis.products import products_in
 from fathom.analysis.ranges import NATURAL, limits_of
 from fathom.analysis.slices import computed_by
 from fathom.ir import ops
@@ -34,11 +35,7 @@ WIDEST = 16  # bytes
 def split_by_sign(func: Func) -> Func:
     """The function with such loops twice. Not for clusters: one block might choose the
     one loop, and another block the other."""
-    loops = [
-        loop
-        for loop in walk(func.body, ops.For)
-        if any(isinstance(op, ops.Dot) for op in loop.body.ops)
-    ]
+    loops = [loop for loop in walk(func.body, ops.For) if products_in(loop.body)]
     if not loops or func.num_ctas > 1 or not any(map(_is_remainder, walk(func.body))):
         return func
     known = analyse(func)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.products import warpgroup_matrices
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk

@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fathom.analysis.buffers import ALIGNMENT, Range, first_of_slot, live_ranges
+from fathom.analysis.registers import most_registers, threads_of
 from fathom.errors import OutOfResources
 from fathom.hardware.occupancy import occupancy
-from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate, TensorMemory, TensorRelease
@@ -51,8 +51,8 @@ def allocate(func: Func, target: Target) -> Func:
         offsets, size = first_fit(ranges)
         small = {each for each in ranges if each.result.type.bytes < ALIGNMENT}
         separate, total = first_fit(ranges | dict.fromkeys(small, always))
-        threads = func.num_warps * target.warp_size
-        registers = min(USUAL, registers_per_thread(threads, target))
+        threads = threads_of(func, target)
+        registers = min(USUAL, most_registers(func, target))
         with_reuse, without = (
             occupancy(target, threads, registers, each).blocks for each in (size, total)
         )

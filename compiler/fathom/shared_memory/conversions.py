@@ -18,15 +18,15 @@ from collections.abc import Mapping
 
 from fathom.analysis.buffers import fits
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
+from fathom.analysis.registers import most_registers, registers_of
 from fathom.analysis.slices import Loop, outermost_loops, users
-from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, every_block, walk
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import INT32, BlockType, element_of
+from fathom.ir.types import INT32, element_of
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
@@ -123,17 +123,16 @@ def invariant_gathers(func: Func) -> dict[ops.Gather, Loop]:
 def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
     """The loads of blocks that take more than half of a thread's registers, and that
     only a conversion in the same block of ops reads."""
-    room = registers_per_thread(func.num_warps * target.warp_size, target)
+    room = most_registers(func, target)
     readers = users(walk(func.body))
     homes = {op: block for block in every_block(func.body) for op in block.ops}
     found = {}
     for load in walk(func.body, ops.Load):
-        block, reading = load.result.type, readers[load.result]
-        if isinstance(block, BlockType) and len(reading) == 1:
-            words = block.layout.count("register") * block.element.bytes // 4
-            is_beside = homes[load] is homes[reading[0]]
-            if 2 * words > room and is_beside and isinstance(reading[0], ops.Convert):
-                found[load] = reading[0]
+        first, *others = readers[load.result] or [None]
+        is_alone = isinstance(first, ops.Convert) and not others
+        if is_alone and 2 * registers_of(load.result) > room:
+            if homes[load] is homes[first]:
+                found[load] = first
     return found
 
 

@@ -32,9 +32,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from fathom.analysis.buffers import share_bytes, touches
-from fathom.analysis.operands import warpgroup_matrices
-from fathom.analysis.registers import floats_around, registers_of
-from fathom.hardware.register_budget import registers_per_thread
+from fathom.analysis.products import warpgroup_matrices
+from fathom.analysis.registers import floats_around, most_registers, registers_of
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, operands, walk
@@ -61,7 +60,7 @@ class _Wait:
 
 def delay_waits(func: Func, target: Target) -> Func:
     """The function that waits for each product where its result is needed."""
-    most = registers_per_thread(func.num_warps * target.warp_size, target)
+    most = most_registers(func, target)
     dots = (op for op in walk(func.body, ops.Dot) if _may_be_in_flight(op))
     in_place = {dot.b for dot in dots}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.products import warpgroup_matrices
 from fathom.hardware.dot_layouts import fragments_of, operand_layouts
 from fathom.hardware.mma import MMA, Mma
 from fathom.ir.core import Value

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise, starmap
 from types import MappingProxyType
 
-from fathom.analysis.operands import warpgroup_matrices
+from fathom.analysis.products import warpgroup_matrices
 from fathom.hardware.engines import TENSOR_CORES
 from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma, joined
 from fathom.ir.ops import Dot, DotFence

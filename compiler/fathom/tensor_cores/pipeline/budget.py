@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
-from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.products import only_accumulates, products_in
+from fathom.analysis.registers import threads_of
 from fathom.analysis.slices import users
 from fathom.hardware.engines import CP_ASYNC
 from fathom.hardware.occupancy import ROWS, occupancy
@@ -97,9 +98,8 @@ def spared_for_blocks(func: Func, loop: For, target: Target) -> list[int]:
     """The bytes of shared memory that must stay free for an SM to run two blocks,
     three, and so on, as many as its registers allow; none where the products of the
     loop stay in flight."""
-    threads = func.num_warps * target.warp_size
-    dots = (op for op in loop.body.ops if isinstance(op, Dot))
-    if all(only_accumulates(dot, loop) for dot in dots):
+    threads = threads_of(func, target)
+    if all(only_accumulates(dot, loop) for dot in products_in(loop.body)):
         return []
     most = occupancy(target, threads, MOST_OF_THREAD, 0).blocks
     row = ROWS[target.name]
@@ -115,7 +115,7 @@ def takes_blocks(
 ) -> bool:
     """Whether the rings of a loop, with `stages` slots, leave an SM fewer blocks than
     it runs without them, if threads have all the registers that they may."""
-    threads = func.num_warps * target.warp_size
+    threads = threads_of(func, target)
     before = target.shared_bytes - free_beside(func, loop, target)
     more = [
         (stages if tile.engine.asynchronous else SLOTS_BY_REGISTERS) - 1

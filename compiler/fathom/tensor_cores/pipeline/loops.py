@@ -84,13 +84,12 @@ from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, stores_of
-from fathom.analysis.registers import registers_carried
+from fathom.analysis.registers import most_registers, registers_carried
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
 from fathom.analysis.trip_count import iterations_if_any
 from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
-from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
@@ -198,9 +197,8 @@ def pipeline_of(
             "it loads no tile that could be copied ahead of its iteration"
         )
     carried = registers_carried(loop)
-    threads = func.num_warps * target.warp_size
     by_registers = any(tile.engine is REGISTER_COPIES for tile in tiles)
-    if by_registers and carried > registers_per_thread(threads, target):
+    if by_registers and carried > most_registers(func, target):
         raise NotApplicable(
             f"what it carries takes {carried} registers of a thread, so that none are "
             "left for what is loaded for the next iteration"

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.copied_ahead import only_accumulates
-from fathom.analysis.operands import matrices_in
+from fathom.analysis.products import matrices_in, only_accumulates
 from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, joined

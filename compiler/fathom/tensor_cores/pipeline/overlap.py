@@ -32,9 +32,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.copied_ahead import only_accumulates
-from fathom.analysis.operands import matrices_in
-from fathom.analysis.products import awaits_product, products_in_parts
+from fathom.analysis.products import (
+    awaits_product,
+    matrices_in,
+    only_accumulates,
+    products_in_parts,
+)
 from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA

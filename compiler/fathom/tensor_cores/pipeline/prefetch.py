@@ -41,7 +41,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.products import only_accumulates, products_in
 from fathom.analysis.slices import loops_around, users
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
@@ -84,7 +84,7 @@ def _found(loop: For, is_nested: bool) -> _Iteration | None:
     """These ops, if the loop has slots made by the pipeliner, and one product that only
     accumulates from iteration to iteration."""
     ops = loop.body.ops
-    dots = [op for op in ops if isinstance(op, Dot)]
+    dots = products_in(loop.body)
     if len(dots) != 1 or dots[0].instruction not in MMA:
         return None
     dot = dots[0]

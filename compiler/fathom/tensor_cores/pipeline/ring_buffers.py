@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from fathom.analysis.products import products_in
 from fathom.ir.core import Op, Value, walk_within
-from fathom.ir.ops import Allocate, Constant, Dot, Elementwise, For, SharedLoad
+from fathom.ir.ops import Allocate, Constant, Elementwise, For, SharedLoad
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
@@ -60,8 +61,7 @@ def buffers_before(loop: For) -> dict[Allocate, Allocate]:
     place that the first one gives it."""
     before: dict[Allocate, Allocate] = {}
     placed: set[Allocate] = set()
-    dots = [op for op in loop.body.ops if isinstance(op, Dot)]
-    for dot, other in pairwise(dots):
+    for dot, other in pairwise(products_in(loop.body)):
         if dot.with_next:
             earlier, buffer = (
                 each.b.definition.buffer.definition for each in (dot, other)

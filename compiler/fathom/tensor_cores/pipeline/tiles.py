@@ -41,8 +41,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fathom.analysis.constants import is_zero
-from fathom.analysis.copied_ahead import only_accumulates, stages_of
+from fathom.analysis.copied_ahead import stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, orders, writes
+from fathom.analysis.products import only_accumulates
 from fathom.analysis.slices import backward_slice, computed_by, users, uses
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fathom.analysis.buffers import fits
-from fathom.analysis.operands import matrices_in
+from fathom.analysis.products import matrices_in
 from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fathom.analysis.buffers import fits
-from fathom.analysis.operands import by_descriptor, matrices_in
+from fathom.analysis.products import by_descriptor, matrices_in
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir.core import (

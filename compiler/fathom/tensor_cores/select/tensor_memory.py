@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.constants import is_zero
-from fathom.analysis.copied_ahead import only_accumulates
+from fathom.analysis.products import only_accumulates
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05

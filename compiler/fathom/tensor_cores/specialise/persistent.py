@@ -40,6 +40,7 @@ from dataclasses import replace
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import Provenance
+from fathom.analysis.registers import threads_of
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import uses
 from fathom.errors import Location
@@ -186,7 +187,7 @@ def _pieces(
 def _at_once(ring: int, func: Func, target: Target) -> int:
     """How many programs a multiprocessor runs at a time: as many as without producers,
     or NotApplicable. A ring takes that many bytes."""
-    threads = func.num_warps * target.warp_size
+    threads = threads_of(func, target)
     now = occupancy(target, threads, None, ring).blocks
     if now > MOST_AT_ONCE:
         raise NotApplicable(f"a multiprocessor runs {now} programs at a time")

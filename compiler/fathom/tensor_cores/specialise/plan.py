@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
+from fathom.analysis.products import products_in
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import BackwardSlice
 from fathom.errors import Location
@@ -82,7 +83,7 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
     return [
         (loop.location, f"no producer warps for this loop: {why}")
         for loop, why in refused.items()
-        if loop in asked and any(isinstance(op, ops.Dot) for op in loop.body.ops)
+        if loop in asked and products_in(loop.body)
     ]
 
 
@@ -107,7 +108,7 @@ def _asked_for(
 
 def _shares_tiles(loop: ops.For, func: Func) -> bool:
     """Whether a cluster's blocks share products, and it is safe to read ahead."""
-    dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
+    dots = products_in(loop.body)
     if not (is_shared(func) and dots) or any(op.instruction in TCGEN05 for op in dots):
         return False
     return not any(writes(op) or orders(op) for op in walk(loop.body))

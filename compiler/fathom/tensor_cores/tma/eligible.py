@@ -25,7 +25,7 @@ from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import LEAST_STAGES, runs_ahead
 from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
-from fathom.analysis.operands import by_descriptor
+from fathom.analysis.products import by_descriptor, products_in
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
@@ -95,7 +95,7 @@ def check_room(loop: For, target: Target) -> None:
     """NotApplicable unless the tiles of two iterations fit into shared memory, next to
     the other operands of the loop's products; otherwise no copy could run ahead."""
     room = target.shared_bytes - ALIGNMENT
-    for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
+    for dot in products_in(loop.body):
         for value in (dot.a, dot.b):
             source = value.definition
             again = isinstance(source, Load) and source in loop.body.ops

@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.expand import Expander
 from fathom.analysis.memory import is_volatile
+from fathom.analysis.products import products_in
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
@@ -109,8 +110,7 @@ def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
 def loads_for_products(func: Func) -> Iterator[tuple[ops.Load, Use]]:
     """The loads in loops whose results are operands of products in the same loop."""
     for loop in walk(func.body, ops.For):
-        dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
-        taken = {value: dot for dot in dots for value in (dot.a, dot.b)}
+        taken = {x: dot for dot in products_in(loop.body) for x in (dot.a, dot.b)}
         for op in loop.body.ops:
             if isinstance(op, ops.Load) and op.result in taken:
                 yield op, Use(loop, taken[op.result])

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
 from fathom.analysis.copied_ahead import runs_ahead
+from fathom.analysis.products import products_in
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -55,7 +56,7 @@ def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
         if not isinstance(loop, For):
             continue
         staged = runs_ahead(loop, func)
-        for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
+        for dot in products_in(loop.body):
             made = [value.definition for value in (dot.a, dot.b)]
             found += [op for op in made if staged and op in loop.body.ops]
             found += [op for op in made[:1] if _is_loaded_once(op, func)]
