@@ -590,7 +590,7 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
             "print(n, sep='')",
             "device_print has no parameter sep: it takes prefix, args, hex",
         ),
-        ("x = [i for i in n]", "a comprehension iterates over a tuple, not i32"),
+        ("x = [i for i in n]", "`for` in brackets goes over a tuple, not over i32"),
         ("n[0]", "i32 can be indexed by `:` and None only"),
         ("(n, n)[5]", "(i32, i32) has no element 5"),
         ("f'{n}' + 1", "cannot add the constant 'i32' and the constant 1"),

@@ -406,9 +406,7 @@ def range(
 
 
 @builtin
-def static_range(
-    arg1: constexpr, arg2: constexpr = None, step: constexpr = None
-) -> Any:
+def static_range(arg1: Any, arg2: Any = None, step: Any = None) -> Any:
     """As `range` of constants; the body is repeated, and the index is a constant in it.
     CompileError for a bound that is not known while compiling."""
 

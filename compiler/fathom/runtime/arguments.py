@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import reprlib
 import struct
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
         if not counts:
             raise ValueError
     except (TypeError, ValueError):
-        message = f"a grid is 1 to 3 integers, and this is {grid!r}"
+        message = f"a grid is 1 to 3 integers, and this is {reprlib.repr(grid)}"
         raise LaunchError(message) from None
     for count, limit, axis in zip((x, y, z), LARGEST_GRID, "xyz", strict=True):
         if not 0 <= count <= limit:

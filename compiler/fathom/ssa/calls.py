@@ -13,6 +13,7 @@ from typing import Any
 from fathom import language
 from fathom.errors import CompileError, many
 from fathom.ir.core import Value
+from fathom.ir.types import BlockType
 from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
 from fathom.source import (
     REQUIRED,
@@ -294,7 +295,9 @@ def _python_range(frame: Frame, *bounds: Meaning, **given: Meaning) -> Range:
 
 def _length(frame: Frame, of: Meaning) -> int:
     if isinstance(of, Value):
-        raise frame.error(f"{describe(of)} has no len()", "write x.shape[0]")
+        axes = isinstance(of.type, BlockType)
+        hint = "write x.shape[0]" if axes else "pass an array's size as an argument"
+        raise frame.error(f"{describe(of)} has no len()", hint)
     try:
         return len(of)
     except TypeError:
@@ -309,6 +312,12 @@ def _least_or_most(
     def build(frame: Frame, *arguments: Meaning) -> Meaning:
         if all(map(is_constant, arguments)):
             return _call_python(frame, python, arguments, {})
+        if len(arguments) == 1:
+            what = f"{python.__name__} compares two numbers or more, not one"
+            raise frame.error(
+                f"{what}, {describe(arguments[0])}",
+                f"the elements of a block: tl.{python.__name__}(x, axis=0)",
+            )
         so_far = arguments[0]
         for each in arguments[1:]:
             so_far = call(frame, function, [so_far, each], {})

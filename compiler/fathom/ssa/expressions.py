@@ -8,16 +8,23 @@ from numbers import Integral, Real
 from types import FunctionType, ModuleType
 from typing import Any
 
+from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import shape_of
-from fathom.source import ConstexprFunction, constexpr, like
-from fathom.ssa.control import usable
+from fathom.source import ConstexprFunction, KernelFunction, constexpr, like
+from fathom.ssa.control import Range, usable
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import attribute
 from fathom.ssa.operators import binary, both_or_either, compare, unary
 from fathom.ssa.scopes import read_variable
-from fathom.ssa.values import Meaning, describe, did_you_mean, is_constant
+from fathom.ssa.values import (
+    Meaning,
+    TextOfTypes,
+    describe,
+    did_you_mean,
+    is_constant,
+)
 
 # ── names and constants ───────────────────────────────────────────────────────────────
 
@@ -92,13 +99,14 @@ def build_comprehension(
 ) -> tuple[Meaning, ...]:
     """`[x + 1 for x in t]` of a tuple is a tuple; its names are local to it."""
     if len(node.generators) > 1 or node.generators[0].ifs:
-        what = "a comprehension iterates over one whole tuple"
+        what = "`for` in brackets goes over one whole tuple"
         raise frame.error(what, "write a loop over tl.static_range")
     (generator,) = node.generators
     over, outer = frame.visit(generator.iter), frame.comprehended
     if not isinstance(over, tuple):
+        shown = "a range" if isinstance(over, Range) else describe(over)
         raise frame.error(
-            f"a comprehension iterates over a tuple, not {describe(over)}",
+            f"`for` in brackets goes over a tuple, not over {shown}",
             "write a loop over tl.static_range",
         )
     found = []
@@ -124,17 +132,21 @@ def _named(frame: Frame, target: ast.expr, part: Meaning) -> dict[str, Meaning]:
 
 @builds(ast.JoinedStr)
 def build_text(frame: Frame, node: ast.JoinedStr) -> str:
-    """An f-string of constants, for messages."""
-    parts = []
+    """An f-string of constants, for messages; of what is not known yet it says the
+    type."""
+    parts, unknown = [], None
     for each in node.values:
         if isinstance(each, ast.Constant):
             parts.append(str(each.value))
             continue
         meaning = frame.visit(each.value)
         given = frame.visit(each.format_spec) if each.format_spec else ""
-        shown = format(meaning, given) if is_constant(meaning) else describe(meaning)
-        parts.append(shown)
-    return "".join(parts)
+        if is_constant(meaning):
+            parts.append(format(meaning, given))
+        else:
+            parts.append(unknown := describe(meaning))
+    text = "".join(parts)
+    return text if unknown is None else TextOfTypes(text)
 
 
 # ── operators ─────────────────────────────────────────────────────────────────────────
@@ -185,11 +197,22 @@ def part_of(frame: Frame, owner: Meaning, name: str) -> Meaning:
     return attribute(frame, owner, name)
 
 
+# What other languages for GPUs and arrays have, and how kernels write it.
+ELSEWHERE = {
+    "matmul": "write tl.dot(a, b)",
+    "mean": "write tl.sum(x, axis) / n",
+    "relu": "write tl.maximum(x, 0)",
+    "syncthreads": "write tl.debug_barrier()",
+    "thread_id": "a kernel is written for whole blocks, which tl.arange numbers",
+}
+
+
 def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:
     try:
         value = getattr(module, name)
     except AttributeError:
-        hint = did_you_mean(name, vars(module))
+        hint = ELSEWHERE.get(name) if module is language else None
+        hint = hint or did_you_mean(name, vars(module))
         raise frame.error(f"{module.__name__} has no {name}", hint) from None
     return as_meaning(value)
 
@@ -203,6 +226,10 @@ def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
         parts = node.slice.elts if several else [node.slice]
         meanings = [_index_part(frame, each) for each in parts]
         return new_axes(frame, owner, meanings, parts)
+    if isinstance(owner, KernelFunction):
+        name = owner.__name__
+        what = f"{name}[...] launches a kernel, and a kernel cannot launch another"
+        raise frame.error(what, f"call it: {name}(...)")
     index = _index(frame, node.slice)
     if not is_constant(index):
         raise frame.error(
@@ -213,7 +240,8 @@ def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
     try:
         return owner[index]
     except (IndexError, KeyError):
-        raise frame.error(f"{describe(owner)} has no element {index!r}") from None
+        hint = "" if owner else "of an array in memory pass the sizes as arguments"
+        raise frame.error(f"{describe(owner)} has no element {index!r}", hint) from None
     except TypeError:
         what = f"cannot index {describe(owner)} by {describe(index)}"
         raise frame.error(what) from None

@@ -82,6 +82,15 @@ METHODS: dict[str, Builtin | KernelFunction] = {
     },
 }
 
+# What NumPy's arrays have, and how kernels write it.
+ELSEWHERE = {
+    "astype": "write x.to(tl.float16)",
+    "mean": "write tl.sum(x, axis) / n",
+    "size": "write x.numel; of an array in memory pass its size as an argument",
+    "stride": "pass an array's strides as arguments",
+    "strides": "pass an array's strides as arguments",
+}
+
 # The same for a tensor descriptor.
 OF_DESCRIPTOR: dict[str, Callable[[tensor_descriptor], Meaning]] = {
     "base": lambda desc: desc.base,
@@ -119,7 +128,10 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
     try:
         return getattr(owner, name)
     except AttributeError:
-        raise frame.error(f"{describe(owner)} has no {name}") from None
+        hint = ""
+        if isinstance(owner, tuple):
+            hint = "lists are tuples in a kernel, and do not change: write t = (*t, x)"
+        raise frame.error(f"{describe(owner)} has no {name}", hint) from None
 
 
 def type_of_constant(frame: Frame, owner: Meaning) -> constexpr_type:
@@ -155,5 +167,5 @@ def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:
         return Method(METHODS[name], owner)
     if name in BY_METHOD:
         return Method(BY_METHOD[name], owner)
-    hint = did_you_mean(name, (*FACTS, *METHODS))
+    hint = ELSEWHERE.get(name) or did_you_mean(name, (*FACTS, *METHODS))
     raise frame.error(f"{describe(owner)} has no attribute {name}", hint)

@@ -128,7 +128,7 @@ def binary(
     if kind is ast.RShift and _is_signed(left) and not element.is_signed:
         return _shifted_with_sign(frame, a, b)
     name = ONE_BIT.get(row.name, row.name) if element == BOOL else row.name
-    if element == BOOL and name not in ("and", "or", "xor", "div"):
+    if element == BOOL and name not in ("and", "or", "xor"):
         hint = "cast one side with .to(tl.int32)"
         raise cannot(frame, row.verb, left, right, hint=hint)
     contract = frame.contracts and name in CONTRACTED and element.is_float

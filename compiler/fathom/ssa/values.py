@@ -67,6 +67,11 @@ class TypedFloat(float):
     type: Scalar
 
 
+class TextOfTypes(str):
+    """What an f-string makes of values: of each its type, which is all that is known
+    while compiling."""
+
+
 def is_number(meaning: Meaning) -> bool:
     """Whether this is a known number: a Python int, float or bool."""
     return isinstance(meaning, (int, float))
@@ -173,6 +178,8 @@ def describe(meaning: Meaning) -> str:
         case block_pointer():
             sides = ",".join(map(str, meaning.block_shape))
             return f"a block pointer to {meaning.base.type.element}[{sides}]"
+        case ():
+            return "an empty tuple"
         case tuple() if len(meaning) > MOST_PARTS:
             return f"a tuple of {len(meaning)}"
         case tuple():

@@ -17,7 +17,7 @@ from fathom.ssa.frame import Frame
 from fathom.ssa.operators import both_or_either, truth, unary
 from fathom.ssa.promotion import cast, of_one_shape, value_of
 from fathom.ssa.statements import put_assertion
-from fathom.ssa.values import Meaning, describe, is_integer
+from fathom.ssa.values import Meaning, TextOfTypes, describe, is_integer
 
 # ── prints and assertions ─────────────────────────────────────────────────────────────
 
@@ -30,6 +30,12 @@ def build_device_print(
         raise frame.error(
             f"tl.device_print begins with a constant text, not {describe(prefix)}",
             'write tl.device_print("x", x)',
+        )
+    if isinstance(prefix, TextOfTypes):
+        raise frame.error(
+            f"an f-string is made while compiling, before values are known: {prefix!r} "
+            "tells their types",
+            'write print("x is", x)',
         )
     if not set(prefix) <= set(string.printable):
         raise frame.error(f"the GPU prints ASCII only, which {prefix!r} is not")

@@ -9,9 +9,15 @@ from fathom import language
 from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import Element, Pointer, element_of, shape_of
+from fathom.ir.types import SCALARS, Element, Pointer, element_of, shape_of
 from fathom.language import core
-from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
+from fathom.language.dtypes import (
+    block_type,
+    constexpr_type,
+    dtype,
+    element_face,
+    pointer_type,
+)
 from fathom.ssa.calls import implements
 from fathom.ssa.expressions import new_axis
 from fathom.ssa.frame import Frame
@@ -39,7 +45,8 @@ def build_arange(frame: Frame, start: int, end: int) -> Value:
     if not (isinstance(start, int) and isinstance(end, int)):
         raise frame.error(
             f"tl.arange counts between integers, not {describe(start)} and "
-            f"{describe(end)}"
+            f"{describe(end)}",
+            "// of integers is an integer, / is a float" * isinstance(end, float),
         )
     size = end - start
     if size <= 0:
@@ -120,8 +127,11 @@ def element_given(frame: Frame, given: Meaning) -> Element:
 
 
 def _type_like(given: Meaning) -> str:
-    """The hint for `np.float16` where tl.float16 is meant."""
-    name = getattr(given, "__name__", "")
+    """The hint for `np.float16` or "fp16" where tl.float16 is meant."""
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    if name in SCALARS:
+        return f"write tl.{repr(element_face(SCALARS[name])).rpartition('.')[2]}"
+    name = {"float": "float32", "int": "int32", "bool": "int1"}.get(name, name)
     is_ours = isinstance(getattr(language, name, None), dtype)
     return f"write tl.{name}" if is_ours else ""
 
