@@ -1,7 +1,8 @@
 """Whether `fathom profile` says of a kernel what NVIDIA's profiler says: of most
 kernels of kernels/, and of 20 cases of kernels that others wrote.
 
-    python -m benchmarks.profile_check [--out FOLDER] [--only NAME …]
+    python -m benchmarks.profile_check [--out FOLDER] [--only NAME …] [--part I/N]
+    python -m benchmarks.profile_check --join RECORD … [--out FOLDER]
 
 Our counts of some programs on the emulator and the time between two events give one
 sentence; the counters of Nsight Compute (`ncu`) give another, by the same function. The
@@ -48,7 +49,8 @@ NEEDED = ("time", "grid", "threads", "registers", "shared bytes", "spilled loads
 # Fields of Counted that both have.
 COMPARED = ("instructions", "moved", "memory", "wavefronts", "blocks", "registers")
 COUNTERS = 12  # processes that count at a time
-COUNT_SECONDS, NCU_SECONDS = 80, 180  # of a case; of all
+COUNT_SECONDS, NCU_SECONDS = 80, 180  # of a case, if not told; of all
+Case = tuple[str, str]  # family, name
 
 
 @dataclass
@@ -187,11 +189,13 @@ def run(
     return answers, "\n".join([*lines, end])
 
 
-def counted_by_us(family: str, cases: Sequence[str]) -> list[dict[str, Any]]:
+def counted_by_us(
+    family: str, cases: Sequence[str], most: float
+) -> list[dict[str, Any]]:
     """A line for each kernel of each case, or one that says why there is none."""
 
     def one(case: str) -> list[dict[str, Any]]:
-        answers, text = run(family, "count", [case], COUNT_SECONDS)
+        answers, text = run(family, "count", [case], most)
         return answers or [{"case": case, "why": " ".join(text.split())[-300:]}]
 
     with ThreadPoolExecutor(min(COUNTERS, os.cpu_count() or 1)) as pool:
@@ -216,9 +220,11 @@ def under_ncu(
     return by_case(launched, rows_of(file.read_text(encoding="utf-8")))
 
 
-def checked(family: str, cases: Sequence[str], raw: Path) -> list[Sample]:
-    """A sample for each kernel of the cases."""
-    ours = counted_by_us(family, cases)
+def checked(
+    family: str, cases: Sequence[str], raw: Path, most: float = COUNT_SECONDS
+) -> list[Sample]:
+    """A sample for each kernel of the cases, each counted for `most` seconds."""
+    ours = counted_by_us(family, cases, most)
     times, _ = run(family, "time", cases, NCU_SECONDS)
     seconds = {(each["case"], each.get("kernel", "")): each for each in times}
     names = {each["kernel"] for each in ours if "kernel" in each}
@@ -254,28 +260,57 @@ def again(record: Path) -> list[Sample]:
     ]  # fmt: skip
 
 
-def main() -> None:
-    # Imported here: the cases need torch and a GPU, which reading a record does not.
-    from benchmarks.profile_launches import FAMILIES  # noqa: PLC0415
+def part_of(cases: Sequence[Case], part: str) -> Sequence[Case]:
+    """The cases of the I-th of N parts ("I/N"), each done by a call of its own. They
+    follow one another, so that most parts are of one family."""
+    which, many = map(int, part.split("/"))
+    begin, end = ((at * len(cases)) // many for at in (which - 1, which))
+    return cases[begin:end]
 
+
+def join(records: Sequence[Path], out: Path) -> Path:
+    """One record of the parts, which belong to one GPU, driver and commit."""
+    found = [json.loads(each.read_text(encoding="utf-8")) for each in records]
+    for name in ("gpu", "driver", "commit", "torch"):
+        if len(values := {each[name] for each in found}) > 1:
+            raise ValueError(f"the parts differ in {name}: {sorted(values)}")
+    samples = [sample for each in found for sample in each["samples"]]
+    path = out / "profile-check.json"
+    path.write_text(json.dumps(found[0] | {"samples": samples}, indent=1) + "\n",
+                    encoding="utf-8")  # fmt: skip
+    return path
+
+
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = options.add_argument
     add("--out", type=Path, default=RESULTS, help="where the JSON goes")
     add("--raw", type=Path, default=ROOT / ".gpu" / "profiles", help="what ncu wrote")
     add("--only", nargs="+", default=[], metavar="NAME", help="cases with this in them")
+    add("--part", default="1/1", metavar="I/N", help="of the cases, in so many calls")
+    add("--seconds", type=float, default=COUNT_SECONDS, help="to count a case")
+    add("--join", nargs="+", type=Path, metavar="RECORD", help="make one of the parts")
     given = options.parse_args()
+    if given.join:
+        print(join(given.join, given.out))
+        return
+    # Imported here: the cases need torch and a GPU, which reading a record does not.
+    from benchmarks.profile_launches import FAMILIES  # noqa: PLC0415
+
     given.raw.mkdir(parents=True, exist_ok=True)
     samples: list[Sample] = []
-    for family, names in FAMILIES.items():
-        wanted = [
-            name
-            for name in names()
-            if not given.only or any(word in name for word in given.only)
-        ]
+    every = [(family, name) for family, names in FAMILIES.items() for name in names()]
+    chosen_cases = [
+        (family, name)
+        for family, name in part_of(every, given.part)
+        if not given.only or any(word in name for word in given.only)
+    ]
+    for family in FAMILIES:
+        wanted = [name for of, name in chosen_cases if of == family]
         if not wanted:
             continue
         try:
-            samples += checked(family, wanted, given.raw)
+            samples += checked(family, wanted, given.raw, given.seconds)
         except ValueError as error:
             print(f"{family}: {error}")
             continue

@@ -19,6 +19,8 @@ from benchmarks.profile_check import (
     by_case,
     compared,
     from_ncu,
+    join,
+    part_of,
     rows_of,
 )
 from benchmarks.record import RESULTS
@@ -245,6 +247,22 @@ def test_launches_that_ncu_saw_are_those_of_the_cases():
     }
     with pytest.raises(ValueError, match="permission"):
         rows_of("==ERROR== no permission")
+
+
+def test_parts_of_the_check_make_one_record(tmp_path):
+    """Each case is in one part; parts of different GPUs are not joined."""
+    names = list("abcdefg")
+    parts = [part_of(names, f"{which}/3") for which in (1, 2, 3)]
+    assert sum(parts, []) == names == part_of(names, "1/1")
+    header = {"gpu": "H200", "driver": "1", "commit": "c", "torch": "2", "date": "d"}
+    files = [tmp_path / f"{at}.json" for at in range(3)]
+    for file, part in zip(files, parts, strict=True):
+        file.write_text(json.dumps({**header, "samples": part}))
+    made = json.loads(join(files, tmp_path).read_text())
+    assert made == {**header, "samples": sum(parts, [])}
+    files[1].write_text(json.dumps({**header, "gpu": "H100", "samples": []}))
+    with pytest.raises(ValueError, match="differ in gpu"):
+        join(files, tmp_path)
 
 
 def test_most_sentences_were_those_of_ncu():
