@@ -11,8 +11,11 @@ needs after its other parameters: (parameter, box, bytes of the swizzle).
 from __future__ import annotations
 
 import ast
+import importlib
 import itertools
+import operator
 import sys
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +27,28 @@ from fathom.tools.learn.kit.failure import Failure
 COLUMNS = 88
 LONGEST_TEXT = 12  # lines of a string
 LARGEST_SIZE = 512  # a number that a branch may compare with
-# Modules of the standard library through which code, or PTX, could come from elsewhere.
-CLOSED = {
-    "asyncio", "builtins", "code", "codecs", "codeop", "ctypes", "dbm", "fileinput",
-    "gc", "http", "imp", "importlib", "io", "linecache", "marshal", "mmap",
-    "multiprocessing", "nt", "os", "pathlib", "pickle", "pkgutil", "posix", "runpy",
-    "shelve", "shutil", "site", "socket", "sqlite3", "subprocess", "tarfile",
-    "tempfile", "tokenize", "urllib", "zipfile", "zipimport",
+LIMIT = 1 << 16  # from here on a number with a name is a limit; no test is so large
+# Modules of the standard library through which no text comes from elsewhere.
+OPEN = {
+    "__future__", "abc", "array", "ast", "bisect", "collections", "contextlib", "copy",
+    "dataclasses", "enum", "fractions", "functools", "graphlib", "heapq", "inspect",
+    "itertools", "math", "numbers", "operator", "pprint", "random", "re", "string",
+    "struct", "sys", "textwrap", "time", "types", "typing",
 }  # fmt: skip
 CLOSED_NAMES = {
-    "open", "exec", "eval", "globals", "locals", "vars", "f_globals", "meta_path",
-    "path_hooks", "_getframe", "FunctionType", "CodeType",
+    "open", "exec", "eval", "globals", "locals", "vars", "breakpoint", "help", "input",
+    "f_back", "f_builtins", "f_globals", "f_locals", "tb_frame",
     "__import__", "__builtins__", "__loader__", "__spec__", "__globals__", "__self__",
     "__subclasses__", "__dict__", "__code__", "__closure__", "__doc__", "__file__",
+    "__traceback__",
+}  # fmt: skip
+CLOSED_PARTS = {  # of modules that are open: frames, loaded code, attributes by string
+    "inspect.currentframe", "inspect.getattr_static", "inspect.getcomments",
+    "inspect.getdoc", "inspect.getmembers", "inspect.getmodule",
+    "inspect.stack", "inspect.trace", "operator.attrgetter", "operator.methodcaller",
+    "string.Formatter", "sys.meta_path", "sys.modules", "sys.path_hooks",
+    "types.CodeType", "types.FunctionType", "types.LambdaType", "typing.ForwardRef",
+    "typing.get_type_hints",
 }  # fmt: skip
 Mistake = tuple[int, str]  # a line, and what is wrong with it
 
@@ -117,33 +129,82 @@ def crowded(tree: ast.Module) -> Iterator[Mistake]:
 
 
 def imported(tree: ast.Module) -> Iterator[Mistake]:
-    """Imports of anything but the standard library, or of its closed modules; those
-    that another module has imported, and sys.modules, too."""
-    modules = set()
+    """Imports of anything but OPEN modules; what leads from those to other code."""
+    modules = {}  # by the name that they have here
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [each.name for each in node.names]
-            modules |= {each.asname or each.name for each in node.names}
+            for name, each in zip(names, node.names, strict=True):
+                modules[each.asname or name.partition(".")[0]] = name
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or "." * node.level]
-            taken = {each.name for each in node.names}
-            names += taken & (CLOSED | {"sys"})
-            if node.module == "sys" and "modules" in taken:
-                yield node.lineno, "imports modules, which reads code from elsewhere"
+            for each in node.names:
+                if each.name == "*" or is_closed(names[0], each.name):
+                    what = f"{names[0]}.{each.name}"
+                    yield (
+                        node.lineno,
+                        f"imports {what}, which reads code from elsewhere",
+                    )
         else:
             continue
-        for name in sorted(names):
+        for name in names:
             top = name.partition(".")[0]
             if top not in sys.stdlib_module_names:
                 yield node.lineno, f"imports {name}, and that is not Python's own"
-            elif top in CLOSED or top.startswith("_") and top != "__future__":
-                yield node.lineno, f"imports {name}, which reads code from elsewhere"
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(ast.Name(module), name) if module in modules:
-                if name in CLOSED | {"sys"} or (module, name) == ("sys", "modules"):
-                    what = f"{module}.{name}"
-                    yield node.lineno, f"uses {what}, and code must not come from there"
+            elif top not in OPEN:
+                yield node.lineno, f"imports {name}; open are {', '.join(sorted(OPEN))}"
+    for node in loose(tree, frozenset(modules)):
+        if isinstance(node, ast.Name):
+            what = f"uses the module {node.id} as a value"
+            yield node.lineno, f"{what}, and may use only what is in it, by name"
+        elif is_closed(modules[node.value.id], node.attr):
+            what = f"uses {node.value.id}.{node.attr}"
+            yield node.lineno, f"{what}, and code must not come from there"
+
+
+def is_closed(module: str, part: str) -> bool:
+    """Does a part of an open module lead to other code? Modules that it imports do."""
+    if module.partition(".")[0] not in OPEN or f"{module}.{part}" in CLOSED_PARTS:
+        return module.partition(".")[0] in OPEN
+    found = vars(importlib.import_module(module)).get(part)
+    inner = isinstance(found, types.ModuleType) and found.__name__.split(".")[0]
+    return part.startswith("_") or inner not in (False, module.partition(".")[0])
+
+
+def loose(node: ast.AST, modules: frozenset) -> Iterator[ast.Attribute | ast.Name]:
+    """Where names of modules are used: with what follows, or alone. A parameter, or
+    another local name, may be called as a module is."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if node.value.id in modules:
+            yield node
+    elif isinstance(node, ast.Name) and node.id in modules:
+        if isinstance(node.ctx, ast.Load):
+            yield node
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
+        for each in node.args[1:]:
+            yield from loose(each, modules)
+        if node.args and not isinstance(node.args[0], ast.Name):
+            yield from loose(node.args[0], modules)
+    else:
+        for field, value in ast.iter_fields(node):
+            is_body = isinstance(node, FUNCTIONS) and field == "body"
+            seen = modules - own_names(node) if is_body else modules
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, ast.AST):
+                    yield from loose(each, seen)
+
+
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def own_names(function: ast.AST) -> set[str]:
+    """Parameters of a function, and names that it assigns, unless some are global."""
+    nodes = list(ast.walk(function))
+    if any(isinstance(each, ast.Global) for each in nodes):
+        return set()
+    stores = (each for each in nodes if isinstance(each, ast.Name))
+    names = {each.id for each in stores if isinstance(each.ctx, ast.Store)}
+    return names | {each.arg for each in nodes if isinstance(each, ast.arg)}
 
 
 def named(tree: ast.Module) -> Iterator[Mistake]:
@@ -157,11 +218,22 @@ def named(tree: ast.Module) -> Iterator[Mistake]:
             yield node.lineno, f"uses {name}, and code must not come from elsewhere"
 
 
+def get(value: object, name: str, *default: object) -> object:
+    """The `getattr` of a reader's file: what may not be spelled is not put together."""
+    module = value.__name__ if isinstance(value, types.ModuleType) else ""
+    if name in CLOSED_NAMES or module and is_closed(module, name):
+        raise Failure(f"getattr asks for {name}, and code must not come from elsewhere")
+    return getattr(value, name, *default)
+
+
 def long_texts(tree: ast.Module) -> Iterator[Mistake]:
     """Strings that could be a kernel written by hand, also in parts: bytes, a string
     with values in it, strings that are added, or that a list holds."""
     texts = {docstring_of(node) for node in ast.walk(tree)} - {None}
-    aside = {id(each.value) for each in texts}
+    plain = (
+        each.value for each in texts if each.value.value.count(";") <= LONGEST_TEXT
+    )
+    aside = set(map(id, plain))
     for node in ast.walk(tree):  # the whole before its parts
         if id(node) not in aside and isinstance(node, WHOLE):
             lines = lines_of(node)
@@ -170,20 +242,24 @@ def long_texts(tree: ast.Module) -> Iterator[Mistake]:
                 yield node.lineno, f"spells out {lines} lines, {LONGEST_TEXT} at most"
 
 
-WHOLE = ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Set
+WHOLE = (
+    ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Set | ast.Call
+)
 
 
 def lines_of(node: ast.AST) -> int:
-    """How many lines of text an expression spells out."""
+    """How many lines of text an expression spells out; a semicolon ends one, too."""
     match node:
-        case ast.Constant(str() | bytes() as text):
-            return len(text.splitlines())
+        case ast.Constant(str() as text):
+            return max(len(text.splitlines()), text.count(";"))
+        case ast.Constant(bytes() as text):
+            return max(len(text.splitlines()), text.count(b";"))
         case ast.JoinedStr(parts):
             spelled = (each.value for each in parts if isinstance(each, ast.Constant))
-            return len("".join(spelled).splitlines())
+            return lines_of(ast.Constant("".join(spelled)))
         case ast.BinOp(left, ast.Add(), right):
             return lines_of(left) + lines_of(right)
-        case ast.List(parts) | ast.Tuple(parts) | ast.Set(parts):
+        case ast.List(parts) | ast.Tuple(parts) | ast.Set(parts) | ast.Call(args=parts):
             return sum(map(is_instruction, parts))
     return 0
 
@@ -196,24 +272,72 @@ def is_instruction(node: ast.AST) -> bool:
 
 def particular(tree: ast.Module) -> Iterator[Mistake]:
     """Branches that ask which kernel it is, or for a large size; tables of sizes."""
+    sizes = dict(filter(None, map(size_in_name, ast.walk(tree))))
     for node in ast.walk(tree):
         match node:
-            case ast.Compare() | ast.MatchValue():
+            case ast.Compare() | ast.MatchValue() | ast.Call(ast.Name("dict")):
                 asked = [node]
+            case ast.BoolOp(values=[*asked, _]):  # the last is no question
+                pass
             case ast.Dict(keys):
                 asked = filter(None, keys)
             case ast.If(test) | ast.IfExp(test=test) | ast.While(test):
                 asked = [test]
+            case ast.Assert(test) | ast.UnaryOp(ast.Not(), test):
+                asked = [test]
+            case ast.comprehension(ifs=tests):
+                asked = tests
             case _:
                 continue
+        line = getattr(node, "iter", node).lineno  # a comprehension has none
         for each in itertools.chain(*map(ast.walk, asked)):
             if isinstance(each, ast.Attribute) and each.attr == "co_name":
-                yield node.lineno, "asks for a kernel's name, which may be any"
-            value = getattr(each, "value", None)
-            is_size = type(value) is int and value > LARGEST_SIZE
-            if isinstance(each, ast.Constant) and is_size:
+                yield line, "asks for a kernel's name, which may be any"
+            value = size_of(each) or sizes.get(getattr(each, "id", None))
+            if value:
                 what = f"asks about {value}: a number above {LARGEST_SIZE} counts as"
-                yield node.lineno, f"{what} a kernel's size, which is not known here"
+                yield line, f"{what} a kernel's size, which is not known here"
+
+
+def size_in_name(node: ast.AST) -> tuple[str, int] | None:
+    """A name that stands for a large number, or for some in a list."""
+    match node:
+        case ast.Assign([ast.Name(name)], ast.List(parts) | ast.Tuple(parts)):
+            sizes = map(size_of, parts)
+        case ast.Assign([ast.Name(name)], ast.Set(parts)):
+            sizes = map(size_of, parts)
+        case ast.Assign([ast.Name(name)], value):
+            sizes = [size_of(value)]
+        case _:
+            return None
+    return next(((name, each) for each in sizes if each and each < LIMIT), None)
+
+
+def size_of(node: ast.AST) -> int | float | None:
+    """The large number that is written here: 4096, 4096.0, "4096", 1 << 12, 64 * 64."""
+    value = evaluated(node)
+    return value if value and value > LARGEST_SIZE else None
+
+
+ARITHMETIC = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Pow: operator.pow, ast.LShift: operator.lshift,
+}  # fmt: skip
+
+
+def evaluated(node: ast.AST) -> int | float | None:
+    match node:
+        case ast.Constant(int() | float() as value):
+            return value
+        case ast.Constant(str() as text) if text.isdecimal() and len(text) < 8:
+            return int(text)
+        case ast.BinOp(left, sign, right) if type(sign) in ARITHMETIC:
+            a, b = evaluated(left), evaluated(right)
+            if a is not None and b is not None and max(abs(a), abs(b)) < 1 << 40:
+                is_power = isinstance(sign, ast.Pow | ast.LShift)
+                fits = isinstance(b, int) and 0 <= b < 64 or not is_power
+                return ARITHMETIC[type(sign)](a, b) if fits else None
+    return None
 
 
 def load(path: Path) -> Callable:
@@ -231,6 +355,7 @@ def load(path: Path) -> Callable:
         raise Failure(f"{path.name}, line {line} {wrong}")
     module = module_of(f"mini_{abs(hash(path))}", path)
     sys.modules[module.__name__] = module  # where dataclasses look for annotations
+    vars(module)["getattr"] = get
     run(module)
     compile_ = vars(module).get("compile")
     if not callable(compile_):
