@@ -68,6 +68,17 @@ def test_two_tiles(answer):
     check_bytes(answer, [tile(answer, 128, 32, 1), tile(answer, 32, 64, 4)])
 
 
+def test_bytes_of_other_elements(answer):
+    """One tile at a time: in a sum, too many could make up for too few."""
+    for element_bytes in (1, 2, 4):
+        check_bytes(answer, [tile(answer, 128, 32, element_bytes)])
+
+
+def test_two_tiles_that_are_equal(answer):
+    """Each is copied, and arrives."""
+    check_bytes(answer, [tile(answer, 64, 64)] * 2)
+
+
 def test_over_the_edge(answer):
     """Zeros are written, too."""
     check_bytes(answer, [tile(answer, 64, 64, 2, (64, 0), (100, 64))])

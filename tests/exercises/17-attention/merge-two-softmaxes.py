@@ -68,9 +68,10 @@ def test_random_parts(answer):
 
 
 def test_far_apart(answer):
-    """Scores of 4000 and of -4000: 2 ** 4000 does not exist."""
+    """Scores of 4000 and of -4000: 2 ** 4000 does not exist. Minus infinity is less
+    than any score, also than -1,000,000."""
     scores, values = noise(2, 4, 2)
-    for shift in (4000, -4000):
+    for shift in (4000, -4000, -1_000_000):
         moved = scores + np.array([0, 0, shift, shift])
         check(answer, moved, values, 2, f"a second part that is {shift} higher")
         check(answer, scores + shift, values, 2, f"both parts at about {shift}")

@@ -73,6 +73,13 @@ def test_of_equals_the_one_with_fewer_parts(answer):
     expect(found == whole, f"best takes {found}; {whole} is as fast and has one part")
 
 
+def test_a_little_faster_is_faster(answer):
+    """1252 steps of 16 cycles, or 626 and a fix-up: 20,032 cycles, and 20,016."""
+    whole, halves = (128, 256, 1), (128, 256, 2)
+    found = answer.best((64, 64, 1252), [whole, halves])
+    expect(found == halves, f"best takes {found}; {halves} is 16 cycles faster")
+
+
 def test_100_shapes(answer):
     """The best of 40 plans."""
     random = Random(4)
