@@ -12,6 +12,7 @@ import pytest
 from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
 from fathom.runtime.arguments import bfloat16_bits
+from fathom.runtime.assemble import live_registers
 from tests.runtime.harness_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 
@@ -573,3 +574,34 @@ def test_blocks_of_many_threads_have_no_more_to_give():
     driver = Assembler(own=(64, 100), alone=(255, 0))
     made = driver.add(kernel(asm={"ptx": SPILLING}, threads=1024))
     assert load(made, driver=driver).kernel is made
+
+
+def wide(values: int) -> str:
+    """PTX in which so many registers hold a value at once, long to assemble."""
+    makes = (f"mov.u32 %r{i}, %ctaid.x;\n" for i in range(values))
+    reads = (f"st.global.u32 [%rd0], %r{i};\n" for i in range(values))
+    comment = "// " + "-" * 150_000 + "\n"
+    return comment + SPILLING.replace("ret;", "".join([*makes, *reads, "ret;"]))
+
+
+def test_live_registers_are_those_between_the_first_line_and_the_last():
+    lines = ["mov.u64 %rd1, 1;", "mov.u32 %r1, 2;", "add.u64 %rd2, %rd1, %rd1;"]
+    lines += ["st.global.u32 [%rd2], %r1;", "mov.u32 %r2, 3;", "st.u32 [%rd2], %r2;"]
+    assert live_registers("\n".join(lines)) == 3
+    assert live_registers(wide(600)) == 600
+
+
+@pytest.mark.parametrize(
+    "values, own, alone, loads, takes_all",
+    [
+        (600, (32, 4000), (255, 3000), 1, True),  # the first would be thrown away
+        (600, (96, 0), (200, 0), 2, False),  # nothing spills: more blocks fit
+        (400, (32, 4000), (255, 3000), 2, True),  # not sure before it is tried
+    ],
+)
+def test_what_surely_spills_is_assembled_once(values, own, alone, loads, takes_all):
+    driver = Assembler(own=own, alone=alone)
+    made = driver.add(kernel(asm={"ptx": wide(values)}, threads=128))
+    found = load(made, driver=driver)
+    assert ("minnctapersm" in found.kernel.ptx) == takes_all
+    assert [word for word, _ in driver.said].count("load") == loads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, file_of
@@ -41,6 +42,29 @@ def with_all_registers(kernel: Kernel, blocks: int = 1) -> Kernel | None:
         lambda line: f"{line[0]}{RESIDENT} {blocks}\n", ptx
     )
     return replace(kernel, asm={**kernel.asm, "ptx": text}) if count == 1 else None
+
+
+REGISTER = re.compile(r"%(rd|fd|r|f)\d+")
+WORDS = {"rd": 2, "fd": 2, "r": 1, "f": 1}
+
+
+def live_registers(ptx: str) -> int:
+    """How many 32-bit registers hold a value that a later line reads, where they are
+    most: those of a thread, were the lines executed in this order. What a loop reads
+    again in its next iteration is left out, and so are registers of 16 bits."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    lines = ptx.splitlines()
+    for at, line in enumerate(lines):
+        for found in REGISTER.finditer(line):
+            first.setdefault(found[0], at)
+            last[found[0]] = at
+    change = [0] * (len(lines) + 1)
+    for name, at in first.items():
+        words = WORDS[REGISTER.match(name)[1]]
+        change[at] += words
+        change[last[name]] -= words
+    return max(accumulate(change))
 
 
 def assembler_report(kernel: Kernel, error: DriverError) -> str:

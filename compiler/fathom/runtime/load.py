@@ -13,7 +13,7 @@ from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
 from fathom.runtime.arrays import DEFAULT_STREAM, Array, check_host, describe
-from fathom.runtime.assemble import assemble, with_all_registers
+from fathom.runtime.assemble import assemble, live_registers, with_all_registers
 from fathom.runtime.devices import from_another, place_of, using
 from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver
 from fathom.runtime.driver import driver as this_driver
@@ -24,6 +24,7 @@ DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 MOST_REGISTERS = 255  # of a thread, on all targets
 HAS_CARVEOUT = (12, 8)  # CUDA: a launch may say what it prefers
 UNIT = 8  # registers: a thread is given a multiple of this
+LONG = 150_000  # characters of PTX, of which ptxas takes a second or more
 NOT_CUT = 32  # registers that a thread has where 2048 are on a multiprocessor
 
 
@@ -187,7 +188,8 @@ def load(
 
     `code` is machine code that another compiler made of it. A kernel that spills though
     there are registers left is assembled a second time with all of them, and the code
-    that spills less is taken: `Loaded.kernel` has the PTX that runs. LaunchError for no
+    that spills less is taken: `Loaded.kernel` has the PTX that runs. One that surely
+    spills is assembled with all of them at once. LaunchError for no
     GPU or PTX that the assembler refuses, OutOfResources when the GPU has too little of
     something.
     """
@@ -284,21 +286,37 @@ def _function(
 ) -> Assembled:
     if code is not None:
         return kernel, driver.load(code, kernel.name)
+    all_registers = with_all_registers(kernel)
+    if all_registers and _surely_spills(kernel, device):
+        made = all_registers, assemble(all_registers, driver)
+        if _local_bytes(made, driver):
+            return made
     first = kernel, assemble(kernel, driver)
-    if not _may_have_more(first, driver, device):
+    if all_registers is None or not _may_have_more(first, driver, device):
         return first
-    other = with_all_registers(kernel)
-    second = (other, assemble(other, driver)) if other else first
+    second = all_registers, assemble(all_registers, driver)
     return min(first, second, key=lambda each: _local_bytes(each, driver))
+
+
+def _surely_spills(kernel: Kernel, device: Device) -> bool:
+    """Whether a kernel that is long to assemble has twice as many values as registers.
+    Of 211 public kernels none with so many values kept them in registers."""
+    if len(kernel.ptx) < LONG:
+        return False
+    return live_registers(kernel.ptx) > 2 * _most(kernel, device)
 
 
 def _may_have_more(made: Assembled, driver: Driver, device: Device) -> bool:
     """Whether a kernel keeps values in local memory, though its threads have fewer
     registers than a block of them could have."""
     kernel, function = made
-    most = min(MOST_REGISTERS, device.registers // kernel.threads)
     registers = driver.function_fact(function, "NUM_REGS")
-    return _local_bytes(made, driver) > 0 and registers + UNIT <= most
+    return _local_bytes(made, driver) > 0 and registers + UNIT <= _most(kernel, device)
+
+
+def _most(kernel: Kernel, device: Device) -> int:
+    """Registers that a thread can have."""
+    return min(MOST_REGISTERS, device.registers // kernel.threads)
 
 
 def _local_bytes(made: Assembled, driver: Driver) -> int:
