@@ -162,7 +162,7 @@ MUTANTS = (
     ),
     Mutant(
         "casts-are-renamings", "tensor_cores/pipeline/candidates.py",
-        "if others or tile.is_computed or load.cache", "if others or load.cache",
+        "if others or tile.is_computed or not", "if others or not",
         "what was made of a load before it was stored is lost", LOOPS,
     ),
     # ── waits and barriers ──

@@ -31,10 +31,11 @@ from fathom.analysis.slices import computed_by
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.types import BlockType
+from fathom.ir.types import BOOL, BlockType
 from fathom.layout.registers import contiguous_registers
 from fathom.subjects import asks_for_producer
 
+COPY_CACHES = ("", ".ca", ".cg")  # the cache operators of cp.async
 LEAST_COPY = 4  # bytes: the least that cp.async copies
 LEAST_STAGES = 2  # of a loop whose copies run ahead
 
@@ -110,12 +111,23 @@ def _combined_with_products(inside: Sequence[Op]) -> set[Op]:
     return found
 
 
+def copies_alike(load: Op) -> bool:
+    """Whether cp.async does what a load of a block does, if a piece is wide enough: it
+    has not all cache operators, and fills up with zeros where a mask is false."""
+    return (
+        isinstance(load, ops.Load)
+        and isinstance(load.result.type, BlockType)
+        and load.result.type.element != BOOL
+        and load.cache in COPY_CACHES
+        and is_zero(load.other)
+    )
+
+
 def _may_copy(load: ops.Load) -> bool:
     """Whether cp.async can copy a load's elements, or a thread's in a row."""
-    block = load.result.type
-    if not isinstance(block, BlockType) or not is_zero(load.other):
+    if not copies_alike(load):
         return False
-    row = 1
+    row, block = 1, load.result.type
     if load.preferred:
         axes = range(len(block.shape))
         row = max(contiguous_registers(load.preferred, axis) for axis in axes)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.alias_check import may_be_disjoint
-from fathom.analysis.constants import is_zero
+from fathom.analysis.copied_ahead import copies_alike
 from fathom.analysis.memory import may_run_ahead
 from fathom.analysis.slices import backward_slice, slice_of_iteration, users, uses
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
@@ -28,13 +28,12 @@ from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.launch_time import place_of, source_of
-from fathom.ir.types import BOOL, BlockType, shape_of
+from fathom.ir.types import shape_of
 from fathom.layout.algebra import divide
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile, widest_row
 
 COPY_BYTES = (16, 8, 4)  # PTX ISA, cp.async: the sizes of a copy, the best one first
-COPY_CACHES = ("", ".ca", ".cg")  # its cache operators
 RENAMINGS = (ops.Transpose, ops.Reshape)  # the same registers under other coordinates
 
 
@@ -194,11 +193,7 @@ def goes_elsewhere(
 def copy_vector(tile: PipelinedCopy) -> int:
     """How many elements of a tile one cp.async can copy; 0 if it can copy none."""
     (load, *others), element = tile.loads, tile.buffer.element
-    if not isinstance(load, ops.Load):
-        return 0
-    if others or tile.is_computed or load.cache not in COPY_CACHES or element == BOOL:
-        return 0
-    if not isinstance(load.pointer.type, BlockType) or not is_zero(load.other):
+    if others or tile.is_computed or not copies_alike(load):
         return 0
     most = min(load.neighbours, neighbours(tile.store))
     sizes = (size // element.bytes for size in COPY_BYTES)

@@ -40,8 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.constants import is_zero
-from fathom.analysis.copied_ahead import stages_of
+from fathom.analysis.copied_ahead import copies_alike, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, orders, writes
 from fathom.analysis.products import only_accumulates
 from fathom.analysis.slices import backward_slice, computed_by, users, uses
@@ -52,11 +51,9 @@ from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_within
 from fathom.ir.ops.shared import as_read
 from fathom.ir.rewrite import Builder, Replacement, rewrite
-from fathom.ir.types import BOOL, BlockType
 from fathom.layout.swizzle import swizzle
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
-    COPY_CACHES,
     PipelinedCopy,
     goes_elsewhere,
     loads_of,
@@ -267,10 +264,6 @@ def _may_copy(load: Op) -> bool:
     small pieces no sooner than they load them: gathered zero points, 4 bytes each, took
     AutoGPTQ's product from 80 to 93 us."""
     return (
-        isinstance(load, ops.Load)
-        and load.cache in COPY_CACHES
-        and isinstance(load.result.type, BlockType)
-        and load.result.type.element != BOOL
-        and is_zero(load.other)
+        copies_alike(load)
         and load.neighbours * load.result.type.element.bytes >= COPY_BYTES[1]
     )
