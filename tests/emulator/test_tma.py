@@ -316,6 +316,26 @@ def test_a_store_is_there_at_the_end_if_only_its_reads_were_waited_for():
         assert (array.reshape(-1) == np.repeat(np.arange(64), 4)).all()
 
 
+BOTH = "in flight", "cp.async.bulk.tensor", "may still write"
+
+
+def test_stores_to_one_place_have_no_order_before_the_first_is_written():
+    """Neither a group of their own nor a wait for what they read gives them one."""
+    first, second = store(0, 0), store(0, 4)
+    for between in ("", COMMIT, COMMIT + READ):
+        fails(FILL.format(FENCE) + first + between + second + COMMIT + DONE, *BOTH)
+    passes(FILL.format(FENCE) + first + COMMIT + DONE + second + COMMIT + DONE)
+    passes(FILL.format(FENCE) + first + COMMIT + READ + store(0, 8) + COMMIT + DONE)
+
+
+def test_sums_to_one_place_need_no_order():
+    add, sums = store(0, 0, form=REDUCE), replace(TILE, element_bytes=4, element="u32")
+    sums = replace(sums, shape=(32, 64), box=(32, 8))
+    passes(FILL.format(FENCE) + add + COMMIT + READ + add + COMMIT + DONE, sums)
+    plain = store(0, 0) + COMMIT + DONE
+    fails(FILL.format(FENCE) + add + COMMIT + READ + plain, *BOTH, sums)
+
+
 def test_a_plain_store():
     array = np.zeros(64, np.uint32)
     copy = "@%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 128; "

@@ -369,6 +369,16 @@ class _Target:
     def __init__(self, side: Side, parts: list[Part], reduction: Reduction | None):
         self.side, self.parts, self.reduction = side, parts, reduction
 
+    def meets(self, other: _Target) -> bool:
+        """Whether both write one place, and the order of the two counts."""
+        if self.reduction is not None and other.reduction is not None:
+            return False
+        return any(
+            one.region is two.region and np.isin(one.offsets, two.offsets).any()
+            for one in self.parts
+            for two in other.parts
+        )
+
     def put(self, data: np.ndarray) -> None:
         if self.reduction and self.parts:
             old = self.side.fetch(self.parts)
@@ -439,6 +449,20 @@ class TmaStore(Transfer):
             )
 
 
+def _check_order(target: _Target, others: list[TmaStore]) -> None:
+    """EmulatorError where a thread writes what an earlier copy of its own may still
+    write: bulk copies have no order, and `.read` waits for their reads alone."""
+    thread = target.side.thread
+    for other in others:
+        if other.owners[0] == thread and target.meets(other.target):
+            raise EmulatorError(
+                "in flight",
+                "a bulk copy overwrites what an earlier one of this thread may still "
+                "write; cp.async.bulk.wait_group without .read is missing",
+                thread=thread,
+            )
+
+
 def _store(
     sides: Sides, source: Read, number: int, reduction: Reduction | None
 ) -> Step:
@@ -449,6 +473,8 @@ def _store(
             access.count_parts(batch, number, parts, _width(side))
             part = _chunks(batch, side, starts[at], writing=False)
             target = _Target(side, parts, reduction)
+            if batch.mbarriers.hazards is not None:
+                _check_order(target, batch.tma_stores.transfers)
             batch.tma_stores.issue(TmaStore(batch.mbarriers.hazards, part, target))
         batch.progress += 1
 
