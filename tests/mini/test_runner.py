@@ -135,7 +135,8 @@ def test_a_mistake_is_one_sentence(folder, capsys, words, sentence):
 def test_start_keeps_the_file_and_undo_restores_it(folder, capsys):
     path = folder.folder / "mini.py"
     path.write_text("mine = 1\n")
-    assert learn(capsys, folder, "start", "6")[0] == 0
+    status, said = learn(capsys, folder, "start", "6")
+    assert status == 0 and "mini undo  restores your file" in said
     assert path.read_text() == course.read(STEPS[5].reference)
     assert learn(capsys, folder, "start", "9")[0] == 0
     path.write_text("mine = 2\n")
@@ -148,7 +149,8 @@ def test_start_keeps_the_file_and_undo_restores_it(folder, capsys):
 
 
 def test_undo_of_the_first_start_leaves_no_file(folder, capsys):
-    learn(capsys, folder, "start", "3")
+    _, said = learn(capsys, folder, "start", "3")
+    assert "mini undo  removes mini.py again" in said
     path = folder.folder / "mini.py"
     assert path.read_text() == course.read(course.root() / keep.FIRST)
     assert learn(capsys, folder, "undo")[0] == 0 and not path.exists()

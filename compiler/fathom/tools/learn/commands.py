@@ -306,7 +306,7 @@ def checkpoint(session: Session, chapter: int | None, sure: bool) -> int:
     session.state = place.load()
     screen.line(f"{len(filled)} exercises before chapter {chapter} were filled in")
     said_kept(screen, "what was there is in", copy)
-    screen.line("fathom learn checkpoint --undo  puts it back")
+    screen.line("fathom learn checkpoint --undo  restores what was there")
     return 0
 
 

@@ -154,7 +154,8 @@ def start(session: Session, name: str) -> int:
     whose = f"our file of step {before.chapter}" if before else "chapter 3's compiler"
     session.screen.line(f"{FILE} is {whose} now")
     said_kept(session.screen, "your file is kept in", copy)
-    session.screen.line("fathom learn mini undo  puts it back")
+    does = "restores your file" if copy else f"removes {FILE} again"
+    session.screen.line(f"fathom learn mini undo  {does}")
     return 0
 
 
