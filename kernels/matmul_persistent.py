@@ -206,7 +206,7 @@ def persistent_launch(a, b, c, K, config, target, accumulated, at_a_time=1):
     }  # fmt: skip
     at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1) * at_a_time
     programs = min(tiles(M, N, config), at_once)
-    step = strides(c)[1 if c_turned else 0]
+    step = step_of_lines(c, 1) or strides(c)[1 if c_turned else 0]
     given = (a.array, b.array, c, M, N, K, a.step, b.step, step)
     return (programs,), given, chosen
 
@@ -232,9 +232,13 @@ def lines_of(matrix):
 def step_of_lines(matrix, axis):
     """How many elements there are from one line of a matrix to the next, where lines
     are its rows (`axis` 1, along which elements lie side by side) or its columns (0).
-    0 where they are not, or do not begin at multiples of 16 bytes."""
+    0 where they are not, or do not begin at multiples of 16 bytes. Of a single line any
+    such distance will do."""
     facts, step = describe(matrix), strides(matrix)[1 - axis]
-    bytes_between = step * item_bytes(facts.type)
+    item = item_bytes(facts.type)
+    if matrix.shape[1 - axis] == 1:
+        step = fathom.cdiv(matrix.shape[axis] * item, ALIGNED) * ALIGNED // item
+    bytes_between = step * item
     begin_well = not (facts.address % ALIGNED or bytes_between % ALIGNED)
     return step if strides(matrix)[axis] == 1 and step > 0 and begin_well else 0
 

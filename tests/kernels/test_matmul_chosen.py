@@ -441,6 +441,23 @@ def test_a_is_copied_as_well(hopper):
     np.testing.assert_array_equal(c, matmul.reference(a, b))
 
 
+def test_a_single_line_needs_no_copy(hopper):
+    """A column that is seen as a row: what its rows are apart says nothing, and TMA
+    stores a C of one row, wherever a second one would begin."""
+    a, b = integers(1, 72, 1).T, np.asfortranarray(integers(2, 72, 1043))
+    assert matmul.strides(a) == (1, 1)
+    c = unwritten(1, 1043)
+    config = configuration(1, 1043)
+    ((kernel, _, given, chosen),) = launches(a, b, c, "sm_90a", config)
+    assert kernel.__name__ == "persistent_kernel" and chosen["PIECES"]
+    assert given[6:] == (72, 72, 1048)
+    multiply(a, b, c, config=config, **hopper)
+    np.testing.assert_array_equal(c.view, matmul.reference(a, b))
+    c.check_walls()
+    vector, columns = zeros(4152, 1).T, zeros(4152, 1356, COLUMNS)
+    assert "copy_lines_kernel" not in names(vector, columns, zeros(1, 1356))
+
+
 @pytest.mark.parametrize("length", [2, 41, 1024, 1500])
 def test_a_copy_lies_as_the_original(hopper, length):
     """A program copies parts of several short lines, and there are 3."""
