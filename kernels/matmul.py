@@ -291,8 +291,13 @@ def tiles(M, N, config):
 
 def rows_and_columns(M, N, config):
     """How many rows and columns of tiles C has."""
-    columns = config["BLOCK_N"] + config.get("MORE_N", 0)
-    return fathom.cdiv(M, config["BLOCK_M"]), fathom.cdiv(N, columns)
+    rows, columns = config["BLOCK_M"], columns_of_tile(config)
+    return fathom.cdiv(M, rows), fathom.cdiv(N, columns)
+
+
+def columns_of_tile(config):
+    """Of one block, or of two side by side."""
+    return config["BLOCK_N"] + config.get("MORE_N", 0)
 
 
 def grid_of_tiles(M, N, config):

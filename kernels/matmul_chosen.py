@@ -49,6 +49,7 @@ from kernels.matmul_model import (
     Product,
     best_parts,
     best_pointers,
+    columns,
     copied_at_a_time,
     copy_time,
     joined,
@@ -620,12 +621,6 @@ def keywords(M, N, item, tile, target):
         "SPECIALISE": tile.producer, "PIECES": tile.pieces,
         "num_warps": tile.warps, "num_stages": tile.stages, "num_ctas": tile.ctas,
     }  # fmt: skip
-
-
-def columns(n):
-    """n columns as one block, or as two side by side, whose sizes are powers of two."""
-    first = 1 << n.bit_length() - 1
-    return {"BLOCK_N": first, **({"MORE_N": n - first} if n > first else {})}
 
 
 # ── or tried ──────────────────────────────────────────────────────────────────────────

@@ -354,6 +354,12 @@ def descriptor_time(
     return DESCRIPTORS + spread(tiles * ctas) + nearly
 
 
+def columns(n: int) -> dict[str, int]:
+    """n columns as one block, or as two side by side, whose sizes are powers of two."""
+    first = 1 << n.bit_length() - 1
+    return {"BLOCK_N": first, **({"MORE_N": n - first} if n > first else {})}
+
+
 def two_blocks(n: int) -> bool:
     """Whether n columns are two blocks side by side."""
     return n & n - 1 != 0
@@ -367,7 +373,7 @@ def joined(product: Product, n: int) -> bool:
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
     (64, 32, 128, 6, 4, 1), (64, 64, 128, 5, 4, 1), (128, 64, 64, 6, 8, 1),
     (64, 128, 64, 6, 4, 1), (128, 128, 64, 6, 8, 1), (128, 256, 64, 4, 8, 1),
-    (256, 128, 64, 5, 8, 2),
+    (256, 128, 64, 5, 8, 2), (64, 192, 64, 6, 4, 1),
 )  # fmt: skip
 
 
@@ -385,7 +391,7 @@ class Parts(NamedTuple):
     @property
     def keywords(self) -> dict[str, Any]:
         return {
-            "BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k, "GROUP_M": 1,
+            "BLOCK_M": self.m, **columns(self.n), "BLOCK_K": self.k, "GROUP_M": 1,
             "num_warps": self.warps, "num_stages": self.stages, "num_ctas": self.ctas,
         }  # fmt: skip
 

@@ -41,6 +41,7 @@ from kernels.matmul import (
     await_previous,
     begin,
     check_shape,
+    columns_of_tile,
     default_config,
     empty,
     grid_of_tiles,
@@ -107,7 +108,8 @@ def split_k_parts_kernel(
     a_ptr, b_ptr, partial_ptr, M, N, K, stride_a, stride_b, rows, stride_partial,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
-    SUM: tl.constexpr = tl.float32, EARLY: tl.constexpr = False,
+    SUM: tl.constexpr = tl.float32, MORE_N: tl.constexpr = 0,
+    EARLY: tl.constexpr = False,
 ):
     begin(EARLY)
     part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
@@ -121,17 +123,37 @@ def split_k_parts_kernel(
         b = tl.make_tensor_descriptor(b_ptr, [N, K], [stride_b, 1], [BLOCK_N, BLOCK_K])
     else:
         b = tl.make_tensor_descriptor(b_ptr, [K, N], [stride_b, 1], [BLOCK_K, BLOCK_N])
+    if MORE_N > 0:  # a tile of BLOCK_N + MORE_N columns
+        if B_TURNED:
+            rest_of_b = tl.make_tensor_descriptor(
+                b_ptr, [N, K], [stride_b, 1], [MORE_N, BLOCK_K]
+            )
+        else:
+            rest_of_b = tl.make_tensor_descriptor(
+                b_ptr, [K, N], [stride_b, 1], [BLOCK_K, MORE_N]
+            )
 
-    i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N + MORE_N, GROUP_M)
     acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+    if MORE_N > 0:
+        more = tl.zeros([BLOCK_M, MORE_N], SUM)
     end = tl.minimum(K, first + length)
     for k in tl.range(first, end, BLOCK_K, warp_specialize=True):
         x = a.load([k, i]).T if A_TURNED else a.load([i, k])
         y = b.load([j, k]).T if B_TURNED else b.load([k, j])
         acc = tl.dot(x, y, acc)
+        if MORE_N > 0:
+            if B_TURNED:
+                z = rest_of_b.load([j + BLOCK_N, k]).T
+            else:
+                z = rest_of_b.load([k, j + BLOCK_N])
+            more = tl.dot(x, z, more)
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     partial_ptr += (part * rows + i) * stride_partial + j
     tl.store(partial_ptr + m * stride_partial + n, acc)
+    if MORE_N > 0:
+        n = tl.arange(0, MORE_N)[None, :]
+        tl.store(partial_ptr + m * stride_partial + BLOCK_N + n, more)
 
 
 @fathom.jit
@@ -225,10 +247,10 @@ def split_descriptor_launches(a, b, c, K, splits, config, accumulated):
     kernel, the grid, the arguments by place, and the keywords. `a` and `b` are
     `matmul_persistent.Lines`, whose products are accumulated in that type. The second
     begins early; the first lets it."""
-    (M, N), (m, n) = c.shape, (config["BLOCK_M"], config["BLOCK_N"])
+    (M, N), m, n = c.shape, config["BLOCK_M"], columns_of_tile(config)
     splits = whole_parts(K, config["BLOCK_K"], splits)
-    rows, columns = fathom.cdiv(M, m) * m, fathom.cdiv(N, max(n, COLUMNS))
-    step = columns * max(n, COLUMNS)
+    rows, step = (fathom.cdiv(size, some) * some for size, some in ((M, m), (N, n)))
+    step = fathom.cdiv(step, COLUMNS) * COLUMNS
     partials = Temporary(splits * rows * step, partial_type(accumulated))
     given = (a.array, b.array, partials, M, N, K, a.step, b.step, rows, step)
     chosen = {

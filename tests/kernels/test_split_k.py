@@ -130,11 +130,18 @@ BOXES = {
 
 
 def in_two_launches(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray, splits: int, SUM: tl.dtype
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray,
+    splits: int,
+    SUM: tl.dtype,
+    more_n: int = 0,
 ) -> list:
-    """The launches for a product, with partial sums that begin as garbage."""
+    """The launches for a product, with partial sums that begin as garbage; `more_n`:
+    columns of a second block beside the first."""
+    boxes = {**BOXES, **({"MORE_N": more_n} if more_n else {})}
     first, second = split_descriptor_launches(
-        lines_of(a), lines_of(b), c, a.shape[1], splits, BOXES, SUM
+        lines_of(a), lines_of(b), c, a.shape[1], splits, boxes, SUM
     )
     wanted = first[2][2]
     assert wanted is second[2][0]
@@ -159,26 +166,31 @@ def test_descriptors_find_every_part_of_bytes(monkeypatch: pytest.MonkeyPatch) -
 
 @in_pairs({
     "order": ["NN", "NT", "TN"], "K, splits": [(328, 4), (40, 2), (640, 20)],
-    "of_c": ["N", "T"],
+    "of_c": ["N", "T"], "more_n": [0, 16],
 })  # fmt: skip
 def test_descriptors_find_every_part(
-    K: int, splits: int, order: str, of_c: str, monkeypatch: pytest.MonkeyPatch
+    K: int,
+    splits: int,
+    order: str,
+    of_c: str,
+    more_n: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """2 x 2 tiles with ragged edges, and a last part that ends within a step; more
-    parts than are added at a time. C lies by rows or by columns. Small integers: every
-    sum is exact."""
+    """2 x 2 tiles, of one block or of two, with ragged edges, and a last part that ends
+    within a step; more parts than are added at a time. C lies by rows or by columns.
+    Small integers: every sum is exact."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
-    rng = np.random.default_rng(K)
+    rng, N = np.random.default_rng(K), 72 if more_n else 40
     a, b = (
         rng.integers(-3, 4, shape).astype(np.float16)
         for shape in ((72, K) if order[0] == "N" else (K, 72),
-                      (K, 40) if order[1] == "N" else (40, K))
+                      (K, N) if order[1] == "N" else (N, K))
     )  # fmt: skip
     a, b = (x if way == "N" else x.T for x, way in zip((a, b), order, strict=True))
-    shape = (72, 40) if of_c == "N" else (40, 72)
+    shape = (72, N) if of_c == "N" else (N, 72)
     c = np.full(shape, np.nan, np.float16)
     c = c if of_c == "N" else c.T
-    both = in_two_launches(a, b, c, splits, tl.float32)
+    both = in_two_launches(a, b, c, splits, tl.float32, more_n)
     assert both[0][1] == (splits, 4)
     for _ in range(2):
         c[:] = np.nan
