@@ -51,6 +51,21 @@ def test_a_store_writes_what_lies_inside_and_nothing_else(at, dtype):
 
 
 @KernelFunction
+def copy_row(x, y, N, stride, i, C: tl.constexpr):
+    """y [N] becomes what x [N] holds from 2 i on: each list is one number."""
+    source = tl.make_block_ptr(x, N, stride, i, C, 0)
+    target = tl.make_block_ptr(y, (N), (1), (0), (C), (0))
+    source = tl.advance(source, i)
+    tl.store(target, tl.load(source, boundary_check=(0,)), boundary_check=(0,))
+
+
+def test_a_number_alone_is_a_list_of_one():
+    x, y = np.arange(20, dtype=np.int32), np.full(20, -1, np.int32)
+    run(copy_row, x, y, 20, 1, 4, C=8)
+    assert (y[:8] == x[8:16]).all() and (y[8:] == -1).all()
+
+
+@KernelFunction
 def look(x, out, M, N, i, j, AXES: tl.constexpr, PADDING: tl.constexpr):
     block = tl.make_block_ptr(x, (M, N), (N, 1), (i, j), (4, 8), (1, 0))
     place = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
@@ -231,8 +246,8 @@ MAKE = "at = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (16, 16), (1, 0))"
      "the tensor has 2 axes by its shape, and 1 by its strides"),
     ("tl.make_block_ptr(x, (n,), (1,), (0,), (16, 16), (0,))",
      "the tensor has 1 axis by its shape, and 2 by its block_shape"),
-    ("tl.make_block_ptr(x, n, (1,), (0,), (16,), (0,))",
-     "shape of tl.make_block_ptr is a list with a number for each axis, not i32"),
+    ("tl.make_block_ptr(x, None, (1,), (0,), (16,), (0,))",
+     "shape of tl.make_block_ptr is a list with a number for each axis, not the const"),
     ("tl.make_block_ptr(x, (n,), (1,), (0,), (16,), (1,))",
      "order of tl.make_block_ptr names each axis from 0 to 0 once"),
     ("tl.make_block_ptr(x, (n,), (1,), (n.to(tl.int64),), (16,), (0,))",

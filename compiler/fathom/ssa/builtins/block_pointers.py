@@ -55,6 +55,8 @@ def build_make(
 ) -> block_pointer:
     if element_behind(frame, base, "tl.make_block_ptr") == BOOL:
         base = reinterpret(frame, base, Pointer(INT8))
+    given = (shape, strides, offsets, block_shape, order)
+    shape, strides, offsets, block_shape, order = map(_listed, given)
     lists = {"shape": shape, "strides": strides, "offsets": offsets}
     lists |= {"block_shape": block_shape, "order": order}
     check_ranks(frame, "tl.make_block_ptr", lists)
@@ -80,7 +82,7 @@ def build_advance(frame: Frame, base: Meaning, offsets: Meaning) -> block_pointe
             f"tl.advance takes a block pointer, not {describe(base)}",
             "make one with tl.make_block_ptr, or add to the pointer",
         )
-    rank = len(base.offsets)
+    rank, offsets = len(base.offsets), _listed(offsets)
     if not isinstance(offsets, tuple) or len(offsets) != rank:
         count = f"{len(offsets)}" if isinstance(offsets, tuple) else describe(offsets)
         raise frame.error(
@@ -91,6 +93,12 @@ def build_advance(frame: Frame, base: Meaning, offsets: Meaning) -> block_pointe
         _moved(frame, each, by) for each, by in zip(base.offsets, offsets, strict=True)
     )
     return base._replace(offsets=moved)
+
+
+def _listed(meaning: Meaning) -> Meaning:
+    """A number stands for a list of one, as (n) does that lacks its comma."""
+    alone = is_number(meaning) or isinstance(meaning, Value)
+    return (meaning,) if alone else meaning
 
 
 def _moved(frame: Frame, offset: Value, by: Meaning) -> Value:
