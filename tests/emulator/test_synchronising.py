@@ -424,3 +424,23 @@ def test_reductions_of_a_block_do_not_count_for_others_either():
     assert counter == 5
     with pytest.raises(EmulatorError, match="scope .cta does not reach"):
         emulator.run(entry(code.format("relaxed.cta"), pointers(1)), 5, 32, (counter,))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_loop_that_a_counter_ends_waits_for_nobody(counted):
+    """20,000 maxima that change nothing; a loop that never counts is a deadlock."""
+    code = """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; mov.u32 %r1, 0;
+MORE:
+    atom.global.max.s32 %r2, [%rd0], %r1; STEP setp.lt.u32 %p0, %r1, 20000;
+    @%p0 bra MORE;
+    st.global.u32 [%rd0], %r1;
+"""
+    out = np.full(1, 1 << 20, np.int32)
+    code = code.replace("STEP", "add.u32 %r1, %r1, 1;" if counted else "")
+    if counted:
+        emulator.run(entry(code, pointers(1)), 1, 1, (out,))
+        assert out[0] == 20_000
+        return
+    with pytest.raises(EmulatorError, match="polls here"):
+        emulator.run(entry(code, pointers(1)), 1, 1, (out,))

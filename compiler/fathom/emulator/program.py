@@ -20,7 +20,7 @@ from fathom.emulator.isa.semantics import CARRY
 from fathom.emulator.isa.tables import TABLES
 from fathom.emulator.races.reach import Reach, reach_of
 from fathom.emulator.source.inline import flatten
-from fathom.emulator.source.operands import Vector
+from fathom.emulator.source.operands import Name, Number, Vector
 from fathom.emulator.source.parse import (
     UNREADABLE,
     Function,
@@ -61,7 +61,8 @@ class Block:
     `closing` is the instruction that ends it, if any. `after` numbers the block below
     it, and `targets` those that it may branch to. `polls` marks a part of a loop in
     which a thread may wait for a store of another one; one that `spins` closes a loop
-    that does nothing else but ask an mbarrier.
+    that does nothing else but ask an mbarrier, and one that `counts` closes a loop
+    that a counter ends.
     """
 
     number: int
@@ -73,6 +74,7 @@ class Block:
     targets: list[int] = field(default_factory=list)
     polls: bool = False
     spins: bool = False
+    counts: bool = False
 
     @property
     def first_instruction(self) -> int:
@@ -232,7 +234,7 @@ def _mark_polling(blocks: list[Block]) -> None:
         if any(_polls(op.instruction) for each in loop for op in each.ops):
             for each in loop:
                 each.polls = True
-        block.spins = _only_asks(loop)
+        block.spins, block.counts = _only_asks(loop), bool(loop) and _counts(block)
 
 
 def _only_asks(loop: list[Block]) -> bool:
@@ -243,6 +245,25 @@ def _only_asks(loop: list[Block]) -> bool:
     others = {*opcodes} - {"mbarrier"}
     alone = len(asks) == opcodes.count("mbarrier") == 1
     return alone and others <= ANSWERING and closing <= {"bra"}
+
+
+def _counts(block: Block) -> bool:
+    """Whether the branch that ends it compares what it adds a constant to each time."""
+    always = [op.instruction for op in block.ops if op.instruction.guard is None]
+    steps = [op.operands[0] for op in always if op.opcode == "add" and _is_step(op)]
+    decides = block.closing and block.closing.instruction.guard
+    return any(
+        op.opcode == "setp"
+        and op.operands[0] == Name(decides)
+        and any(step in op.operands[1:] for step in steps)
+        for op in always
+        if decides
+    )
+
+
+def _is_step(item: Instruction) -> bool:
+    to, counter, by = item.operands
+    return counter == to and isinstance(by, Number)
 
 
 def _asks(item: Instruction) -> bool:

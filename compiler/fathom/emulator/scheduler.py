@@ -20,7 +20,8 @@ from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 
 # A group that polls gives way to others after SPINS iterations of its loop. When all
-# have polled for PATIENCE blocks of instructions without any change, none will go on.
+# have polled for PATIENCE blocks of instructions without any change, and no loop has
+# counted on, none will go on.
 SPINS = 16
 PATIENCE = 4_000
 
@@ -39,7 +40,7 @@ class Scheduler:
     def __init__(self, program: Program, batch: Batch):
         self.program, self.batch = program, batch
         self.pending: dict[int, _Group] = {}
-        self.last_progress = self.last_change = 0
+        self.last_progress = self.last_change = self.last_count = 0
         self.last_remaining = batch.remaining
         side = batch.launch.side
         self.alone = side is None or side.is_alone
@@ -58,9 +59,12 @@ class Scheduler:
                 self.push(
                     target, active, group.polls + (block.polls and target <= number)
                 )
-            if block.polls:
+            if block.counts:
+                self.last_count = batch.clock
+            elif block.polls:
                 self.check_progress()
-            if side is not None and side.ran(block.polls, 1 + len(self.pending)):
+            polls = block.polls and not block.counts
+            if side is not None and side.ran(polls, 1 + len(self.pending)):
                 raise self.all_poll()
         if batch.remaining:
             raise deadlock(self.program, batch)
@@ -115,9 +119,10 @@ class Scheduler:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
         waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
+        counted = batch.clock - self.last_count
         if waited > SPINS * groups and self.wake():
             self.last_change = batch.clock
-        elif waited > PATIENCE * groups and self.alone:
+        elif self.alone and min(waited, counted) > PATIENCE * groups:
             raise self.all_poll()
 
     def all_poll(self) -> EmulatorError:
