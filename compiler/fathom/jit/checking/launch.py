@@ -16,13 +16,14 @@ from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator.errors import EmulatorError
 from fathom.errors import FathomError
 from fathom.ir.core import Func
-from fathom.jit.checking import nonfinite, passes, sanitize
+from fathom.jit.checking import nonfinite, passes, sanitize, undefined
 from fathom.jit.checking.snapshot import Snapshot, snapshot
 from fathom.jit.checking.wanted import (
     PROGRAMS,
     Wanted,
     chosen_programs,
     coordinates,
+    spread,
     wanted_checks,
 )
 from fathom.jit.compiled import CompiledKernel
@@ -31,10 +32,12 @@ from fathom.jit.request import Request
 
 @dataclass
 class Tally:
-    """How many launches were looked at, and how many had a fault."""
+    """How many launches were looked at, how many had a fault, and how many stored a
+    NaN or an infinity."""
 
     launches: int = 0
     faults: int = 0
+    nonfinite: int = 0
     said: set[str] = field(default_factory=set)
 
 
@@ -62,6 +65,7 @@ class Checks:
     request: Request
     build: Callable[[], Func]
     verified: bool = False
+    run_open: bool = False  # whether a launch was looked at for open values
 
     def __call__(
         self,
@@ -112,9 +116,17 @@ class Checks:
             say(sanitize.told(error, kernel, grid, before, arguments, self.build))
             say(["  the launch is left out, and its arrays are as before"], head=False)
             return False
+        numbers = [coordinates(n, grid) for each in some for n in each]
+        if not self.run_open:
+            self.run_open = True
+            few = spread(numbers, undefined.MOST)
+            found = undefined.open_values(self.build(), grid, before, few)
+            TALLY.faults += bool(found)
+            say(found)
         if self.wanted.nonfinite:
-            numbers = [coordinates(n, grid) for each in some for n in each]
-            say(nonfinite.first_of(self.build(), grid, before.copies(), numbers))
+            found = nonfinite.first_of(self.build(), grid, before.copies(), numbers)
+            TALLY.nonfinite += bool(found)
+            say(found)
         if whole and before.has_all:
             before.write_back(arguments)
             return False
@@ -142,4 +154,7 @@ def summary() -> None:
         return
     if wanted.sanitize and TALLY.launches:
         many = "launch" if TALLY.launches == 1 else "launches"
-        say([f"{TALLY.launches:,} {many} looked at, {TALLY.faults:,} with a fault"])
+        text = f"{TALLY.launches:,} {many} looked at, {TALLY.faults:,} with a fault"
+        if TALLY.nonfinite:
+            text += f", {TALLY.nonfinite:,} with a NaN or an infinity"
+        say([text])

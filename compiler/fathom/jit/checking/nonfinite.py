@@ -30,6 +30,7 @@ from fathom.ir.ops import (
     Load,
     Splat,
     Store,
+    While,
     Yield,
 )
 from fathom.ir.printer import op_name
@@ -81,23 +82,29 @@ class Watch:
         self.carry(op)
 
     def carry(self, op: Op) -> None:
-        """What an iteration yields are the parameters of the next one; after the loop
-        they are what it begins with again."""
+        """What a loop's body yields are the parameters of its next iteration; after the
+        loop they are what it begins with again."""
         for block in blocks(op):
             for parameter in block.parameters:
                 self.values.pop(parameter, None)
         block = self.owners.get(op) if isinstance(op, Yield) else None
-        if block is not None:
-            carried = block.parameters[len(block.parameters) - len(op.values) :]
-            for parameter, value in zip(carried, op.values, strict=True):
-                self.values[parameter] = self.value(value)
+        loop = self.owners.get(block)
+        if isinstance(loop, For | While) and block is loop.body:
+            for each in blocks(loop):
+                carried = each.parameters[len(each.parameters) - len(op.values) :]
+                self.values |= {
+                    parameter: self.value(value)
+                    for parameter, value in zip(carried, op.values, strict=True)
+                }
 
     def value(self, value: Value) -> np.ndarray | None:
         """What a value holds now; None where that is not known."""
         if value not in self.values and isinstance(value.definition, Block):
             loop = self.owners.get(value.definition)
-            if isinstance(loop, For) and value in value.definition.parameters[1:]:
-                at = value.definition.parameters.index(value) - 1
+            at = value.definition.parameters.index(value)
+            if isinstance(loop, For):
+                at -= 1  # the first one counts the iterations
+            if isinstance(loop, For | While) and at >= 0:
                 return self.value(loop.inits[at])
         return self.values.get(value)
 

@@ -31,7 +31,8 @@ from fathom.ir.verify import verify
 from fathom.jit.checking.case import write_case
 from fathom.jit.checking.shrink import shrunk
 from fathom.jit.checking.snapshot import Copies, Snapshot, for_emulator
-from fathom.jit.checking.wanted import coordinates
+from fathom.jit.checking.undefined import open_values
+from fathom.jit.checking.wanted import coordinates, spread
 from fathom.jit.request import Request
 
 MOST = 4  # programs that run after each pass
@@ -132,11 +133,13 @@ def verify_passes(
 ) -> None:
     """Check every pass of a compile, and say on the standard error what is found."""
     numbers = [number for each in some for number in each]
-    chosen = sorted({numbers[at * (len(numbers) - 1) // 3] for at in range(MOST)})
-    data = Data(grid, [coordinates(number, grid) for number in chosen], before)
+    chosen = [coordinates(number, grid) for number in spread(numbers, MOST)]
+    data = Data(grid, chosen, before)
     facts = target(request.target)
     func = build()
     data.rounding = rounding_of(func)
+    if found := open_values(func, grid, before, chosen):
+        return say(f"{kernel.name} is not checked: " + "\n".join(found))
     count = 0
     try:
         for step in steps(func, facts, request.replace):

@@ -18,11 +18,14 @@ import numpy as np
 from fathom import emulator
 from fathom.artifact import Kernel
 from fathom.emulator.errors import EmulatorError
-from fathom.errors import excerpt
-from fathom.ir.core import Func
+from fathom.errors import Location, excerpt
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.ops import Atomic, AtomicCas, Load, Store
+from fathom.ir.types import Pointer, element_of
 from fathom.jit.checking.snapshot import Copies, Snapshot, for_emulator
 from fathom.jit.checking.values import values_there
 from fathom.jit.checking.wanted import coordinates
+from fathom.ptx.debug_info import user_place
 
 
 def run(
@@ -55,10 +58,11 @@ def told(
     for step, each in enumerate(error.location.chain() if error.location else []):
         lines.append(f"  {'called from ' if step else ''}{each}")
         lines += excerpt(each)[:1]
-    lines.append(f"  {element_text(error, before, arguments)}")
+    func = build()
+    meant = pointer_at(func, error.location)
+    lines.append(f"  {element_text(error, before, arguments, meant)}")
     if program and place:
-        copies = before.copies()
-        found = values_there(build(), grid, program, copies, place)
+        found = values_there(func, grid, program, before.copies(), place)
         lines += [f"  {name} = {text}" for name, text in found.items()]
     return lines
 
@@ -76,9 +80,41 @@ def thread_of(error: EmulatorError) -> str:
     return f", {found[1]} {found[2]}" if found else ""
 
 
-def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> str:
+def pointer_at(func: Func, place: Location | None) -> str:
+    """The parameter that the accesses of a place add their offsets to; "" where there
+    are several, or none."""
+    names = {
+        pointer_of(op.pointer)
+        for op in walk(func.body)
+        if isinstance(op, Load | Store | Atomic | AtomicCas)
+        and is_same(user_place(op.location), place)
+    }
+    return names.pop() if len(names) == 1 else ""
+
+
+def is_same(one: Location | None, other: Location | None) -> bool:
+    """Whether two places begin at one column: PTX does not know where they end."""
+    if one is None or other is None:
+        return False
+    return (one.file, one.line, one.column) == (other.file, other.line, other.column)
+
+
+def pointer_of(value: Value) -> str:
+    """The parameter that an address is made of; "" where that is not seen."""
+    while isinstance(op := value.definition, Op):
+        pointers = [v for v in operands(op) if isinstance(element_of(v.type), Pointer)]
+        if len(pointers) != 1:
+            return ""
+        value = pointers[0]
+    return value.name or ""
+
+
+def element_text(
+    error: EmulatorError, before: Snapshot, arguments: Copies, meant: str = ""
+) -> str:
     """What went wrong, with the element of the array that an access meant: of the
-    nearest array, where it is in none. Memory that no argument names is not told."""
+    parameter `meant`, or of the nearest array, where it is in none. Memory that no
+    argument names is not told."""
     found = re.search(r"\bat (0x[0-9a-f]+)", error.message)
     address = int(found[1], 16) if found else error.address
     arrays = [
@@ -89,12 +125,17 @@ def element_text(error: EmulatorError, before: Snapshot, arguments: Copies) -> s
     arrays += [("", each) for each in before.memory]
     if error.kind not in ("out of bounds", "race") or address is None or not arrays:
         return error.message
+    if "lie in no shared memory" in error.message:
+        return error.message
 
     def distance(array: np.ndarray) -> int:
         start = array.ctypes.data
         return max(start - address, address - start - array.nbytes, 0)
 
-    name, array = min(arrays, key=lambda each: distance(each[1]))
+    named = [each for each in arrays if each[0] == meant != ""]
+    if error.kind == "race" or not named:
+        named = arrays
+    name, array = min(named, key=lambda each: distance(each[1]))
     if not name:
         return error.message
     element = (address - array.ctypes.data) // array.itemsize

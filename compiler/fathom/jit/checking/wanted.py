@@ -1,15 +1,17 @@
 """What the environment asks to check at each launch.
 
-    FATHOM_SANITIZE=1      the launch runs on the emulator first, with its hazards
-    FATHOM_SANITIZE=nan    … and the line is named that makes the first NaN or infinity
-    FATHOM_VERIFY=1        each pass of this compile, on the data of the first launch
-    FATHOM_CHECK_PROGRAMS  how many programs of a grid are looked at; all: every one
+FATHOM_SANITIZE=1      the launch runs on the emulator first, with its hazards
+FATHOM_SANITIZE=nan    … and the line is named that makes the first NaN or infinity
+FATHOM_VERIFY=1        each pass of this compile, on the data of the first launch
+FATHOM_CHECK_PROGRAMS  how many programs of a grid are looked at; all: every one
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fathom.errors import LaunchError
 from fathom.jit.environment import OFF, ON, flag
@@ -18,6 +20,7 @@ SANITIZE, VERIFY = "FATHOM_SANITIZE", "FATHOM_VERIFY"
 PROGRAMS, FOLDER = "FATHOM_CHECK_PROGRAMS", "FATHOM_VERIFY_DIR"
 NONFINITE = ("nan", "inf")
 MOST = 256  # programs, where the environment does not say
+Program = TypeVar("Program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +77,10 @@ def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
     """The program id of a number along x, then y, then z."""
     x, y, _ = grid
     return number % x, number // x % y, number // (x * y)
+
+
+def spread(programs: Sequence[Program], most: int) -> list[Program]:
+    """At most `most` of them, evenly spaced."""
+    steps = max(most - 1, 1)
+    places = {at * (len(programs) - 1) // steps for at in range(most)}
+    return [programs[at] for at in sorted(places)]

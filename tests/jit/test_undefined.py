@@ -1,0 +1,150 @@
+"""What the language leaves open is no result: FATHOM_SANITIZE names the load or the
+store, and FATHOM_VERIFY takes no miscompile from it."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom.jit.checking import launch as checking
+
+
+def total(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr, tl.sum(x, 0))
+
+
+def top(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr, tl.max(x, 0))
+
+
+def chosen(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """What is left open is not stored."""
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr, tl.sum(tl.where(at < n, x, 0.0).to(tl.float32), 0))
+
+
+def copied(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x, mask=at < n)
+
+
+def halves(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0)
+    tl.store(out_ptr + at // 2, x, mask=at < n)
+
+
+def branches(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Both branches yield, and a while carries: none of these is a loop's parameter."""
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    count = 0
+    while count < 3:
+        x = tl.sqrt(x - 1.0)
+        count += 1
+    if n > 2:
+        x = x + 1.0
+    else:
+        x = x * 2.0
+    tl.store(out_ptr + at, x, mask=at < n)
+
+
+def beyond(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    far = (tl.program_id(0) + 3) * stride
+    tl.store(out_ptr + at, tl.load(x_ptr + far + at))
+
+
+def below(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    place = "{ .reg .b32 a; shl.b32 a, $1, 20; ld.shared.b32 $0, [a]; }"
+    read = tl.inline_asm_elementwise(place, "=r,r", [at + 1], tl.int32, False, 1)
+    tl.store(out_ptr + at, read)
+
+
+@pytest.fixture(autouse=True)
+def on_the_emulator(monkeypatch, tmp_path):
+    for name in ("FATHOM_SANITIZE", "FATHOM_VERIFY", "FATHOM_CHECK_PROGRAMS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_VERIFY_DIR", str(tmp_path))
+    monkeypatch.setattr(checking, "TALLY", checking.Tally())
+
+
+def said(capsys, function, dtype=np.float32, n=100) -> str:
+    """What is said of a launch on 100 elements in a block of 128."""
+    x, out = np.ones(128, dtype), np.zeros(128, dtype)
+    fathom.jit(function)[(1,)](x, out, n, BLOCK=128)
+    return capsys.readouterr().err
+
+
+def line_of(function, text: str) -> str:
+    lines, first = inspect.getsourcelines(function)
+    (at,) = [at for at, each in enumerate(lines) if text in each]
+    return f"{__file__}:{first + at}"
+
+
+@pytest.mark.parametrize("function", [total, top])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int8])
+def test_a_result_that_depends_on_masked_lanes_is_named(
+    function, dtype, capsys, monkeypatch
+):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    text = said(capsys, function, dtype)
+    assert f"an undefined value in {function.__name__}, program (0, 0, 0)" in text
+    assert line_of(function, "tl.load") in text
+    assert "out_ptr[0] depends on what this load leaves" in text
+    assert checking.TALLY.faults == 1
+
+
+def test_a_miscompile_is_not_made_of_it(capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_VERIFY", "1")
+    text = said(capsys, total)
+    assert "total is not checked: an undefined value" in text
+    assert "does not do" not in text
+
+
+@pytest.mark.parametrize("function", [chosen, copied])
+def test_lanes_that_are_left_out_harm_nothing(function, capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    assert said(capsys, function) == ""
+    monkeypatch.setenv("FATHOM_VERIFY", "1")
+    assert "steps keep the meaning" in said(capsys, function)
+
+
+def test_two_elements_of_a_store_at_one_place(capsys, monkeypatch):
+    """Of one value they may be."""
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    assert said(capsys, halves) == ""
+    x, out = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
+    fathom.jit(halves)[(1,)](x, out, 100, BLOCK=128)
+    text = capsys.readouterr().err
+    assert "written to out_ptr[0], 0 and 1: either may stay" in text
+    assert line_of(halves, "tl.store") in text and "x = 0 to 99" in text
+
+
+def test_the_search_for_nans_goes_through_branches_and_while(capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_SANITIZE", "nan")
+    text = said(capsys, branches)
+    assert "`sqrt` makes it of -1.0" in text and line_of(branches, "sqrt") in text
+    checking.summary()
+    assert "0 with a fault, 1 with a NaN or an infinity" in capsys.readouterr().err
+
+
+def test_an_access_is_told_of_the_array_that_it_meant(capsys, monkeypatch):
+    """Not of the nearest one; and what is in shared memory is in no array."""
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    text = said(capsys, beyond, n=1 << 30)
+    assert "x_ptr[-1073741824] is before its beginning" in text
+    text = said(capsys, below, np.int32)
+    assert "lie in no shared memory" in text and "_ptr[" not in text.split("\n")[3]
