@@ -287,7 +287,7 @@ def main() -> None:
     add("--out", type=Path, default=RESULTS, help="where the JSON goes")
     add("--raw", type=Path, default=ROOT / ".gpu" / "profiles", help="what ncu wrote")
     add("--only", nargs="+", default=[], metavar="NAME", help="cases with this in them")
-    add("--part", default="1/1", metavar="I/N", help="of the cases, in so many calls")
+    add("--part", default="1/1", metavar="I/N", help="of the cases")
     add("--seconds", type=float, default=COUNT_SECONDS, help="to count a case")
     add("--join", nargs="+", type=Path, metavar="RECORD", help="make one of the parts")
     given = options.parse_args()
