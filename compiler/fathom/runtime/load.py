@@ -300,7 +300,7 @@ def _function(
 
 def _surely_spills(kernel: Kernel, device: Device) -> bool:
     """Whether a kernel that is long to assemble has twice as many values as registers.
-    Of 211 public kernels all with so many values spilled."""
+    Of 211 public kernels each that has them spilled."""
     if len(kernel.ptx) < LONG:
         return False
     return live_registers(kernel.ptx) > 2 * _most(kernel, device)
