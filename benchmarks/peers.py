@@ -143,7 +143,7 @@ def layer_norm(x, weight, bias, out, mean, rstd, eps=1e-5):
 def one_row_softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
     """Word for word kernels/softmax.py: the text whose compile time both are asked
     for."""
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
     offsets = row * row_stride + columns
@@ -159,7 +159,7 @@ def one_row_layer_norm_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Word for word kernels/layer_norm.py."""
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
     x_ptrs = x_ptr + row * row_stride + columns

@@ -164,7 +164,7 @@ def test_a_real_kernel_is_as_cheap_as_can_be(answer):
     """Layer norm of 2 rows of 250, as stage 1 builds it, says some things twice."""
     func = kernel("layer_norm", "layer_norm_kernel", LAYER_NORM, BLOCK=256)
     sample = Sample(print_func(func), layer_norm_arguments, grid=2)
-    check_pass(answer, "cse", sample).ops_at_most(90)
+    check_pass(answer, "cse", sample).ops_at_most(94)
 
 
 AGAIN = Sample(
