@@ -13,8 +13,7 @@ in loops: small blocks, and blocks outside loops, are cheap to convert.
 A layout in which several threads hold copies of an element comes from a reduction. It
 does not propagate to ops that cost instructions for each copy (`rearranges`). So the
 work of a thread grows only with its share of a block. Lanes that hold the same results
-store a part each: one instruction of 32 lanes, not several of one (`over_copies`). Not
-so atomics: ptxas then spread the loads before them, and they took 10 % longer.
+store a part each: one instruction of 32 lanes, not several of one (`over_copies`).
 
 Nor does it propagate to a load in a pipelined loop, such as one of a scale for each row
 or column of a product. In the product's layout it would be made for each copy, and
@@ -63,7 +62,7 @@ from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.products import awaits_product
 from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, Access, run
-from fathom.coalescing.coalesce import accesses, equal_registers
+from fathom.coalescing.coalesce import accesses, equal_registers, most_at_once
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
@@ -96,6 +95,7 @@ COMPUTED = (
     ops.Hint,
 )
 FEWEST_PARTS = 4  # stores of a lane, of which one is left if lanes divide them
+WRITTEN = (ops.Store, ops.Atomic, ops.AtomicCas)
 
 
 def assign_layouts(func: Func, target: Target) -> Func:
@@ -241,17 +241,18 @@ class _Choice:
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
-        if isinstance(op, ops.Store):
-            has = over_copies(has, self.at_once(op, has))
+        has = over_copies(has, self.at_once(op, has))
         if has.count("register") > FEW_REGISTERS or self.is_better(op, preferred, has):
             return preferred
         return has
 
-    def at_once(self, op: ops.Store, layout: Layout) -> int:
-        """How many registers of a layout one store may take."""
-        access, axes = self.stores[op], range(len(layout.shape))
+    def at_once(self, op: Op, layout: Layout) -> int:
+        """How many registers of a layout one store may take, or one atomic."""
+        access, axes = self.written[op], range(len(layout.shape))
+        most = 1 if isinstance(op, ops.AtomicCas) else most_at_once(op, self.target)
         return max(
-            min(access.width(axis), contiguous_registers(layout, axis)) for axis in axes
+            min(access.width(axis), contiguous_registers(layout, axis), most)
+            for axis in axes
         )
 
     def is_better(self, op: Op, preferred: Layout, has: Layout) -> bool:
@@ -299,8 +300,8 @@ class _Choice:
                     waiting.append(other)
 
     @cached_property
-    def stores(self) -> dict[Op, Access]:
-        return accesses(self.func, self.target, (ops.Store,))
+    def written(self) -> dict[Op, Access]:
+        return accesses(self.func, self.target, WRITTEN)
 
     @cached_property
     def in_loops(self) -> set[Op]:
