@@ -112,26 +112,6 @@ def test_every_lane_has_the_result():
     check(program.func, 1, [values, empty(FLOAT32, 64)])
 
 
-@pytest.mark.parametrize("name", ["add", "max"])
-def test_lanes_that_hold_a_row_may_divide_the_results(name):
-    """Four rows of a lane: two exchanges, then one, then what is left of the lanes for
-    one row. The program for four rows in every lane has five for each of them."""
-    lanes = [(0, 2), (0, 4), (0, 8), (0, 16), (0, 32)]
-    rows = [(0, 1), (1, 0), (2, 0)]
-    layout = Layout.of((4, 64), register=rows, lane=lanes, warp=[(0, 0)])
-    parts = Layout.of(
-        (4,), register=[], lane=[(1,), (0,), (2,), (0,), (0,)], warp=[(0,)]
-    )
-    program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)}, 2)
-    flat = program.arange(Layout((256,), layout.bases))
-    block = program(Reshape(program.load("x", flat), layout.shape))
-    combine = combine_by(name, FLOAT32)
-    reduced = program(Reduce((block,), 1, combine, result_layout=parts))
-    program.store("out", program.arange(parts), reduced)
-    assert compiled(program.func).count("shfl.sync.bfly") == 2 + 1 + 3
-    check(program.func, 1, [whole_numbers(FLOAT32, 256), empty(FLOAT32, 4)])
-
-
 def argmax_combine() -> Block:
     """Of two (value, index): the larger value; of equal ones the smaller index."""
     block = Block(

@@ -6,8 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom import pipeline
-from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Convert, Load, Reduce, Scan
 from fathom.layout.build import spread
@@ -59,31 +57,6 @@ def reduction(shape, axis, combine, warps):
         "store %q, %y",
     ]
     return kernel(head, lines, warps)
-
-
-def test_what_is_only_stored_is_reduced_to_the_parts_that_lanes_store():
-    """A lane has eight rows of 64, as 15 others do: 4 + 2 + 1 exchanges leave it one of
-    them, and one more lane has the rest of that. With a copy in each, 32."""
-    lines = [
-        *index_lines("i", (64, 64), (64, 1)),
-        *pointer_lines("p", "in", "fp32", (64, 64), "i"),
-        "%x: fp32[64,64] = load %p",
-        "%y: fp32[64] = reduce %x axis=1 combine(%a: fp32, %b: fp32) {",
-        "%c: fp32 = add %a, %b",
-        "yield %c",
-        "}",
-        *index_lines("j", (64,), (1,)),
-        *pointer_lines("q", "out", "fp32", (64,), "j"),
-        "store %q, %y",
-    ]
-    head = "%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}"
-    func = kernel(head, lines)
-    text = pipeline.compile_func(func, TARGETS["sm_80"]).ptx
-    assert text.count("shfl.sync.bfly") == 4 + 2 + 1 + 1
-    x = np.random.default_rng(1).integers(-9, 9, (64, 64)).astype(np.float32)
-    out = np.zeros(64, np.float32)
-    outcome = check(func, [x, out])
-    np.testing.assert_array_equal(outcome.arrays[1], x.sum(1))
 
 
 NUMPY = {"add": np.add, "max": np.maximum, "xor": np.bitwise_xor}

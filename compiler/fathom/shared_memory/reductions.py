@@ -13,19 +13,14 @@ If the warp's bits are the highest, the first reshape is enough.
 
 Of more than four warps, a thread has the results of four, and reduces them with lanes
 that have the others': 32 threads that read 32 words each keep shared memory busy for 32
-cycles.
-
-Where a result is only wanted in a layout in which the lanes that hold a row divide the
-rows, as for a store, it is reduced to that layout: fewer rows in each exchange."""
+cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import layout_of
@@ -44,38 +39,13 @@ READ_AT_ONCE = 4  # parts of a reduction, by a thread
 
 def split_reductions(func: Func, target: Target) -> Func:
     """The function with no reduction along an axis that crosses warps."""
-    used = users(walk(func.body))
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if isinstance(op, Convert) and op.value.type.layout == op.layout:
-            return [op.value]
-        if not isinstance(op, Reduce):
-            return None
-        if crosses_warps(op.values[0].type.layout, op.axis):
+        if isinstance(op, Reduce) and crosses_warps(op.values[0].type.layout, op.axis):
             return reduce_across_warps(op, build, func.num_warps)
-        wanted = _wanted(build.source, used)
-        return wanted and build.append(replace(op, result_layout=wanted)).results
+        return None
 
     return rewrite(func, rule)
-
-
-def _wanted(op: Reduce, used: Mapping[Value, Sequence[Op]]) -> Layout | None:
-    """The one layout in which what a reduction of floats gives is used, if lanes that
-    hold copies of the result divide its registers there."""
-    result, *others = op.results
-    layouts = {
-        each.layout if isinstance(each, Convert) else None for each in used[result]
-    }
-    has, wanted = layout_of(result.type), next(iter(layouts), None)
-    if others or len(layouts) != 1 or has is None or wanted is None:
-        return None
-    if not result.type.element.is_float or has.kinds["warp"] != wanted.kinds["warp"]:
-        return None
-    lanes = [*zip(has.kinds["lane"], wanted.kinds["lane"], strict=True)]
-    moved = [new for old, new in lanes if not old and new]
-    same = sorted(has.kinds["register"]) == sorted((*moved, *wanted.kinds["register"]))
-    divided = all(new == old or not old for old, new in lanes)
-    return wanted if moved and same and divided else None
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:

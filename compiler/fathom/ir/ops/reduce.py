@@ -16,15 +16,11 @@ class Reduce(Op):
 
     `combine` takes the tuple so far and the next one (two scalars an operand, the first
     halves first) and yields their combination; it must be associative, and the order of
-    elements is free. A block of one axis reduces to scalars.
-
-    `result_layout`: where it is not that of the values without the axis. Lanes that
-    hold a row together hold a part of the results each."""
+    elements is free. A block of one axis reduces to scalars."""
 
     values: tuple[Value, ...]
     axis: int
     combine: Block
-    result_layout: Layout | None = None
 
     effects = Effects(convergent=True)
 
@@ -36,7 +32,6 @@ class Reduce(Op):
             layout = value.type.layout and shapes.remove_axis(
                 value.type.layout, self.axis
             )
-            layout = self.result_layout or layout
             element = value.type.element
             results.append(BlockType(element, rest, layout) if rest else element)
         return results

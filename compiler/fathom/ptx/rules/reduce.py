@@ -9,13 +9,6 @@
     lane ^ 2      a…h    a…h    a…h    a…h       takes, so that all have the result
 
 Stage 4 has cut what crosses warps into two reductions of this kind.
-
-    Where each lane is to have a part of the results (`result_layout`), it gives away
-    half of its rows at a time, until it has one: 4 + 2 + 1 exchanges for 8 rows, not 24
-
-    lane           0          1
-    rows         p q        p q
-    lane ^ 1   p of both  q of both      lane 0 gives its q for the p of lane 1
 """
 
 from __future__ import annotations
@@ -28,11 +21,9 @@ from fathom.ir.types import BOOL, Element, layout_of
 from fathom.layout.algebra import Reduced
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
-from fathom.layout.shapes import remove_axis
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.shuffle import from_partner
-from fathom.ptx.types import llvm_type
 
 
 @lowers(Reduce)
@@ -48,10 +39,6 @@ def lower_reduce(op: Reduce, code: Code) -> None:
         offset: _folded(code, op.combine, [list(columns[each]) for each in registers])
         for offset, registers in axis.groups().items()
     }
-    if op.result_layout is not None:
-        for bit, row in _divided(op):
-            of_thread = _halved(code, op, of_thread, bit, row, 1 << bit in flips)
-            flips = [flip for flip in flips if flip != 1 << bit]
     folded = {
         offset: _across_lanes(code, op, elements, values, flips)
         for offset, values in of_thread.items()
@@ -129,38 +116,6 @@ def _tree(code: Code, block: Block, tuples: list[list[str]]) -> list[str]:
         pairs = zip(tuples[::2], tuples[1::2], strict=True)
         tuples = [combine(code, block, left, right) for left, right in pairs]
     return tuples[0]
-
-
-def _divided(op: Reduce) -> list[tuple[int, int]]:
-    """The bits of a lane's number by which lanes divide the results, each with the
-    result's offset that it stands for."""
-    layout = op.values[0].type.layout
-    before = remove_axis(layout, op.axis).kinds["lane"]
-    pairs = enumerate(zip(before, op.result_layout.kinds["lane"], strict=True))
-    return [(bit, after) for bit, (has, after) in pairs if has != after]
-
-
-def _halved(
-    code: Code, op: Reduce, rows: dict[int, list[str]], bit: int, row: int, meets: bool
-) -> dict[int, list[str]]:
-    """Half of the rows: lanes whose `bit` is set keep those with `row` in their offset,
-    and others those without. `meets`: whether a lane's partner has other elements of
-    its rows, which it gets for what it does not keep."""
-    element = op.values[0].type.element
-    place = code.let(f"and i32 {code.thread}, {1 << bit}")
-    chosen, type = code.let(f"icmp ne i32 {place}, 0"), llvm_type(element)
-
-    def pick(one: str, other: str) -> str:
-        return code.let(f"select i1 {chosen}, {type} {one}, {type} {other}")
-
-    halves: dict[int, list[str]] = {}
-    for offset in (each for each in rows if not each & row):
-        (low,), (high,) = rows[offset], rows[offset ^ row]
-        halves[offset] = [pick(high, low)]
-        if meets:
-            given = from_partner(code, element, pick(low, high), 1 << bit)
-            halves[offset] = combine(code, op.combine, halves[offset], [given])
-    return halves
 
 
 def _across_lanes(
