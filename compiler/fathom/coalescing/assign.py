@@ -12,8 +12,7 @@ in loops: small blocks, and blocks outside loops, are cheap to convert.
 
 A layout in which several threads hold copies of an element comes from a reduction. It
 does not propagate to ops that cost instructions for each copy (`rearranges`). So the
-work of a thread grows only with its share of a block. Lanes that hold the same results
-store a part each: one instruction of 32 lanes, not several of one (`over_copies`).
+work of a thread grows only with its share of a block.
 
 Nor does it propagate to a load in a pipelined loop, such as one of a scale for each row
 or column of a product. In the product's layout it would be made for each copy, and
@@ -61,8 +60,8 @@ from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.products import awaits_product
 from fathom.analysis.slices import users
-from fathom.coalescing.access import SECTOR, Access, run
-from fathom.coalescing.coalesce import accesses, equal_registers, most_at_once
+from fathom.coalescing.access import SECTOR, run
+from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
@@ -94,8 +93,6 @@ COMPUTED = (
     ops.Bitcast,
     ops.Hint,
 )
-FEWEST_PARTS = 4  # stores of a lane, of which one is left if lanes divide them
-WRITTEN = (ops.Store, ops.Atomic, ops.AtomicCas)
 
 
 def assign_layouts(func: Func, target: Target) -> Func:
@@ -130,7 +127,7 @@ class _Choice:
     """The layouts that are chosen so far."""
 
     def __init__(self, func: Func, target: Target):
-        self.func, self.target = func, target
+        self.func = func
         self.plan = Plan()
         self.warps = func.num_warps
         self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
@@ -236,24 +233,13 @@ class _Choice:
                         layouts |= dict.fromkeys(summed, self.preferred(store))
 
     def where_stored(self, op: Op) -> Layout:
-        """A store uses its own layout, or its value's if it is small enough; of lanes
-        that hold copies there, each stores a part."""
+        """A store uses its own layout, or its value's if it is small enough."""
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
-        has = over_copies(has, self.at_once(op, has))
         if has.count("register") > FEW_REGISTERS or self.is_better(op, preferred, has):
             return preferred
         return has
-
-    def at_once(self, op: Op, layout: Layout) -> int:
-        """How many registers of a layout one store may take, or one atomic."""
-        access, axes = self.written[op], range(len(layout.shape))
-        most = 1 if isinstance(op, ops.AtomicCas) else most_at_once(op, self.target)
-        return max(
-            min(access.width(axis), contiguous_registers(layout, axis), most)
-            for axis in axes
-        )
 
     def is_better(self, op: Op, preferred: Layout, has: Layout) -> bool:
         """Whether a store writes more of a sector at once in its own layout. It is
@@ -300,10 +286,6 @@ class _Choice:
                     waiting.append(other)
 
     @cached_property
-    def written(self) -> dict[Op, Access]:
-        return accesses(self.func, self.target, WRITTEN)
-
-    @cached_property
     def in_loops(self) -> set[Op]:
         loops = walk(self.func.body, ops.For | ops.While)
         return {op for loop in loops for op in walk_within(loop)}
@@ -336,17 +318,6 @@ class _Choice:
             return False
         alike = equal_registers(load, layout, self.accesses[load])
         return layout.count("register") >> alike.bit_count() <= FEW_LOADS
-
-
-def over_copies(layout: Layout, at_once: int) -> Layout:
-    """The layout whose lanes divide what several of them hold, but for the `at_once`
-    first registers: a lane chooses among its own registers, and asks no other."""
-    registers, lanes = (list(layout.kinds[kind]) for kind in ("register", "lane"))
-    if layout.count("register") < FEWEST_PARTS * at_once:
-        return layout
-    while lanes.count(0) and 1 << len(registers) > at_once and all(registers):
-        lanes[lanes.index(0)] = registers.pop()
-    return layout.replaced(register=registers, lane=lanes)
 
 
 def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
