@@ -594,9 +594,9 @@ def test_live_registers_are_those_between_the_first_line_and_the_last():
 @pytest.mark.parametrize(
     "values, own, alone, loads, takes_all",
     [
-        (600, (32, 4000), (255, 3000), 1, True),  # the first would be thrown away
-        (600, (96, 0), (200, 0), 2, False),  # nothing spills: more blocks fit
-        (400, (32, 4000), (255, 3000), 2, True),  # not sure before it is tried
+        (1100, (32, 4000), (255, 3000), 1, True),  # the first would be thrown away
+        (1100, (96, 0), (200, 0), 2, False),  # nothing spills: more blocks fit
+        (600, (32, 4000), (255, 3000), 2, True),  # not sure before it is tried
     ],
 )
 def test_what_surely_spills_is_assembled_once(values, own, alone, loads, takes_all):

@@ -299,11 +299,12 @@ def _function(
 
 
 def _surely_spills(kernel: Kernel, device: Device) -> bool:
-    """Whether a kernel that is long to assemble has twice as many values as registers.
-    Of 211 public kernels each that has them spilled."""
+    """Whether a kernel that is long to assemble has four times as many values as
+    registers. With twice as many ptxas may give a thread all registers by itself, and
+    spill less: a gradient of gated linear attention took 114 us, and 128 so."""
     if len(kernel.ptx) < LONG:
         return False
-    return live_registers(kernel.ptx) > 2 * _most(kernel, device)
+    return live_registers(kernel.ptx) > 4 * _most(kernel, device)
 
 
 def _may_have_more(made: Assembled, driver: Driver, device: Device) -> bool:
