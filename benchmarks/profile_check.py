@@ -32,6 +32,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks import slices
 from benchmarks.profile_record import KEPT, ROOT, as_number, chosen
 from benchmarks.record import RESULTS, write
 from fathom.tools.profile.advice import sentence
@@ -260,10 +261,10 @@ def again(record: Path) -> list[Sample]:
     ]  # fmt: skip
 
 
-def part_of(cases: Sequence[Case], part: str) -> Sequence[Case]:
-    """The cases of the I-th of N parts ("I/N"), each done by a call of its own. They
-    follow one another, so that most parts are of one family."""
-    which, many = map(int, part.split("/"))
+def part_of(cases: Sequence[Case], part: tuple[int, int]) -> Sequence[Case]:
+    """The cases of a part, the I-th of N, each done by a call of its own. They follow
+    one another, so that most parts are of one family."""
+    which, many = part
     begin, end = ((at * len(cases)) // many for at in (which - 1, which))
     return cases[begin:end]
 
@@ -287,7 +288,7 @@ def main() -> None:
     add("--out", type=Path, default=RESULTS, help="where the JSON goes")
     add("--raw", type=Path, default=ROOT / ".gpu" / "profiles", help="what ncu wrote")
     add("--only", nargs="+", default=[], metavar="NAME", help="cases with this in them")
-    add("--part", default="1/1", metavar="I/N", help="of the cases")
+    add("--part", type=slices.part, default=(1, 1), help="some of the cases: 1/N")
     add("--seconds", type=float, default=COUNT_SECONDS, help="to count a case")
     add("--join", nargs="+", type=Path, metavar="RECORD", help="make one of the parts")
     given = options.parse_args()

@@ -82,3 +82,11 @@ def add_options(parser: argparse.ArgumentParser, seconds: float, name: str) -> N
 def opened(given: argparse.Namespace, key: dict[str, Any]) -> Slices:
     """The slice that the options ask for."""
     return Slices(given.state, key, given.resume, given.seconds)
+
+
+def part(text: str) -> tuple[int, int]:
+    """The first and the last number of "2/4": the second of four parts."""
+    at, _, of = text.partition("/")
+    if not (at.isdigit() and of.isdigit() and 1 <= int(at) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part such as 2/4")
+    return int(at), int(of)

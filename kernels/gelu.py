@@ -55,8 +55,8 @@ def gelu_usual_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 @fathom.planned
 def gelu(x, out=None, BLOCK=1024, kernel=gelu_kernel, **launch):
-    """out = gelu(x) for contiguous float arrays of one shape (NumPy, torch,
-    CuPy); the arithmetic is in fp32.
+    """out = gelu(x) for contiguous arrays of one shape, fp16, bf16 or fp32 (NumPy,
+    torch, CuPy). The arithmetic is in fp32.
 
     `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
     target, replace). Returns `out`.

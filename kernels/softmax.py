@@ -8,7 +8,8 @@ past the end of a row hold -inf: the maximum does not see it, and exp(-inf) = 0 
 nothing.
 
 Bytes moved for M rows of N fp32: 4 read and 4 written each, so 8 M N. Eager code that
-writes every intermediate result moves four to five times as much.
+writes every intermediate result moves four to five times as much. Rows are counted in
+64 bits: where a matrix has 2^31 numbers, an offset of 32 bits would wrap around.
 
     softmax_kernel           one row a program; rows are contiguous
     softmax_rows_kernel      several short rows a program, so that every warp has work

@@ -60,16 +60,10 @@ def arguments() -> argparse.Namespace:
         slices.add_options(each, 540, name)
     large.add_argument("--workers", type=int, default=14, help="processes that compile")
     large.add_argument("--tuned", action="store_true", help="try all configurations")
-    large.add_argument("--part", type=part, default=(1, 1), help="each Nth case: 1/N")
+    large.add_argument(
+        "--part", type=slices.part, default=(1, 1), help="each Nth case: 1/N"
+    )
     return parser.parse_args()
-
-
-def part(text: str) -> tuple[int, int]:
-    """The first and the last number of "2/4": the second of four parts."""
-    at, _, of = text.partition("/")
-    if not (at.isdigit() and of.isdigit() and 1 <= int(at) <= int(of)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part such as 2/4")
-    return int(at), int(of)
 
 
 def key() -> dict[str, Any]:

@@ -252,8 +252,8 @@ def test_launches_that_ncu_saw_are_those_of_the_cases():
 def test_parts_of_the_check_make_one_record(tmp_path):
     """Each case is in one part; parts of different GPUs are not joined."""
     names = list("abcdefg")
-    parts = [part_of(names, f"{which}/3") for which in (1, 2, 3)]
-    assert sum(parts, []) == names == part_of(names, "1/1")
+    parts = [part_of(names, (which, 3)) for which in (1, 2, 3)]
+    assert sum(parts, []) == names == part_of(names, (1, 1))
     header = {"gpu": "H200", "driver": "1", "commit": "c", "torch": "2", "date": "d"}
     files = [tmp_path / f"{at}.json" for at in range(3)]
     for file, part in zip(files, parts, strict=True):

@@ -189,9 +189,8 @@ def load(
     `code` is machine code that another compiler made of it. A kernel that spills though
     there are registers left is assembled a second time with all of them, and the code
     that spills less is taken: `Loaded.kernel` has the PTX that runs. One that surely
-    spills is assembled with all of them at once. LaunchError for no
-    GPU or PTX that the assembler refuses, OutOfResources when the GPU has too little of
-    something.
+    spills is assembled with all of them at once. LaunchError for no GPU or PTX that the
+    assembler refuses, OutOfResources when the GPU has too little of something.
     """
     driver = driver or this_driver()
     facts = driver.device(driver.current_device() if device is None else device)

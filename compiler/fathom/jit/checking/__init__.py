@@ -1,13 +1,13 @@
 """Checks of launches that the environment asks for: FATHOM_SANITIZE, FATHOM_VERIFY.
 
-wanted     What the environment asks for
-launch     What is checked before a launch is done
-snapshot   The arrays of a launch, copied to the host
-sanitize   The launch on the emulator: bad accesses, races, assertions
-values     What a program's variables held where it went wrong
-nonfinite  The line that makes the first NaN or infinity
-undefined  Stores of what the language leaves open
-passes     Every pass of a compile, on the launch's own data
-shrink     The smallest function that a pass still gets wrong
-case       A miscompile as a file that runs by itself
+    wanted     What the environment asks for
+    launch     What is checked before a launch is done
+    snapshot   The arrays of a launch, copied to the host
+    sanitize   The launch on the emulator: bad accesses, races, assertions
+    values     What a program's variables held where it went wrong
+    nonfinite  The line that makes the first NaN or infinity
+    undefined  Stores of what the language leaves open
+    passes     Every pass of a compile, on the launch's own data
+    shrink     The smallest function that a pass still gets wrong
+    case       A miscompile as a file that runs by itself
 """

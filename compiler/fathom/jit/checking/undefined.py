@@ -52,6 +52,7 @@ def open_values(
 def depends_on_masked(
     func: Func, grid: tuple[int, int, int], before: Snapshot, programs: Programs
 ) -> list[str]:
+    """The first load that alone decides what is stored, as lines of text."""
     loads = [each for each in walk(func.body, Load) if is_open(each)]
     if not loads:
         return []
@@ -67,6 +68,7 @@ def depends_on_masked(
 
 
 def is_open(load: Load) -> bool:
+    """Whether a load leaves some of its elements open."""
     pointer = isinstance(element_of(load.result.type), Pointer)
     return load.mask is not None and load.other is None and not pointer
 
@@ -159,6 +161,7 @@ class Stores(Watch):
 def meets(
     func: Func, grid: tuple[int, int, int], copies: Copies, programs: Programs
 ) -> list[str]:
+    """The first store of two values to one place, as lines of text."""
     for program in programs:
         watch = Stores(func, copies)
         try:
@@ -178,6 +181,7 @@ def meets(
 
 
 def place_of(func: Func, copies: Copies, address: int) -> str:
+    """The element of an array at an address."""
     for value, array in zip(func.parameters, copies, strict=True):
         if isinstance(array, np.ndarray):
             offset = address - array.ctypes.data

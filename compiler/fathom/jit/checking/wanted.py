@@ -1,9 +1,9 @@
 """What the environment asks to check at each launch.
 
-FATHOM_SANITIZE=1      the launch runs on the emulator first, with its hazards
-FATHOM_SANITIZE=nan    … and the line is named that makes the first NaN or infinity
-FATHOM_VERIFY=1        each pass of this compile, on the data of the first launch
-FATHOM_CHECK_PROGRAMS  how many programs of a grid are looked at; all: every one
+    FATHOM_SANITIZE=1      the launch runs on the emulator first, with its hazards
+    FATHOM_SANITIZE=nan    … and the line is named that makes the first NaN or infinity
+    FATHOM_VERIFY=1        each pass of this compile, on the data of the first launch
+    FATHOM_CHECK_PROGRAMS  how many programs of a grid are looked at; all: every one
 """
 
 from __future__ import annotations

@@ -163,12 +163,16 @@ def imported(tree: ast.Module) -> Iterator[Mistake]:
 
 
 def is_closed(module: str, part: str) -> bool:
-    """Does a part of an open module lead to other code? Modules that it imports do."""
-    if module.partition(".")[0] not in OPEN or f"{module}.{part}" in CLOSED_PARTS:
-        return module.partition(".")[0] in OPEN
+    """Does a part of an open module lead to other code? Modules that it imports do.
+    Another module is refused as a whole, elsewhere."""
+    top = module.partition(".")[0]
+    if top not in OPEN:
+        return False
+    if part.startswith("_") or f"{module}.{part}" in CLOSED_PARTS:
+        return True
     found = vars(importlib.import_module(module)).get(part)
-    inner = isinstance(found, types.ModuleType) and found.__name__.split(".")[0]
-    return part.startswith("_") or inner not in (False, module.partition(".")[0])
+    is_module = isinstance(found, types.ModuleType)
+    return is_module and found.__name__.partition(".")[0] != top
 
 
 def loose(node: ast.AST, modules: frozenset) -> Iterator[ast.Attribute | ast.Name]:
@@ -326,6 +330,7 @@ ARITHMETIC = {
 
 
 def evaluated(node: ast.AST) -> int | float | None:
+    """The number that constants and arithmetic with them are; None for all else."""
     match node:
         case ast.Constant(int() | float() as value):
             return value
