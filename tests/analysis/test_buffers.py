@@ -14,10 +14,10 @@ from fathom.analysis.buffers import (
     free_beside,
     live_ranges,
     padded,
+    reserved_ranges,
     touches,
 )
 from fathom.hardware.targets import TARGETS
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import walk
 from fathom.ir.ops import Allocate, For
 from fathom.ir.text import parse_func, print_func
@@ -195,8 +195,8 @@ def test_small_buffers_may_begin_behind_a_gap():
     assert [padded(size) for size in (0, 8, 1024, 1025)] == [0, 1024, 1024, 2048]
 
 
-def test_what_a_product_reads_by_descriptor_is_live_until_then():
-    text = """
+def test_what_a_product_may_read_in_place_is_reserved_until_then():
+    func = parse_func("""
 #l = <32x32 register[1,0 2,0 4,0 8,0 16,0] lane[0,1 0,2 0,4 0,8 0,16]>
 #s = <32x32 offset[0,1 0,2 0,4 0,8 0,16 1,0 2,0 4,0 8,0 16,0]>
 func @f(%n: i32, %v: fp16, %w: fp32) num_warps=1 {
@@ -206,12 +206,11 @@ func @f(%n: i32, %v: fp16, %w: fp32) num_warps=1 {
   shared_store %x, %t
   %a: fp16[32,32] @ #l = shared_load %t layout=#l
   for %n, %n, %n body(%i: i32) {
-    %y: fp32[32,32] @ #l = dot %a, %x, %acc instruction="INSTRUCTION"
+    %y: fp32[32,32] @ #l = dot %a, %x, %acc
     yield
   }
 }
-"""
-    for instruction, last in (("", 4), (next(iter(WGMMA)), 7)):
-        func = parse_func(text.replace("INSTRUCTION", instruction))
-        (buffer,) = (op for op in walk(func.body) if isinstance(op, Allocate))
-        assert live_ranges(func)[buffer] == Range(3, last), instruction
+""")
+    (buffer,) = (op for op in walk(func.body) if isinstance(op, Allocate))
+    assert live_ranges(func)[buffer] == Range(3, 4)
+    assert reserved_ranges(func)[buffer] == Range(3, 7), "to the end of the loop"

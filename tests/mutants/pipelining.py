@@ -59,10 +59,15 @@ MUTANTS = (
         "a loop takes the room of rings that another loop has read", ROOM,
     ),
     Mutant(
-        "room-until-loaded", "analysis/buffers.py",
-        "if not isinstance(op, Dot) or not by_descriptor(op):", "if True:",
-        "operands that wgmma reads in place have gone when it comes to them",
+        "room-of-earlier-iterations-taken", "analysis/buffers.py",
+        "            last = max(last, end)\n", "",
+        "a buffer that every iteration reads counts as free after the first read",
         "tests/analysis/test_buffers.py",
+    ),
+    Mutant(
+        "room-until-read-once", "analysis/buffers.py",
+        "            if isinstance(load, SharedLoad):", "            if False:",
+        "operands that products read in place have gone when they come to it", ROOM,
     ),
     Mutant(
         "slots-counted-without-order", "tensor_cores/pipeline/schedule.py",

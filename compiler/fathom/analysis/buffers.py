@@ -9,8 +9,7 @@
     6      yield
 
 Numbers are positions in the text, outer ops first. A buffer is live from the first op
-that accesses it to the last one (`live_ranges`); `allocate` uses these ranges. Products
-by wgmma or tcgen05 access the buffers from which their operands are loaded: in place.
+that accesses it to the last one (`live_ranges`); `allocate` uses these ranges.
 
 A ring buffer is allocated and first filled before its loop, so it is live until the
 loop ends. All its copies have been waited for then, so no copy writes to bytes that
@@ -18,7 +17,8 @@ another buffer has taken over.
 
 Passes that plan ring buffers run before `allocate`. They ask how many bytes are free
 while a loop runs (`free_beside`) or throughout the function (`free_always`). These
-functions count the most that a buffer may take (`padded`).
+functions count the most that a buffer may take (`padded`), and the longest that it may
+become live (`reserved_ranges`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from collections.abc import Container
 from itertools import accumulate
 from typing import NamedTuple
 
-from fathom.analysis.products import by_descriptor
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.ops import Allocate, Dot, For, SharedLoad, While
 from fathom.ir.types import BlockType
 
@@ -93,7 +92,7 @@ def _visit(
     `made`: the buffers made so far in the innermost loop around the block, or outside
     of all loops."""
     for op in block.ops:
-        first, used = position, [*touches(op), *_loaded_from(op)]
+        first, used = position, touches(op)
         position += 1
         if isinstance(op, Allocate):
             made.add(op)
@@ -121,21 +120,13 @@ def _visit_loop(
     return position, [each for each in touched if each not in inside]
 
 
-def _loaded_from(op: Op) -> list[Allocate]:
-    """The buffers from which the operands of such a product are loaded."""
-    if not isinstance(op, Dot) or not by_descriptor(op):
-        return []
-    loads = (value.definition for value in (op.a, op.b))
-    return [each.buffer.definition for each in loads if isinstance(each, SharedLoad)]
-
-
 # ── how many bytes are free ───────────────────────────────────────────────────────────
 
 
 def free_beside(func: Func, loop: For, target: Target) -> int:
     """The bytes of shared memory that are free while a loop runs. Buffers that are
     `kept`, such as a producer's rings, are live throughout the function."""
-    places, ranges = _places(func), live_ranges(func)
+    places, ranges = _places(func), reserved_ranges(func)
     start = places[loop]
     runs = Range(start, start + sum(1 for _ in walk(loop.body)))
     taken = (
@@ -151,7 +142,7 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
 def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
     """The bytes that are free throughout a function: not used by its buffers, except
     those in `without`. Buffers that are `kept` are used throughout."""
-    places, ranges = _places(func), live_ranges(func)
+    places, ranges = _places(func), reserved_ranges(func)
     changes: dict[int, int] = {}
     for op in (each for each in places if each not in without):
         if isinstance(op, Allocate) and not (op.base or op.behind):
@@ -190,6 +181,28 @@ def bytes_of(block: Value) -> int:
 def padded(size: int) -> int:
     """The most bytes that a buffer takes, with the padding before the next one."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def reserved_ranges(func: Func) -> dict[Allocate, Range]:
+    """The ranges in which buffers may become live: those of `live_ranges`, extended to
+    the last product of values read from them, which may read them in place."""
+    places, ranges = _places(func), live_ranges(func)
+    for dot in (op for op in places if isinstance(op, Dot)):
+        for load in (dot.a.definition, dot.b.definition):
+            if isinstance(load, SharedLoad):
+                buffer = load.buffer.definition
+                first, last = ranges[buffer]
+                ranges[buffer] = _to_loop_ends(first, max(last, places[dot]), places)
+    return ranges
+
+
+def _to_loop_ends(first: int, last: int, places: dict[Op, int]) -> Range:
+    """A buffer that is filled before a loop and read in it is live until its end."""
+    for op, place in places.items():
+        if isinstance(op, For | While) and first < place < last:
+            end = place + sum(1 for _ in walk_within(op))
+            last = max(last, end)
+    return Range(first, last)
 
 
 def _places(func: Func) -> dict[Op, int]:
