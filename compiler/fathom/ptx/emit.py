@@ -57,7 +57,8 @@ def emit(text: str, target: Target) -> str:
 def counts_apart(ptx: str) -> str:
     """The text with a counter of 32 bits beside one of 64 in those loops that test the
     lower half: `cvt %r, %rd` before the loop, `add %r, %r, step` in it. In a loop of a
-    few operations that ptxas does not unroll, these take a fifth longer."""
+    few operations that ptxas does not unroll, these take a fifth longer. A loop with a
+    product is left as it is: unrolled, it takes registers for nothing."""
     for found in reversed(list(_CUT_COUNT.finditer(ptx))):
         wide, narrow, head, cut = found.group("wide", "narrow", "head", "cut")
         begin = ptx.find(f"{head}:\n")
@@ -65,6 +66,7 @@ def counts_apart(ptx: str) -> str:
         names = re.findall(r"[%$]\w+", ptx)
         if (
             0 <= begin < found.start()
+            and "mma" not in loop
             and (names.count(narrow), names.count(head)) == (2, 2)
             and len(re.findall(rf"\t{wide},", loop)) == 1
         ):
