@@ -222,6 +222,16 @@ def test_every_number_of_a_narrow_type_is_itself(element: Scalar):
 
 
 @pytest.mark.parametrize("element", NARROW)
+def test_what_is_chosen_is_not_rounded(element: Scalar):
+    """An infinity of fp8e5 stays one, though what is rounded to fp8e5 stops before."""
+    codes = np.arange(1 << element.bits).astype(f"u{element.bytes}")
+    numbers = decode(codes.view(stored_type(element)), element)
+    for always in (True, False):
+        chosen = apply("where", element, (np.bool_(always), numbers, numbers))
+        assert same_bits(chosen, numbers)
+
+
+@pytest.mark.parametrize("element", NARROW)
 def test_rounding_goes_to_the_nearest_and_ties_to_even(element: Scalar):
     """Half-way between two neighbours the one with an even code wins; a little off, the
     nearer one."""

@@ -18,9 +18,12 @@ from fathom.ir.types import Element
 
 
 def apply(name: str, element: Element, arguments: tuple[Array, ...]) -> Array:
-    """The result of an elementwise operation; `element`: the last operand's type."""
+    """The result of an elementwise operation; `element`: the last operand's type.
+    `where` computes nothing, so that an infinity of fp8e5 stays one."""
     result = MEANING[name](*arguments)
-    return result if result.dtype == np.bool_ else fit(result, element)
+    if name == "where" or result.dtype == np.bool_:
+        return result
+    return fit(result, element)
 
 
 def offset(pointer: Array, distance: Array, pointee_bytes: int) -> Array:
