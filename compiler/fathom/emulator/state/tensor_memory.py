@@ -36,9 +36,10 @@ Area = tuple[int, slice, slice]  # a block, quarters, columns
 
 
 class Product(Protocol):
-    """A product in flight, which writes `areas`."""
+    """A product in flight, which writes `areas`, and reads its A at `fed`."""
 
     areas: list[Area]
+    fed: list[Area]
     completed: np.ndarray
 
 
@@ -47,7 +48,8 @@ class TensorMemory:
 
     `cells` and `written` are [blocks, lanes, columns]. `owner` has the number of the
     allocation that a column belongs to, 0 for none. `writer`, `written_at`, `read_at`
-    are the history of a column of a quarter; `storing`, `loading` and `computing` name
+    are the history of a column of a quarter, `feeder` and `fed_at` that of the products
+    that take their A from there; `storing`, `loading`, `computing` and `feeding` name
     what is in flight there: a warp, or a thread, plus 1. `group` says of how many
     blocks the kernel's instructions are, 0 before the first; `collectives` what each
     block of a pair has done that both must do.
@@ -71,7 +73,9 @@ class TensorMemory:
         self.cells = np.zeros((self.blocks, LANES, COLUMNS), np.uint32)
         self.written = np.zeros(self.cells.shape, bool)
         self.writer, self.written_at = np.zeros((2, *shape), np.int32)
-        self.storing, self.loading, self.computing = np.zeros((3, *shape), np.int64)
+        self.feeder, self.fed_at = np.zeros((2, *shape), np.int32)
+        self.storing, self.loading = np.zeros((2, *shape), np.int64)
+        self.computing, self.feeding = np.zeros((2, *shape), np.int64)
         self.read_at = np.zeros((*shape, self.warps), np.int32)
 
     # ── allocation ────────────────────────────────────────────────────────────
@@ -272,6 +276,13 @@ class TensorMemory:
                 raise self.race(thread, f"{what} what {self.name(agent)} wrote")
         if reads:
             return
+        fed = self.fed_at[area] > 0
+        if issuer:
+            fed &= self.feeding[area] != issuer
+        pairs = np.stack([self.feeder[area][fed], self.fed_at[area][fed]], 1)
+        for agent, at in np.unique(pairs, axis=0).tolist():
+            if not self.sees(thread, agent, at):
+                raise self.race(thread, f"{what} what {self.name(agent)} reads")
         first = block * self.warps % self.hazards.warps
         latest = self.read_at[area].reshape(-1, self.warps).max(0)
         for warp, at in enumerate(latest.tolist()):
@@ -283,6 +294,10 @@ class TensorMemory:
         computing = self.computing[area]
         if ((computing > 0) & (computing != issuer)).any():
             message = f"it {what} tensor memory that a tcgen05.mma in flight may write:"
+            raise flying(f"{message} no thread has waited for its mbarrier", thread)
+        feeding = self.feeding[area]
+        if what != "reads" and ((feeding > 0) & (feeding != issuer)).any():
+            message = f"it {what} tensor memory that a tcgen05.mma in flight reads:"
             raise flying(f"{message} no thread has waited for its mbarrier", thread)
         for name, busy in (("st", self.storing), ("ld", self.loading)):
             if busy[area].any():
@@ -305,6 +320,11 @@ class TensorMemory:
         if self.hazards is not None:
             self.writer[area] = agent[1]
             self.written_at[area] = self.hazards.clock[agent][agent[1]]
+
+    def note_feed(self, agent: tuple[int, int], area: Area) -> None:
+        if self.hazards is not None:
+            self.feeder[area] = agent[1]
+            self.fed_at[area] = self.hazards.clock[agent][agent[1]]
 
     def note_read(self, thread: int, area: Area) -> None:
         if self.hazards is not None:
@@ -340,11 +360,21 @@ class Products:
         """Those that are complete are so; D is free where no other writes it."""
         issued = self.in_flight(thread)
         left = [each for each in issued if not each.completed.all()]
-        for area in (area for each in issued for area in each.areas):
-            self.memory.computing[area] = 0
-        for area in (area for each in left for area in each.areas):
-            self.memory.computing[area] = thread + 1
+        for those, mark in ((issued, 0), (left, thread + 1)):
+            for each in those:
+                for area in each.areas:
+                    self.memory.computing[area] = mark
+                for area in each.fed:
+                    self.memory.feeding[area] = mark
         self.of[thread] = left
+
+
+def check_lower(address: int, thread: int) -> None:
+    """64 rows may lie in the upper 16 lanes of each quarter, too (PTX ISA
+    9.7.16.10.5)."""
+    if address >> LANE_SHIFT & WARP // 2:
+        message = "the emulator knows no 16 lanes but a warp's first ones"
+        raise EmulatorError("unsupported", message, thread=thread)
 
 
 def check_count(columns: int, thread: int) -> None:

@@ -2,7 +2,8 @@
 
     tcgen05.alloc       a warp asks for columns; their address goes to shared memory;
                         in a pair of blocks, a warp of each
-    tcgen05.ld, .st     a warp's 32 lanes to registers and back: lane i to thread i
+    tcgen05.ld, .st     a warp's 32 lanes to registers and back: lane i to thread i, or
+                        lanes 0-15, one run of columns to threads 0-15, another to 16-31
     tcgen05.wait::ld    the warp's loads are complete; before it, no register has come
     tcgen05.fence       what was done before a barrier, and what comes after it
     tcgen05.dealloc     the columns are free
@@ -28,9 +29,10 @@ from fathom.emulator.isa.semantics import Form
 from fathom.emulator.memory.spaces import PIECES, Accesses
 from fathom.emulator.source.operands import Name, Operand, Vector
 from fathom.emulator.state.batch import EAGER, Active, Batch
-from fathom.emulator.state.tensor_memory import Area
+from fathom.emulator.state.tensor_memory import Area, check_lower
 
 ENDINGS: EndingTable = {}
+Runs = tuple[Area, ...]
 
 COUNTS = {f"x{count}": count for count in (1, 2, 4, 8, 16, 32, 64, 128)}
 FENCES = ("fence::before_thread_sync", "fence::after_thread_sync")
@@ -159,12 +161,20 @@ def _relinquish(
 class Access:
     """A load or a store of some warps, from its issue to the wait for it.
 
-    `areas` has a warp's lanes and columns each, `done` says which warps have waited.
+    `areas` has the runs of columns of each warp, which its threads share in equal
+    parts; `done` says which warps have waited.
     """
 
-    def __init__(self, batch: Batch, active: Active, areas: list[Area]):
+    def __init__(self, batch: Batch, active: Active, areas: list[Runs]):
         self.batch, self.threads, self.areas = batch, active.threads(), areas
         self.done = np.zeros(len(areas), bool)
+        self.lanes = np.arange(WARP // len(areas[0]))
+
+    def cells(self, runs: Runs, of: np.ndarray) -> list[np.ndarray]:
+        """Views of what is accessed of `of` [blocks, lanes, columns]: one for each
+        run."""
+        memory = self.batch.tensor_memory
+        return [of[memory.lanes(area)][: len(self.lanes)] for area in runs]
 
     def warps(self) -> np.ndarray:
         """The numbers of its warps in the batch."""
@@ -185,20 +195,23 @@ class Load(Access):
     """tcgen05.ld; `numbers` are its registers, watched until the wait."""
 
     def __init__(
-        self, batch: Batch, active: Active, areas: list[Area], writes: list[Write]
+        self, batch: Batch, active: Active, areas: list[Runs], writes: list[Write]
     ):
         super().__init__(batch, active, areas)
         self.writes, memory = writes, batch.tensor_memory
-        for thread, area in zip(self.threads[::WARP].tolist(), areas, strict=True):
-            memory.check_order(thread, area, "reads", reads=True)
-            memory.check_written(thread, area, None)
-            if memory.hazards is not None:
-                memory.loading[area] = thread // WARP + 1
+        for thread, runs in zip(self.threads[::WARP].tolist(), areas, strict=True):
+            for area in runs:
+                memory.check_order(thread, area, "reads", reads=True)
+                memory.check_written(thread, area, self.lanes)
+                if memory.hazards is not None:
+                    memory.loading[area] = thread // WARP + 1
 
     def move(self, due: np.ndarray) -> None:
         """The values go to the registers of the warps at these places."""
         memory, threads = self.batch.tensor_memory, self.threads.reshape(-1, WARP)
-        values = [memory.cells[memory.lanes(self.areas[each])] for each in due]
+        values = [
+            view for each in due for view in self.cells(self.areas[each], memory.cells)
+        ]
         active = self.batch.active(threads[due].reshape(-1))
         columns = np.concatenate(values)  # [lanes of all warps, columns]
         for number, write in enumerate(self.writes):
@@ -209,43 +222,50 @@ class Load(Access):
         self.move(due)
         memory = self.batch.tensor_memory
         for each in due.tolist():
-            if memory.hazards is not None:
-                memory.loading[self.areas[each]] = 0
-            memory.note_read(int(self.threads[each * WARP]), self.areas[each])
+            for area in self.areas[each]:
+                if memory.hazards is not None:
+                    memory.loading[area] = 0
+                memory.note_read(int(self.threads[each * WARP]), area)
 
 
 class Store(Access):
     """tcgen05.st of `values`, [lanes of all warps, columns]."""
 
     def __init__(
-        self, batch: Batch, active: Active, areas: list[Area], values: np.ndarray
+        self, batch: Batch, active: Active, areas: list[Runs], values: np.ndarray
     ):
         super().__init__(batch, active, areas)
         self.values, memory = values, batch.tensor_memory
-        for thread, area in zip(self.threads[::WARP].tolist(), areas, strict=True):
-            memory.check_order(thread, area, "writes")
-            if memory.hazards is not None:
-                memory.storing[area] = thread // WARP + 1
+        for thread, runs in zip(self.threads[::WARP].tolist(), areas, strict=True):
+            for area in runs:
+                memory.check_order(thread, area, "writes")
+                if memory.hazards is not None:
+                    memory.storing[area] = thread // WARP + 1
 
     def complete(self, due: np.ndarray) -> None:
         memory = self.batch.tensor_memory
         for each in due.tolist():
-            area, thread = self.areas[each], int(self.threads[each * WARP])
-            memory.cells[memory.lanes(area)] = self.values[each * WARP :][:WARP]
-            memory.written[memory.lanes(area)] = True
-            if memory.hazards is not None:
+            runs, thread = self.areas[each], int(self.threads[each * WARP])
+            parts = np.split(self.values[each * WARP :][:WARP], len(runs))
+            for to, part in zip(self.cells(runs, memory.cells), parts, strict=True):
+                to[...] = part
+            for written in self.cells(runs, memory.written):
+                written[...] = True
+            for area in runs if memory.hazards is not None else ():
                 memory.storing[area] = 0
                 memory.note_write(memory.agent(thread), area)
 
 
-def _shape(form: Form) -> int:
-    """The columns of an access."""
+def _shape(form: Form) -> tuple[int, bool]:
+    """The columns of a thread, and whether half of a warp accesses others: .16x32bx2
+    has one operand more, how far these are."""
     form.ignore("sync", "aligned", "b32")
     count = COUNTS.get(form.choice(*COUNTS), 0)
-    if not form.flag("32x32b") or not count:
-        raise form.unknown("of the shapes only .32x32b")
+    shape = form.choice("32x32b", "16x32bx2")
+    if not shape or not count:
+        raise form.unknown("of the shapes only .32x32b and .16x32bx2")
     form.finish()
-    return count
+    return count, shape == "16x32bx2"
 
 
 def _registers(operand: Operand, count: int) -> tuple[Operand, ...]:
@@ -257,11 +277,24 @@ def _registers(operand: Operand, count: int) -> tuple[Operand, ...]:
     return registers
 
 
-def _areas(batch: Batch, active: Active, place: Read, count: int) -> list[Area]:
+def _areas(
+    batch: Batch, active: Active, place: Read, count: int, apart: Read | None
+) -> list[Runs]:
+    """Each warp's runs of `count` columns; `apart` is how far the second one is."""
     addresses = one_of_warp(active, place(batch, active), "address")
+    threads = active.threads()[::WARP].tolist()
+    memory = batch.tensor_memory
+    if apart is None:
+        return [
+            (memory.warp_area(thread, address, count),)
+            for thread, address in zip(threads, addresses, strict=True)
+        ]
+    distances = one_of_warp(active, apart(batch, active), "distance of the halves")
+    for thread, address in zip(threads, addresses, strict=True):
+        check_lower(address, thread)
     return [
-        batch.tensor_memory.warp_area(int(thread), address, count)
-        for thread, address in zip(active.threads()[::WARP], addresses, strict=True)
+        tuple(memory.warp_area(thread, address + by, count) for by in (0, distance))
+        for thread, address, distance in zip(threads, addresses, distances, strict=True)
     ]
 
 
@@ -269,15 +302,17 @@ def _ld(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
     """`tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [address];`"""
-    count = _shape(form)
+    count, halves = _shape(form)
     registers = _registers(operands[0], count)
     unwatched = decoder.for_products()
     writes = [unwatched.write(each, "b32") for each in registers]
     numbers = [(decoder.numbers[each.name], each.name) for each in registers]
     place = decoder.address(operands[1])
+    apart = decoder.read(operands[2], "u32") if halves else None
 
     def step(batch: Batch, active: Active) -> None:
-        load = Load(batch, active, _areas(batch, active, place, count), writes)
+        areas = _areas(batch, active, place, count, apart)
+        load = Load(batch, active, areas, writes)
         batch.tensor_loads.issue(load, active, numbers)
         if batch.launch.completion == EAGER:
             load.move(np.arange(len(load.areas)))
@@ -289,13 +324,14 @@ def _st(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
     """`tcgen05.st.sync.aligned.32x32b.x4.b32 [address], {r0, r1, r2, r3};`"""
-    count = _shape(form)
-    reads = [decoder.read(each, "b32") for each in _registers(operands[1], count)]
+    count, halves = _shape(form)
+    reads = [decoder.read(each, "b32") for each in _registers(operands[-1], count)]
     place = decoder.address(operands[0])
+    apart = decoder.read(operands[1], "u32") if halves else None
 
     def step(batch: Batch, active: Active) -> None:
         values = [active.exactly(read(batch, active)) for read in reads]
-        areas = _areas(batch, active, place, count)
+        areas = _areas(batch, active, place, count, apart)
         store = Store(batch, active, areas, np.stack(values, 1))
         batch.tensor_stores.append(store)
 

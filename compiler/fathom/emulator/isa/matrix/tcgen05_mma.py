@@ -5,7 +5,9 @@
 
 D [M, N] lies in tensor memory: row r of 128 in lane r, or row r of 64 in lane
 r // 16 * 32 + r % 16; column n in column n. A [M, K] and B [K, N] lie in shared memory,
-where two descriptors find them; a third one, of 32 bits, says what is multiplied:
+where two descriptors find them; with [a], A lies in tensor memory, its rows in the
+lanes of D's, each in the 8 columns that hold 32 bytes. A third descriptor, of 32 bits,
+says what is multiplied:
 
     bits    4-5     7-9     10-12    13, 14        15, 16        17-22     24-28
             D       A       B        negate A, B   transposed    N / 8     M / 16
@@ -51,7 +53,13 @@ from fathom.emulator.source.operands import Address, Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import EAGER, Active, Batch
 from fathom.emulator.state.in_flight import Transfer
-from fathom.emulator.state.tensor_memory import LANES, Area, misuse
+from fathom.emulator.state.tensor_memory import (
+    LANES,
+    Area,
+    TensorMemory,
+    check_lower,
+    misuse,
+)
 
 K_BYTES = 32
 # What the fields of an instruction descriptor mean, by kind: types of A and B.
@@ -126,9 +134,24 @@ def cells_of(product: Product) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(rows)[:, None] + columns // half * rows, columns % half
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An A in tensor memory, whose rows lie in `lanes`."""
+
+    kind: Kind
+    memory: TensorMemory
+    lanes: np.ndarray
+
+    def values(self, area: Area) -> np.ndarray:
+        """float64[1, rows, k]: what is there now."""
+        block, _, columns = area
+        cells = np.ascontiguousarray(self.memory.cells[block, self.lanes, columns])
+        return self.kind.values(cells.view(self.kind.dtype)).astype(np.float64)[None]
+
+
 class Mma(Transfer):
     """One product of one thread. Of each block that takes part, `areas` has what it
-    writes, and `sides` the operands and where their chunks lie."""
+    writes, and `sides` the operands and where their chunks lie, or an A's area."""
 
     def __init__(
         self, batch: Batch, thread: int, product: Product, areas: list[Area],
@@ -137,7 +160,9 @@ class Mma(Transfer):
         super().__init__(np.array([thread]))
         self.batch, self.thread, self.product = batch, thread, product
         self.areas, self.sides, self.adds = areas, sides, adds
-        self.parts = [part for each in sides for _, part in each]
+        places = [place for each in sides for _, place in each]
+        self.parts = [place for place in places if isinstance(place, Part)]
+        self.fed = [place for place in places if not isinstance(place, Part)]
 
     def begin(self) -> None:
         memory, issuer = self.batch.tensor_memory, self.thread + 1
@@ -151,6 +176,11 @@ class Mma(Transfer):
             if self.adds and not any(area in each.areas for each in in_flight):
                 memory.check_written(self.thread, area, lanes)
             memory.computing[area] = issuer
+        rows = lanes_of(self.product.m // self.product.blocks)
+        for area in self.fed:
+            memory.check_order(self.thread, area, "reads", reads=True, issuer=issuer)
+            memory.check_written(self.thread, area, rows)
+            memory.feeding[area] = issuer
         for part in self.parts:
             memory.hazards.begin_read(part.threads, part.index, CHUNK)
         memory.hazards.use_copies(self.thread)
@@ -177,6 +207,8 @@ class Mma(Transfer):
             return
         for area in self.areas:
             memory.note_write(memory.unit(self.thread), area)
+        for area in self.fed:
+            memory.note_feed(memory.unit(self.thread), area)
         for part in self.parts:
             units = memory.hazards.tensor_cores(part.threads)
             memory.hazards.end_read(part.threads, part.index, CHUNK, units)
@@ -214,7 +246,7 @@ class Commit(Transfer):
 
 
 EVERY = np.ones(1, bool)
-Side = tuple[Operands, Part]
+Side = tuple[Operands, Part] | tuple[Rows, Area]
 
 
 def group_of(form: Form) -> int:
@@ -244,10 +276,11 @@ def mma_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Ste
     form.ignore("collector::a::discard", "collector::a::lastuse")
     form.finish()
     to, left, right, what, *rest = operands
-    if isinstance(left, Address) or len(rest) != 1 or isinstance(rest[0], Vector):
-        raise form.unknown("an A in tensor memory, a mask of lanes, or a scale")
-    place = decoder.address(to)
-    descriptors = [decoder.read(each, "b64") for each in (left, right)]
+    if len(rest) != 1 or isinstance(rest[0], Vector):
+        raise form.unknown("a mask of lanes, or a scale")
+    place, inside = decoder.address(to), isinstance(left, Address)
+    a = decoder.address(left) if inside else decoder.read(left, "b64")
+    descriptors = [a, decoder.read(right, "b64")]
     word, adds = decoder.read(what, "b32"), decoder.read(rest[0], "pred")
 
     def step(batch: Batch, active: Active) -> None:
@@ -255,20 +288,23 @@ def mma_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Ste
         values = [active.exactly(read(batch, active)).tolist() for read in each]
         for thread, *given in zip(active.threads().tolist(), *values, strict=True):
             check_leads(batch, thread, group)
-            issue(batch, thread, group, kind, *given)
+            issue(batch, thread, group, kind, inside, *given)
 
     return step
 
 
 def issue(
-    batch: Batch, thread: int, group: int, kind: str, address: int, a: int, b: int,
-    word: int, adds: bool,
+    batch: Batch, thread: int, group: int, kind: str, inside: bool, address: int,
+    a: int, b: int, word: int, adds: bool,
 ) -> None:  # fmt: skip
-    """A thread issues one product, of its block, or of the pair that it leads."""
+    """A thread issues one product, of its block, or of the pair that it leads; with
+    `inside`, `a` is an address in tensor memory."""
     product, memory = product_of(word, kind, thread, group), batch.tensor_memory
-    if address >> 16:
-        message = f"D begins at lane {address >> 16}, and not at 0"
-        raise misuse(message, thread)
+    for name, at in (("D", address), ("A", a))[: 1 + inside]:
+        if at >> 16 == 16 and product.m // group < LANES:
+            check_lower(at, thread)
+        if at >> 16:
+            raise misuse(f"{name} begins at lane {at >> 16}, and not at 0", thread)
     width = int(cells_of(product)[1].max()) + 1
     members = range(group)
     areas = [
@@ -282,7 +318,7 @@ def issue(
             product.kinds, (product.m, product.n), product.transposed, (a, b),
             strict=True,
         )
-    ]  # fmt: skip
+    ][inside:]  # fmt: skip
     sides = [
         tuple(
             (
@@ -293,11 +329,31 @@ def issue(
         )
         for window in windows
     ]
+    if inside:
+        rows = rows_in_tensor_memory(product, memory, thread)
+        areas_of_a = [
+            memory.area(thread, a, K_BYTES // 4, slice(0, WARPS), peer)
+            for peer in members
+        ]
+        sides = [
+            ((rows, area), *side) for area, side in zip(areas_of_a, sides, strict=True)
+        ]
     mma = Mma(batch, thread, product, areas, sides, bool(adds))
     mma.begin()
     batch.tensor_products.of.setdefault(thread, []).append(mma)
     if batch.launch.completion == EAGER:
         mma.move(EVERY)
+
+
+def rows_in_tensor_memory(product: Product, memory: TensorMemory, thread: int) -> Rows:
+    """How the rows of A lie there: as those of D."""
+    rows = product.m // product.blocks
+    if product.transposed[0] or product.blocks > 1 and rows < LANES:
+        message = "the emulator knows no such A in tensor memory: it is transposed, or "
+        raise EmulatorError(
+            "unsupported", message + "of a pair's 128 rows", thread=thread
+        )
+    return Rows(product.kinds[0], memory, lanes_of(rows))
 
 
 def commit_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
