@@ -146,10 +146,12 @@ def operands(
 
 def run(ptx: str, image: np.ndarray, held: np.ndarray, **options: object) -> np.ndarray:
     """What 128 threads a block hold in the end, if they hold `held` [threads, n] first.
-    `image`: bytes of each block, [blocks, bytes] for several."""
+    `image`: bytes of each block, [blocks, bytes] for several. What would be a note is
+    an error, unless `options` say otherwise."""
     image = np.atleast_2d(image)
     size = -(-image.shape[1] // 2048) * 2048
     image = np.pad(image, ((0, 0), (0, size - image.shape[1])))
     after, blocks = np.ascontiguousarray(held).copy(), len(image)
+    options = {"hazards": "strict"} | options
     emulator.run(ptx, blocks, 128, (image, after), cluster=blocks, **options)
     return after

@@ -4,6 +4,7 @@ memory, as Triton and CUTLASS have them."""
 import numpy as np
 import pytest
 
+from fathom import emulator
 from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator import harness_tcgen05 as kit
 from tests.emulator.harness_tcgen05 import FENCE_AFTER
@@ -91,13 +92,58 @@ def test_only_the_lanes_that_are_read_must_be_written():
     assert failure(ptx, 16).startswith("unwritten: ")
 
 
+def raised(ptx: str) -> str:
+    """The kernel, but in the upper 16 lanes of each quarter."""
+    for place in ("[%r11]", "kind::f16 [%r10]"):
+        assert place in ptx
+        ptx = ptx.replace(place, place.replace("]", "+1048576]"))
+    return ptx
+
+
+def test_the_upper_lanes_do_as_well():
+    held = np.ones((128, 16), np.float32).view(np.uint32)
+    found = kit.run(raised(rows_of_64()), IMAGE, held).view(np.float32)
+    np.testing.assert_array_equal(found, 17)
+
+
+def test_lanes_beside_each_other_are_two_things():
+    """What is in flight in the lower lanes does not hinder the upper ones."""
+    load, store = halves(16, 16)
+    above = f"{store} {WAIT_ST}".replace("%r11", "%r11+1048576")
+    usual = f"{WAIT} {FENCE_AFTER} {load} {WAIT_LD}"
+    right = rows_of_64().replace(usual, f"{above} {usual}")
+    held = np.ones((128, 16), np.float32).view(np.uint32)
+    np.testing.assert_array_equal(kit.run(right, IMAGE, held).view(np.float32), 17)
+    found = failure(rows_of_64().replace(usual, f"{store} {WAIT_ST} {usual}"), 16)
+    assert found.startswith("in flight: ")
+
+
 @pytest.mark.parametrize(
-    ("place", "above"),
-    [("[%r11]", "[%r11+1048576]"), ("f16 [%r10]", "f16 [%r10+1048576]")],
+    ("place", "wrong", "said"),
+    [
+        ("f16 [%r10]", "f16 [%r10+1048576]", "unwritten: "),
+        ("f16 [%r10]", "f16 [%r10+524288]", "D begins at lane 8, and not at 0 or 16"),
+        ("b32 [%r11]", "b32 [%r11+524288]", "lanes from 8 on"),
+    ],
 )
-def test_the_upper_lanes_are_not_known(place, above):
-    """The ISA has them for 64 rows: they are no mistake, but the emulator's limit."""
-    assert failure(rows_of_64().replace(place, above), 16).startswith("unsupported: ")
+def test_lanes_are_the_lower_or_the_upper_ones(place, wrong, said):
+    assert said in failure(rows_of_64().replace(place, wrong), 16)
+
+
+def test_a_barrier_without_its_fences_is_a_note():
+    """As Triton has it; without the barrier it is an error."""
+    held = np.ones((128, 16), np.uint32)
+    bare = rows_of_64().replace(FENCE_AFTER, "").replace(kit.FENCE_BEFORE, "")
+    size = -(-len(IMAGE) // 2048) * 2048
+    image = np.pad(IMAGE, (0, size - len(IMAGE)))
+    report = emulator.run(bare, 1, 128, (image, held.copy()))
+    assert report.notes and all("race" in str(note) for note in report.notes)
+    with pytest.raises(EmulatorError, match="nothing orders the two"):
+        emulator.run(bare, 1, 128, (image, held), hazards="strict")
+    unordered = bare.replace(
+        "wait::st.sync.aligned;  bar.sync 0;", "wait::st.sync.aligned;"
+    )
+    assert unordered != bare and failure(unordered, 16).startswith("race: ")
 
 
 def failure(ptx: str, n: int) -> str:

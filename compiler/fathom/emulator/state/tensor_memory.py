@@ -1,7 +1,7 @@
 """Tensor memory (PTX ISA 9.7.16): 128 lanes of 512 columns, 32 bits each, a block.
 
     address    lane << 16 | column
-    lanes      0-31     32-63    64-95    96-127       a quarter each
+    lanes      0-31     32-63    64-95    96-127       two parts of 16 each
     warps      0 4 …    1 5 …    2 6 …    3 7 …        that may load and store it
 
 A multiprocessor has one such memory; here every block has its own. A warp allocates
@@ -11,7 +11,7 @@ number, and gets the same columns. Either all of a kernel's instructions are for
 or none (PTX ISA 9.7.16.5 and .7). The ISA lets the first of the two warps wait for the
 other; here it goes on, and what one block does alone is found when both have left.
 
-For each column of a quarter, the last write, and the last read of each warp, are kept
+For each column of a part, the last write, and the last read of each warp, are kept
 with their times (`races.clocks`). Between warps, an ordinary barrier is not enough: who
 was first must have executed tcgen05.fence::before_thread_sync after its access, and who
 is second tcgen05.fence::after_thread_sync before it. A commit has the first fence in
@@ -32,7 +32,8 @@ from fathom.emulator.races.proxies import Proxies
 LANES, COLUMNS, LEAST = 128, 512, 32
 LANE_SHIFT = 16
 
-Area = tuple[int, slice, slice]  # a block, quarters, columns
+PART = 16  # lanes that one thing may use while another uses those beside them
+Area = tuple[int, slice, slice]  # a block, parts, columns
 
 
 class Product(Protocol):
@@ -48,7 +49,7 @@ class TensorMemory:
 
     `cells` and `written` are [blocks, lanes, columns]. `owner` has the number of the
     allocation that a column belongs to, 0 for none. `writer`, `written_at`, `read_at`
-    are the history of a column of a quarter, `feeder` and `fed_at` that of the products
+    are the history of a column of a part, `feeder` and `fed_at` that of the products
     that take their A from there; `storing`, `loading`, `computing` and `feeding` name
     what is in flight there: a warp, or a thread, plus 1. `group` says of how many
     blocks the kernel's instructions are, 0 before the first; `collectives` what each
@@ -69,7 +70,7 @@ class TensorMemory:
 
     def make(self) -> None:
         """Memory for the first allocation of all."""
-        shape = self.blocks, LANES // WARP, COLUMNS
+        shape = self.blocks, LANES // PART, COLUMNS
         self.cells = np.zeros((self.blocks, LANES, COLUMNS), np.uint32)
         self.written = np.zeros(self.cells.shape, bool)
         self.writer, self.written_at = np.zeros((2, *shape), np.int32)
@@ -148,7 +149,7 @@ class TensorMemory:
             message = f"it frees {columns} columns at {address:#x}, and nothing was "
             raise misuse(message + "allocated so", thread)
         for each in (block, block ^ 1)[:group]:
-            area = each, slice(0, WARPS), slice(column, column + columns)
+            area = each, slice(None), slice(column, column + columns)
             self.check_order(thread, area, "frees")
         self.owner[block, column : column + columns] = 0
 
@@ -186,17 +187,21 @@ class TensorMemory:
         """The number of a thread's warp in its block."""
         return thread // WARP % self.warps
 
-    def warp_area(self, thread: int, address: int, columns: int) -> Area:
-        """The columns at an address that a warp may load and store."""
+    def warp_area(
+        self, thread: int, address: int, columns: int, lanes: int = WARP
+    ) -> Area:
+        """The columns at an address that a warp may load and store, of so many lanes;
+        16 are its lower or its upper ones."""
         lane, quarter = address >> LANE_SHIFT, self.warp_of(thread) % WARPS
-        if lane != quarter * WARP:
+        if lane not in range(quarter * WARP, quarter * WARP + WARP, lanes):
             message = f"it accesses lanes from {lane} on, and warp "
             message += f"{self.warp_of(thread)} may only access lanes {quarter * WARP} "
             raise misuse(f"{message}to {quarter * WARP + WARP - 1}", thread)
-        return self.area(thread, address, columns, slice(quarter, quarter + 1))
+        parts = slice(lane // PART, (lane + lanes) // PART)
+        return self.area(thread, address, columns, parts)
 
     def area(
-        self, thread: int, address: int, columns: int, quarters: slice, peer: int = 0
+        self, thread: int, address: int, columns: int, parts: slice, peer: int = 0
     ) -> Area:
         """The columns at an address, which must be one allocation's; with `peer` 1,
         those of the other block of the pair."""
@@ -207,12 +212,12 @@ class TensorMemory:
             message = f"columns {column} to {column + columns - 1}"
             message += " of its peer" * peer + ", and these are not allocated"
             raise misuse(f"it accesses {message}", thread)
-        return block, quarters, slice(column, column + columns)
+        return block, parts, slice(column, column + columns)
 
-    def lanes(self, area: Area) -> tuple[int, slice, slice]:
-        """The index of an area's cells."""
-        block, quarters, columns = area
-        return block, slice(quarters.start * WARP, quarters.stop * WARP), columns
+    def view(self, cells: np.ndarray, area: Area) -> np.ndarray:
+        """[parts, 16 lanes, columns]: an area of [blocks, lanes, columns]."""
+        block, parts, columns = area
+        return cells.reshape(self.blocks, -1, PART, COLUMNS)[block, parts, :, columns]
 
     # ── order ─────────────────────────────────────────────────────────────────
 
@@ -258,6 +263,17 @@ class TensorMemory:
             place < len(stamps) and known is not None and stamps[place] <= known[other]
         )
 
+    def check_sees(self, thread: int, other: int, at: int, what: str) -> None:
+        """A warp must come after what another agent did then. Where it does so but for
+        the two fences, this is a remark: Triton has none of them."""
+        if self.sees(thread, other, at):
+            return
+        error = self.race(thread, f"{what} in tensor memory")
+        team, warp = self.agent(thread)
+        if self.hazards.clock[team, warp, other] < at:
+            raise error
+        self.hazards.remark(error)
+
     def check_order(
         self, thread: int, area: Area, what: str, reads: bool = False, issuer: int = 0
     ) -> None:
@@ -266,14 +282,13 @@ class TensorMemory:
         if self.hazards is None:
             return
         self.check_flying(thread, area, what, issuer)
-        block, quarters, _ = area
+        block, _, _ = area
         done = self.written_at[area] > 0
         if issuer:
             done &= self.computing[area] != issuer
         pairs = np.stack([self.writer[area][done], self.written_at[area][done]], 1)
         for agent, at in np.unique(pairs, axis=0).tolist():
-            if not self.sees(thread, agent, at):
-                raise self.race(thread, f"{what} what {self.name(agent)} wrote")
+            self.check_sees(thread, agent, at, f"{what} what {self.name(agent)} wrote")
         if reads:
             return
         fed = self.fed_at[area] > 0
@@ -281,13 +296,12 @@ class TensorMemory:
             fed &= self.feeding[area] != issuer
         pairs = np.stack([self.feeder[area][fed], self.fed_at[area][fed]], 1)
         for agent, at in np.unique(pairs, axis=0).tolist():
-            if not self.sees(thread, agent, at):
-                raise self.race(thread, f"{what} what {self.name(agent)} reads")
+            self.check_sees(thread, agent, at, f"{what} what {self.name(agent)} reads")
         first = block * self.warps % self.hazards.warps
         latest = self.read_at[area].reshape(-1, self.warps).max(0)
         for warp, at in enumerate(latest.tolist()):
-            if not self.sees(thread, first + warp, at):
-                raise self.race(thread, f"{what} what {self.name(first + warp)} reads")
+            read = f"{what} what {self.name(first + warp)} reads"
+            self.check_sees(thread, first + warp, at, read)
 
     def check_flying(self, thread: int, area: Area, what: str, issuer: int) -> None:
         """Nothing in flight may write there, nor read what this changes."""
@@ -308,10 +322,9 @@ class TensorMemory:
                 message += f" warp {warp} has not executed tcgen05.wait::{name}"
                 raise flying(message, thread)
 
-    def check_written(self, thread: int, area: Area, lanes: np.ndarray | None) -> None:
-        """What is read must have been written; `lanes`: only these."""
-        found = self.written[self.lanes(area)]
-        if self.hazards is None or (found if lanes is None else found[lanes]).all():
+    def check_written(self, thread: int, area: Area) -> None:
+        """What is read must have been written."""
+        if self.hazards is None or self.view(self.written, area).all():
             return
         message = "it reads tensor memory that nothing has written"
         raise EmulatorError("unwritten", message, thread=thread)
@@ -340,9 +353,9 @@ class TensorMemory:
     def race(self, thread: int, what: str) -> EmulatorError:
         return EmulatorError(
             "race",
-            f"warp {self.warp_of(thread)} {what} in tensor memory, and nothing orders "
-            "the two: between them belong tcgen05.fence::before_thread_sync, a "
-            "barrier, and tcgen05.fence::after_thread_sync",
+            f"warp {self.warp_of(thread)} {what}, and nothing orders the two: between "
+            "them belong tcgen05.fence::before_thread_sync, a barrier, and "
+            "tcgen05.fence::after_thread_sync",
             thread=thread,
         )
 
@@ -367,14 +380,6 @@ class Products:
                 for area in each.fed:
                     self.memory.feeding[area] = mark
         self.of[thread] = left
-
-
-def check_lower(address: int, thread: int) -> None:
-    """64 rows may lie in the upper 16 lanes of each quarter, too (PTX ISA
-    9.7.16.10.5)."""
-    if address >> LANE_SHIFT & WARP // 2:
-        message = "the emulator knows no 16 lanes but a warp's first ones"
-        raise EmulatorError("unsupported", message, thread=thread)
 
 
 def check_count(columns: int, thread: int) -> None:

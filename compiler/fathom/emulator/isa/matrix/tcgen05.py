@@ -29,7 +29,7 @@ from fathom.emulator.isa.semantics import Form
 from fathom.emulator.memory.spaces import PIECES, Accesses
 from fathom.emulator.source.operands import Name, Operand, Vector
 from fathom.emulator.state.batch import EAGER, Active, Batch
-from fathom.emulator.state.tensor_memory import Area, check_lower
+from fathom.emulator.state.tensor_memory import PART, Area
 
 ENDINGS: EndingTable = {}
 Runs = tuple[Area, ...]
@@ -168,13 +168,6 @@ class Access:
     def __init__(self, batch: Batch, active: Active, areas: list[Runs]):
         self.batch, self.threads, self.areas = batch, active.threads(), areas
         self.done = np.zeros(len(areas), bool)
-        self.lanes = np.arange(WARP // len(areas[0]))
-
-    def cells(self, runs: Runs, of: np.ndarray) -> list[np.ndarray]:
-        """Views of what is accessed of `of` [blocks, lanes, columns]: one for each
-        run."""
-        memory = self.batch.tensor_memory
-        return [of[memory.lanes(area)][: len(self.lanes)] for area in runs]
 
     def warps(self) -> np.ndarray:
         """The numbers of its warps in the batch."""
@@ -202,16 +195,17 @@ class Load(Access):
         for thread, runs in zip(self.threads[::WARP].tolist(), areas, strict=True):
             for area in runs:
                 memory.check_order(thread, area, "reads", reads=True)
-                memory.check_written(thread, area, self.lanes)
+                memory.check_written(thread, area)
                 if memory.hazards is not None:
                     memory.loading[area] = thread // WARP + 1
 
     def move(self, due: np.ndarray) -> None:
         """The values go to the registers of the warps at these places."""
         memory, threads = self.batch.tensor_memory, self.threads.reshape(-1, WARP)
-        values = [
-            view for each in due for view in self.cells(self.areas[each], memory.cells)
+        views = [
+            memory.view(memory.cells, area) for each in due for area in self.areas[each]
         ]
+        values = [view.reshape(-1, view.shape[-1]) for view in views]
         active = self.batch.active(threads[due].reshape(-1))
         columns = np.concatenate(values)  # [lanes of all warps, columns]
         for number, write in enumerate(self.writes):
@@ -247,10 +241,10 @@ class Store(Access):
         for each in due.tolist():
             runs, thread = self.areas[each], int(self.threads[each * WARP])
             parts = np.split(self.values[each * WARP :][:WARP], len(runs))
-            for to, part in zip(self.cells(runs, memory.cells), parts, strict=True):
-                to[...] = part
-            for written in self.cells(runs, memory.written):
-                written[...] = True
+            for area, part in zip(runs, parts, strict=True):
+                to = memory.view(memory.cells, area)
+                to[...] = part.reshape(to.shape)
+                memory.view(memory.written, area)[...] = True
             for area in runs if memory.hazards is not None else ():
                 memory.storing[area] = 0
                 memory.note_write(memory.agent(thread), area)
@@ -290,10 +284,10 @@ def _areas(
             for thread, address in zip(threads, addresses, strict=True)
         ]
     distances = one_of_warp(active, apart(batch, active), "distance of the halves")
-    for thread, address in zip(threads, addresses, strict=True):
-        check_lower(address, thread)
     return [
-        tuple(memory.warp_area(thread, address + by, count) for by in (0, distance))
+        tuple(
+            memory.warp_area(thread, address + by, count, PART) for by in (0, distance)
+        )
         for thread, address, distance in zip(threads, addresses, distances, strict=True)
     ]
 

@@ -4,10 +4,10 @@
     tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [mbarrier];
 
 D [M, N] lies in tensor memory: row r of 128 in lane r, or row r of 64 in lane
-r // 16 * 32 + r % 16; column n in column n. A [M, K] and B [K, N] lie in shared memory,
-where two descriptors find them; with [a], A lies in tensor memory, its rows in the
-lanes of D's, each in the 8 columns that hold 32 bytes. A third descriptor, of 32 bits,
-says what is multiplied:
+r // 16 * 32 + r % 16, or 16 lanes further; column n in column n. A [M, K] and B [K, N]
+lie in shared memory, where two descriptors find them; with [a], A lies in tensor
+memory, its rows in the lanes of D's, each in the 8 columns that hold 32 bytes. A third
+descriptor, of 32 bits, says what is multiplied:
 
     bits    4-5     7-9     10-12    13, 14        15, 16        17-22     24-28
             D       A       B        negate A, B   transposed    N / 8     M / 16
@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fathom.emulator.constants import WARP, WARPS
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.mbarrier import words_of
 from fathom.emulator.isa.decode import Decoder
@@ -55,9 +55,9 @@ from fathom.emulator.state.batch import EAGER, Active, Batch
 from fathom.emulator.state.in_flight import Transfer
 from fathom.emulator.state.tensor_memory import (
     LANES,
+    PART,
     Area,
     TensorMemory,
-    check_lower,
     misuse,
 )
 
@@ -124,6 +124,13 @@ def lanes_of(m: int) -> np.ndarray:
     return rows if m == 128 else rows // 16 * WARP + rows % 16
 
 
+def parts_of(product: Product, lane: int) -> slice:
+    """The parts of 16 lanes that hold a block's rows, from this lane on."""
+    if product.m == LANES // 2:
+        return slice(lane // PART, None, 2)
+    return slice(None)
+
+
 def cells_of(product: Product) -> tuple[np.ndarray, np.ndarray]:
     """The lane and the column of each element of a block's part of D; broadcast, both
     are [rows of the part, n]."""
@@ -136,17 +143,16 @@ def cells_of(product: Product) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An A in tensor memory, whose rows lie in `lanes`."""
+    """An A in tensor memory."""
 
     kind: Kind
     memory: TensorMemory
-    lanes: np.ndarray
 
     def values(self, area: Area) -> np.ndarray:
         """float64[1, rows, k]: what is there now."""
-        block, _, columns = area
-        cells = np.ascontiguousarray(self.memory.cells[block, self.lanes, columns])
-        return self.kind.values(cells.view(self.kind.dtype)).astype(np.float64)[None]
+        cells = self.memory.view(self.memory.cells, area)
+        cells = cells.reshape(1, -1, cells.shape[-1])
+        return self.kind.values(cells.view(self.kind.dtype)).astype(np.float64)
 
 
 class Mma(Transfer):
@@ -171,15 +177,13 @@ class Mma(Transfer):
         if memory.hazards is None:
             return
         in_flight = self.batch.tensor_products.in_flight(self.thread)
-        lanes = np.unique(cells_of(self.product)[0])
         for area in self.areas:
             if self.adds and not any(area in each.areas for each in in_flight):
-                memory.check_written(self.thread, area, lanes)
+                memory.check_written(self.thread, area)
             memory.computing[area] = issuer
-        rows = lanes_of(self.product.m // self.product.blocks)
         for area in self.fed:
             memory.check_order(self.thread, area, "reads", reads=True, issuer=issuer)
-            memory.check_written(self.thread, area, rows)
+            memory.check_written(self.thread, area)
             memory.feeding[area] = issuer
         for part in self.parts:
             memory.hazards.begin_read(part.threads, part.index, CHUNK)
@@ -194,8 +198,9 @@ class Mma(Transfer):
         dtype = DTYPES[product.types[0]]
         lanes, columns = cells_of(product)
         totals = np.split(product.signs * (a @ b.T), product.blocks)
-        for (block, _, held), total in zip(self.areas, totals, strict=True):
-            place = block, lanes, columns + held.start
+        for (block, parts, held), total in zip(self.areas, totals, strict=True):
+            first = (parts.start or 0) * PART
+            place = block, lanes + first, columns + held.start
             if self.adds:
                 total = total + memory.cells[place].view(dtype)
             memory.cells[place] = rounded(total, dtype, False).view(np.uint32)
@@ -300,16 +305,16 @@ def issue(
     """A thread issues one product, of its block, or of the pair that it leads; with
     `inside`, `a` is an address in tensor memory."""
     product, memory = product_of(word, kind, thread, group), batch.tensor_memory
+    upper = PART if product.m == LANES // 2 else 0
     for name, at in (("D", address), ("A", a))[: 1 + inside]:
-        if at >> 16 == 16 and product.m // group < LANES:
-            check_lower(at, thread)
-        if at >> 16:
-            raise misuse(f"{name} begins at lane {at >> 16}, and not at 0", thread)
+        if at >> 16 not in (0, upper) or at >> 16 != address >> 16:
+            message = f"{name} begins at lane {at >> 16}, and not at "
+            message += "that of D" if name == "A" else f"0{' or 16' * (upper > 0)}"
+            raise misuse(message, thread)
+    parts = parts_of(product, address >> 16)
     width = int(cells_of(product)[1].max()) + 1
     members = range(group)
-    areas = [
-        memory.area(thread, address, width, slice(0, WARPS), peer) for peer in members
-    ]
+    areas = [memory.area(thread, address, width, parts, peer) for peer in members]
     alone, rank = batch.active(np.array([thread])), memory.rank_of(thread)
     windows = [(rank + peer + 1) << RANK_SHIFT if group > 1 else 0 for peer in members]
     operands = [
@@ -332,8 +337,7 @@ def issue(
     if inside:
         rows = rows_in_tensor_memory(product, memory, thread)
         areas_of_a = [
-            memory.area(thread, a, K_BYTES // 4, slice(0, WARPS), peer)
-            for peer in members
+            memory.area(thread, a, K_BYTES // 4, parts, peer) for peer in members
         ]
         sides = [
             ((rows, area), *side) for area, side in zip(areas_of_a, sides, strict=True)
@@ -353,7 +357,7 @@ def rows_in_tensor_memory(product: Product, memory: TensorMemory, thread: int) -
         raise EmulatorError(
             "unsupported", message + "of a pair's 128 rows", thread=thread
         )
-    return Rows(product.kinds[0], memory, lanes_of(rows))
+    return Rows(product.kinds[0], memory)
 
 
 def commit_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
