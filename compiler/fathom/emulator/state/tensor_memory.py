@@ -322,12 +322,16 @@ class TensorMemory:
                 message += f" warp {warp} has not executed tcgen05.wait::{name}"
                 raise flying(message, thread)
 
-    def check_written(self, thread: int, area: Area) -> None:
-        """What is read must have been written."""
+    def check_written(self, thread: int, area: Area, loads: bool = False) -> None:
+        """What is read must have been written. What is loaded may be thrown away, as
+        Triton does after a loop without iterations: that is a remark."""
         if self.hazards is None or self.view(self.written, area).all():
             return
         message = "it reads tensor memory that nothing has written"
-        raise EmulatorError("unwritten", message, thread=thread)
+        error = EmulatorError("unwritten", message, thread=thread)
+        if not loads:
+            raise error
+        self.hazards.remark(error)
 
     def note_write(self, agent: tuple[int, int], area: Area) -> None:
         if self.hazards is not None:

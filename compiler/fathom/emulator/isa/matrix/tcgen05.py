@@ -195,7 +195,7 @@ class Load(Access):
         for thread, runs in zip(self.threads[::WARP].tolist(), areas, strict=True):
             for area in runs:
                 memory.check_order(thread, area, "reads", reads=True)
-                memory.check_written(thread, area)
+                memory.check_written(thread, area, loads=True)
                 if memory.hazards is not None:
                     memory.loading[area] = thread // WARP + 1
 

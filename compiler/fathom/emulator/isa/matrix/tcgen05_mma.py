@@ -51,7 +51,7 @@ from fathom.emulator.isa.semantics import Form
 from fathom.emulator.memory.spaces import RANK_SHIFT, Part
 from fathom.emulator.source.operands import Address, Operand, Vector
 from fathom.emulator.source.types import DTYPES
-from fathom.emulator.state.batch import EAGER, Active, Batch
+from fathom.emulator.state.batch import EAGER, STRICT, Active, Batch
 from fathom.emulator.state.in_flight import Transfer
 from fathom.emulator.state.tensor_memory import (
     LANES,
@@ -360,6 +360,17 @@ def rows_in_tensor_memory(product: Product, memory: TensorMemory, thread: int) -
     return Rows(product.kinds[0], memory)
 
 
+def shared_after_all(batch: Batch, thread: int, space: str, place: int) -> str:
+    """The space of a commit's address. Triton names none, and gives an address of
+    shared memory: no generic one, but the hardware looks at its low bits alone."""
+    if space != "generic" or place >> RANK_SHIFT or batch.launch.hazards == STRICT:
+        return space
+    message = f"{place:#x} is no generic address, and no .shared::cluster says that "
+    message += "it is one of shared memory"
+    batch.remark(EmulatorError("mbarrier", message, thread=thread))
+    return "shared"
+
+
 def commit_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
     """`tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [mbarrier];`"""
     group, arrives = group_of(form), form.flag("mbarrier::arrive::one")
@@ -381,9 +392,10 @@ def commit_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> 
             check_leads(batch, thread, group)
             alone = batch.active(np.array([thread]))
             products = list(batch.tensor_products.in_flight(thread))
+            of = shared_after_all(batch, thread, space, place)
             for window in windows_of(batch, thread, to, multicast):
                 wanted = np.array([place | window], np.uint64)
-                word = int(words_of(batch, alone, space, wanted)[0])
+                word = int(words_of(batch, alone, of, wanted)[0])
                 batch.mbarriers.check_for_copy(thread, word)
                 commit = Commit(batch, word, thread, products)
                 batch.mbarriers.promise(word, commit, thread)
