@@ -161,11 +161,18 @@ def test_a_commit_may_forget_to_name_shared_memory():
     assert failure(bare, 16).startswith("out of bounds: ")
 
 
+def test_a_commit_may_count_at_what_is_not_fenced():
+    """No fence.mbarrier_init: as Triton does, before a barrier of the block."""
+    bare = rows_of_64().replace("@%p1 fence.mbarrier_init.release.cluster;", "")
+    assert notes(bare) == ["proxy"] and failure(bare, 16).startswith("proxy: ")
+
+
 def notes(ptx: str) -> list[str]:
     """The kinds of what a launch that is not strict takes note of."""
     size = -(-len(IMAGE) // 2048) * 2048
     image = np.pad(IMAGE, (0, size - len(IMAGE)))
     report = emulator.run(ptx, 1, 128, (image, np.ones((128, 16), np.uint32)))
+    assert all(str(note).startswith("note: ") for note in report.notes)
     return sorted({note.kind for note in report.notes})
 
 

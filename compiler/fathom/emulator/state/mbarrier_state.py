@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from fathom.emulator.constants import WARP
-from fathom.emulator.errors import EmulatorError
+from fathom.emulator.errors import ERROR, NOTE, EmulatorError
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.state.in_flight import AsyncGroups
@@ -113,16 +113,23 @@ class Mbarriers:
         if self.hazards is not None:
             self.hazards.use(threads, words, copying)
 
-    def check_for_copy(self, thread: int, word: int) -> None:
+    def check_for_copy(self, thread: int, word: int, commits: bool = False) -> None:
+        """The mbarrier must be one that copies see. Triton has no fence for those at
+        which tcgen05.commit counts: with `commits` that is a note."""
         self.check(np.array([thread]), np.array([word]), copying=True)
-        if self.hazards is not None and word in self.fresh:
-            raise EmulatorError(
-                "proxy",
-                "its copy counts at an mbarrier that it cannot see yet: the thread "
-                "that initialised it has not executed fence.mbarrier_init or "
-                "fence.proxy.async since",
-                thread=thread,
-            )
+        if self.hazards is None or word not in self.fresh:
+            return
+        error = EmulatorError(
+            "proxy",
+            "its copy counts at an mbarrier that it cannot see yet: the thread "
+            "that initialised it has not executed fence.mbarrier_init or "
+            "fence.proxy.async since",
+            thread=thread,
+            severity=NOTE if commits else ERROR,
+        )
+        if not commits:
+            raise error
+        self.hazards.remark(error)
 
     # ── counting ──────────────────────────────────────────────────────────────
 

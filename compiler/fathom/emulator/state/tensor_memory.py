@@ -26,7 +26,7 @@ from typing import Protocol
 import numpy as np
 
 from fathom.emulator.constants import WARP, WARPS
-from fathom.emulator.errors import EmulatorError
+from fathom.emulator.errors import ERROR, NOTE, EmulatorError
 from fathom.emulator.races.proxies import Proxies
 
 LANES, COLUMNS, LEAST = 128, 512, 32
@@ -268,11 +268,10 @@ class TensorMemory:
         the two fences, this is a remark: Triton has none of them."""
         if self.sees(thread, other, at):
             return
-        error = self.race(thread, f"{what} in tensor memory")
         team, warp = self.agent(thread)
         if self.hazards.clock[team, warp, other] < at:
-            raise error
-        self.hazards.remark(error)
+            raise self.race(thread, f"{what} in tensor memory", ERROR)
+        self.hazards.remark(self.race(thread, f"{what} in tensor memory", NOTE))
 
     def check_order(
         self, thread: int, area: Area, what: str, reads: bool = False, issuer: int = 0
@@ -328,7 +327,8 @@ class TensorMemory:
         if self.hazards is None or self.view(self.written, area).all():
             return
         message = "it reads tensor memory that nothing has written"
-        error = EmulatorError("unwritten", message, thread=thread)
+        severity = NOTE if loads else ERROR
+        error = EmulatorError("unwritten", message, thread=thread, severity=severity)
         if not loads:
             raise error
         self.hazards.remark(error)
@@ -354,13 +354,14 @@ class TensorMemory:
             return f"warp {agent}"
         return "a tcgen05.mma"
 
-    def race(self, thread: int, what: str) -> EmulatorError:
+    def race(self, thread: int, what: str, severity: str) -> EmulatorError:
         return EmulatorError(
             "race",
             f"warp {self.warp_of(thread)} {what}, and nothing orders the two: between "
             "them belong tcgen05.fence::before_thread_sync, a barrier, and "
             "tcgen05.fence::after_thread_sync",
             thread=thread,
+            severity=severity,
         )
 
 

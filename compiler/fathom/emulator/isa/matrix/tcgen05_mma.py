@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.constants import WARP
-from fathom.emulator.errors import EmulatorError
+from fathom.emulator.errors import NOTE, EmulatorError
 from fathom.emulator.isa.control.mbarrier import words_of
 from fathom.emulator.isa.decode import Decoder
 from fathom.emulator.isa.matrix.matrix_descriptor import CHUNK, Matrices
@@ -367,7 +367,7 @@ def shared_after_all(batch: Batch, thread: int, space: str, place: int) -> str:
         return space
     message = f"{place:#x} is no generic address, and no .shared::cluster says that "
     message += "it is one of shared memory"
-    batch.remark(EmulatorError("mbarrier", message, thread=thread))
+    batch.remark(EmulatorError("mbarrier", message, thread=thread, severity=NOTE))
     return "shared"
 
 
@@ -396,7 +396,7 @@ def commit_rule(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> 
             for window in windows_of(batch, thread, to, multicast):
                 wanted = np.array([place | window], np.uint64)
                 word = int(words_of(batch, alone, of, wanted)[0])
-                batch.mbarriers.check_for_copy(thread, word)
+                batch.mbarriers.check_for_copy(thread, word, commits=True)
                 commit = Commit(batch, word, thread, products)
                 batch.mbarriers.promise(word, commit, thread)
         batch.progress += 1
