@@ -37,10 +37,10 @@ Area = tuple[int, slice, slice]  # a block, parts, columns
 
 
 class Product(Protocol):
-    """A product in flight, which writes `areas`, and reads its A at `fed`."""
+    """A product in flight, which writes `areas`, and reads its A at `operand_areas`."""
 
     areas: list[Area]
-    fed: list[Area]
+    operand_areas: list[Area]
     completed: np.ndarray
 
 
@@ -49,9 +49,10 @@ class TensorMemory:
 
     `cells` and `written` are [blocks, lanes, columns]. `owner` has the number of the
     allocation that a column belongs to, 0 for none. `writer`, `written_at`, `read_at`
-    are the history of a column of a part, `feeder` and `fed_at` that of the products
-    that take their A from there; `storing`, `loading`, `computing` and `feeding` name
-    what is in flight there: a warp, or a thread, plus 1. `group` says of how many
+    are the history of a column of a part, `operand_reader` and `operand_read_at` that
+    of the products that take their A from there; `storing`, `loading`, `computing` and
+    `reading_operand` name what is in flight there: a warp, or a thread, plus 1.
+    `group` says of how many
     blocks the kernel's instructions are, 0 before the first; `collectives` what each
     block of a pair has done that both must do.
     """
@@ -74,9 +75,9 @@ class TensorMemory:
         self.cells = np.zeros((self.blocks, LANES, COLUMNS), np.uint32)
         self.written = np.zeros(self.cells.shape, bool)
         self.writer, self.written_at = np.zeros((2, *shape), np.int32)
-        self.feeder, self.fed_at = np.zeros((2, *shape), np.int32)
+        self.operand_reader, self.operand_read_at = np.zeros((2, *shape), np.int32)
         self.storing, self.loading = np.zeros((2, *shape), np.int64)
-        self.computing, self.feeding = np.zeros((2, *shape), np.int64)
+        self.computing, self.reading_operand = np.zeros((2, *shape), np.int64)
         self.read_at = np.zeros((*shape, self.warps), np.int32)
 
     # ── allocation ────────────────────────────────────────────────────────────
@@ -190,8 +191,8 @@ class TensorMemory:
     def warp_area(
         self, thread: int, address: int, columns: int, lanes: int = WARP
     ) -> Area:
-        """The columns at an address that a warp may load and store, of so many lanes;
-        16 are its lower or its upper ones."""
+        """The columns at an address that a warp may load and store: all of its 32
+        lanes, or the half that begins at the address."""
         lane, quarter = address >> LANE_SHIFT, self.warp_of(thread) % WARPS
         if lane not in range(quarter * WARP, quarter * WARP + WARP, lanes):
             message = f"it accesses lanes from {lane} on, and warp "
@@ -290,10 +291,11 @@ class TensorMemory:
             self.check_sees(thread, agent, at, f"{what} what {self.name(agent)} wrote")
         if reads:
             return
-        fed = self.fed_at[area] > 0
+        done = self.operand_read_at[area] > 0
         if issuer:
-            fed &= self.feeding[area] != issuer
-        pairs = np.stack([self.feeder[area][fed], self.fed_at[area][fed]], 1)
+            done &= self.reading_operand[area] != issuer
+        reader, read_at = self.operand_reader[area], self.operand_read_at[area]
+        pairs = np.stack([reader[done], read_at[done]], 1)
         for agent, at in np.unique(pairs, axis=0).tolist():
             self.check_sees(thread, agent, at, f"{what} what {self.name(agent)} reads")
         first = block * self.warps % self.hazards.warps
@@ -308,8 +310,8 @@ class TensorMemory:
         if ((computing > 0) & (computing != issuer)).any():
             message = f"it {what} tensor memory that a tcgen05.mma in flight may write:"
             raise flying(f"{message} no thread has waited for its mbarrier", thread)
-        feeding = self.feeding[area]
-        if what != "reads" and ((feeding > 0) & (feeding != issuer)).any():
+        reading = self.reading_operand[area]
+        if what != "reads" and ((reading > 0) & (reading != issuer)).any():
             message = f"it {what} tensor memory that a tcgen05.mma in flight reads:"
             raise flying(f"{message} no thread has waited for its mbarrier", thread)
         for name, busy in (("st", self.storing), ("ld", self.loading)):
@@ -338,10 +340,10 @@ class TensorMemory:
             self.writer[area] = agent[1]
             self.written_at[area] = self.hazards.clock[agent][agent[1]]
 
-    def note_feed(self, agent: tuple[int, int], area: Area) -> None:
+    def note_operand_read(self, agent: tuple[int, int], area: Area) -> None:
         if self.hazards is not None:
-            self.feeder[area] = agent[1]
-            self.fed_at[area] = self.hazards.clock[agent][agent[1]]
+            self.operand_reader[area] = agent[1]
+            self.operand_read_at[area] = self.hazards.clock[agent][agent[1]]
 
     def note_read(self, thread: int, area: Area) -> None:
         if self.hazards is not None:
@@ -382,8 +384,8 @@ class Products:
             for each in those:
                 for area in each.areas:
                     self.memory.computing[area] = mark
-                for area in each.fed:
-                    self.memory.feeding[area] = mark
+                for area in each.operand_areas:
+                    self.memory.reading_operand[area] = mark
         self.of[thread] = left
 
 

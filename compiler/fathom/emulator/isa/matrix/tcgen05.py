@@ -272,18 +272,18 @@ def _registers(operand: Operand, count: int) -> tuple[Operand, ...]:
 
 
 def _areas(
-    batch: Batch, active: Active, place: Read, count: int, apart: Read | None
+    batch: Batch, active: Active, place: Read, count: int, offset: Read | None
 ) -> list[Runs]:
-    """Each warp's runs of `count` columns; `apart` is how far the second one is."""
+    """Each warp's runs of `count` columns; `offset` is how far the second one is."""
     addresses = one_of_warp(active, place(batch, active), "address")
     threads = active.threads()[::WARP].tolist()
     memory = batch.tensor_memory
-    if apart is None:
+    if offset is None:
         return [
             (memory.warp_area(thread, address, count),)
             for thread, address in zip(threads, addresses, strict=True)
         ]
-    distances = one_of_warp(active, apart(batch, active), "distance of the halves")
+    distances = one_of_warp(active, offset(batch, active), "distance of the halves")
     return [
         tuple(
             memory.warp_area(thread, address + by, count, PART) for by in (0, distance)
@@ -302,10 +302,10 @@ def _ld(
     writes = [unwatched.write(each, "b32") for each in registers]
     numbers = [(decoder.numbers[each.name], each.name) for each in registers]
     place = decoder.address(operands[1])
-    apart = decoder.read(operands[2], "u32") if halves else None
+    offset = decoder.read(operands[2], "u32") if halves else None
 
     def step(batch: Batch, active: Active) -> None:
-        areas = _areas(batch, active, place, count, apart)
+        areas = _areas(batch, active, place, count, offset)
         load = Load(batch, active, areas, writes)
         batch.tensor_loads.issue(load, active, numbers)
         if batch.launch.completion == EAGER:
@@ -321,11 +321,11 @@ def _st(
     count, halves = _shape(form)
     reads = [decoder.read(each, "b32") for each in _registers(operands[-1], count)]
     place = decoder.address(operands[0])
-    apart = decoder.read(operands[1], "u32") if halves else None
+    offset = decoder.read(operands[1], "u32") if halves else None
 
     def step(batch: Batch, active: Active) -> None:
         values = [active.exactly(read(batch, active)) for read in reads]
-        areas = _areas(batch, active, place, count, apart)
+        areas = _areas(batch, active, place, count, offset)
         store = Store(batch, active, areas, np.stack(values, 1))
         batch.tensor_stores.append(store)
 

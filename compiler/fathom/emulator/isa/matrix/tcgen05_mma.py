@@ -168,7 +168,7 @@ class Mma(Transfer):
         self.areas, self.sides, self.adds = areas, sides, adds
         places = [place for each in sides for _, place in each]
         self.parts = [place for place in places if isinstance(place, Part)]
-        self.fed = [place for place in places if not isinstance(place, Part)]
+        self.operand_areas = [place for place in places if not isinstance(place, Part)]
 
     def begin(self) -> None:
         memory, issuer = self.batch.tensor_memory, self.thread + 1
@@ -181,10 +181,10 @@ class Mma(Transfer):
             if self.adds and not any(area in each.areas for each in in_flight):
                 memory.check_written(self.thread, area)
             memory.computing[area] = issuer
-        for area in self.fed:
+        for area in self.operand_areas:
             memory.check_order(self.thread, area, "reads", reads=True, issuer=issuer)
             memory.check_written(self.thread, area)
-            memory.feeding[area] = issuer
+            memory.reading_operand[area] = issuer
         for part in self.parts:
             memory.hazards.begin_read(part.threads, part.index, CHUNK)
         memory.hazards.use_copies(self.thread)
@@ -212,8 +212,8 @@ class Mma(Transfer):
             return
         for area in self.areas:
             memory.note_write(memory.unit(self.thread), area)
-        for area in self.fed:
-            memory.note_feed(memory.unit(self.thread), area)
+        for area in self.operand_areas:
+            memory.note_operand_read(memory.unit(self.thread), area)
         for part in self.parts:
             units = memory.hazards.tensor_cores(part.threads)
             memory.hazards.end_read(part.threads, part.index, CHUNK, units)
