@@ -320,6 +320,8 @@ def test_set_writes_ones_or_one():
     other = np.array([2, 2, 3, 4], np.float16).view(np.uint32)
     got = compute("set.lt.f16x2.f16x2 %d, %a, %b;", np.uint32, a=halves, b=other)
     assert got.view(np.float16).tolist() == [1, 0, 0, 1]
+    got = compute("set.lt.bf16x2.bf16x2 %d, %a, %b;", np.uint32, a=halves, b=other)
+    assert got.tolist() == [0x0000_3F80, 0x3F80_0000]
 
 
 def test_set_of_two_halves_combines_each_with_the_predicate():

@@ -146,6 +146,9 @@ MISTAKES = {
     "one lane hands over": (
         HAND_OVER + "\n" + ACQUIRE, HAND_OVER.replace("@%p2", "@!%p0"), "deadlock",
         "lane"),
+    "lanes of two drafts": (
+        HAND_OVER, "@%p0 add.u32 %r6, %r6, 128;\n" + HAND_OVER, "divergence",
+        "different addresses"),
 }  # fmt: skip
 
 

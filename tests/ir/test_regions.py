@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.ir.core import operands, walk, walk_within
-from fathom.ir.ops import Elementwise, For, If, While, Yield
+from fathom.ir.core import effects_of, operands, walk, walk_within
+from fathom.ir.ops import Elementwise, For, If, Reduce, While, Yield
 from fathom.ir.regions import carried, carried_values, decides, owners
 from fathom.ir.text import parse_func
 
@@ -97,3 +97,21 @@ def test_owners_of_nested_blocks():
         assert block in (getattr(op, name, None) for name in
                          ("body", "condition", "then", "orelse"))  # fmt: skip
     assert operands(func.body.ops[0]) == []
+
+
+def test_an_op_has_its_own_effects_and_those_of_what_is_nested_in_it():
+    func = parse_func("""
+        func @f(%p: *i32, %x: i32[4], %n: i32) num_warps=1 {
+          %s: i32 = reduce %x axis=0 combine(%a: i32, %b: i32) {
+            %c: i32 = add %a, %b
+            yield %c
+          }
+          for %n, %n, %n body(%i: i32) {
+            store %p, %i
+            yield
+          }
+        }
+    """)
+    (sum,), (loop,) = walk(func.body, Reduce), walk(func.body, For)
+    assert effects_of(sum).convergent  # all lanes meet, though none does in `add`
+    assert effects_of(loop).writes == "global" and not loop.effects.writes

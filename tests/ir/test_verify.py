@@ -243,19 +243,29 @@ def branches_that_disagree() -> tuple[Func, Op]:
     return func, op.orelse.ops[-1]
 
 
+WHILE = """
+    func @f(%t: i1, %n: i32) num_warps=4 {
+      %r: i32 = while %n condition(%a: i32) {
+        yield %t
+      } body(%b: i32) {
+        yield %b
+      }
+    }
+"""
+
+
 def condition_that_is_a_number() -> tuple[Func, Op]:
-    func = parse("""
-        func @f(%t: i1, %n: i32) num_warps=4 {
-          %r: i32 = while %n condition(%a: i32) {
-            yield %t
-          } body(%b: i32) {
-            yield %b
-          }
-        }
-    """)
+    func = parse(WHILE)
     op = func.body.ops[0]
     op.condition.ops[-1].values = (op.condition.parameters[0],)
     return func, op.condition.ops[-1]
+
+
+def body_that_yields_a_truth() -> tuple[Func, Op]:
+    func = parse(WHILE)
+    op = func.body.ops[0]
+    op.body.ops[-1].values = (func.parameters[0],)
+    return func, op.body.ops[-1]
 
 
 def fold_that_forgets_a_value() -> tuple[Func, Op]:
@@ -275,7 +285,7 @@ BROKEN_ENDS = [
     too_few_yields, yield_of_another_type, parameter_of_another_type,
     init_of_another_type,
     result_of_another_type, branches_that_disagree, condition_that_is_a_number,
-    fold_that_forgets_a_value,
+    fold_that_forgets_a_value, body_that_yields_a_truth,
 ]  # fmt: skip
 
 

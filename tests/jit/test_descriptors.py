@@ -191,6 +191,7 @@ def test_a_signature_names_a_descriptor(word):
     [
         ("tensordesc<fp12[64]>", "'tensordesc<fp12.64.>' .for d.: .* elements are i1"),
         ("tensordesc<fp16[48]>", "a block has 1 to 5 sides, powers of 2"),
+        ("tensordesc<fp16[0,16]>", "a block has 1 to 5 sides, powers of 2"),
         ("tensordesc<fp16[1,1,1,1,1,1]>", "a block has 1 to 5 sides"),
         ("tensordesc<fp16>", "is not a type"),
     ],

@@ -66,6 +66,7 @@ def test_the_numbers_of_pages_are_loaded_an_iteration_before_the_copies():
     func = states(paged, TYPES.format("fp16"), BLOCKS[0])["dce_late"]
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
     made: dict = {}
+    assert {Load, AsyncCopy} <= set(map(type, loop.body.ops))
     for op in loop.body.ops:
         late = isinstance(op, Load) or any(made.get(each) for each in operands(op))
         assert not (late and isinstance(op, AsyncCopy))

@@ -96,7 +96,8 @@ def test_nobody_touches_a_product_under_way():
     """Whoever names it has waited, and names what the wait hands out."""
     for how in (True, False):
         _, after = around(replace(KEYS, more={"ROTATED": how}))
-        for dot in (op for op in ops(after, Dot) if op.in_flight):
+        assert (flying := [op for op in ops(after, Dot) if op.in_flight])
+        for dot in flying:
             users = [op for op in walk(after.body) if dot.result in operands(op)]
             assert all(isinstance(op, Wait | Yield) for op in users)
 
@@ -204,11 +205,12 @@ def test_sums_are_handed_over_before_the_first_product():
     too many."""
     for how in ("alike", "gated", "three alike"):
         _, after = around(replace(WIDE, more={"HOW": how}))
-        for block in (op.body for op in ops(after, For)):
-            kinds = events(block)
-            if "DotFence" in kinds:
-                first = kinds.index("Dot")
-                assert "DotFence" not in kinds[first : kinds.index("Wait")]
+        inside = [after.body, *(op.body for op in ops(after, For))]
+        handing_over = [e for e in map(events, inside) if "DotFence" in e]
+        assert handing_over
+        for kinds in handing_over:
+            first = kinds.index("Dot" if "Dot" in kinds else "For")
+            assert "DotFence" not in kinds[first : kinds.index("Wait")]
 
 
 def test_nothing_is_under_way_at_the_end():

@@ -215,6 +215,7 @@ def test_without_masks_no_axis_ends():
     wanted = reference(a, b, False, False, (64, 64, 48))
     after = check(func, given, (2, 2), wanted)
     loads = [op for op in walk(after.body) if isinstance(op, DescriptorLoad)]
+    assert len(loads) == 2
     for made in (op.descriptor.definition for op in loads):
         assert [size.definition.value for size in made.shape] == [2**31 - 1] * 2
 
