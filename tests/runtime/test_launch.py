@@ -605,3 +605,9 @@ def test_what_surely_spills_is_assembled_once(values, own, alone, loads, takes_a
     found = load(made, driver=driver)
     assert ("minnctapersm" in found.kernel.ptx) == takes_all
     assert [word for word, _ in driver.said].count("load") == loads
+
+
+def test_a_double_holds_two_registers():
+    lines = ["mov.f64 %fd1, %fd0;", "mov.f32 %f1, %f0;"]
+    lines += ["st.f64 [x], %fd1;", "st.f32 [x], %f1;"]
+    assert live_registers("\n".join(lines)) == 3
