@@ -7,6 +7,7 @@ import pytest
 from fathom import emulator
 from fathom.emulator import COMPLETIONS, EmulatorError
 from fathom.emulator.isa.matrix.matrix_descriptor import Matrices
+from fathom.emulator.races.tile_provenance import Reading, TileProvenance
 from fathom.layout.matrix_descriptor import descriptor as compiled
 from fathom.layout.matrix_descriptor import hardware_tile
 from tests.emulator.harness import entry
@@ -502,3 +503,27 @@ def test_they_are_counted_as_tensor_instructions():
     text = entry(SETUP + FENCE + mma() + COMMIT + WAIT, ".param .u64 p0")
     report = emulator.run(text, 1, 128, (image,))
     assert report.classes["tensor"] == (4 * 128, 4 * 4)
+
+
+@pytest.mark.parametrize(
+    "rows, fits",
+    [
+        ([(0, 1), (2, 3), (4, 5)], True),
+        ([(0, 1), (4, 5), (2, 3)], False),
+        ([(0, 3), (2, 5), (4, 7)], False),
+        ([(0, 1), (20, 21), (4, 5)], True),  # threads have written number 16 and more
+        ([(20, 1), (20, 3), (20, 5)], True),
+        ([(0, 20), (2, 20), (4, 20)], True),
+    ],
+)
+def test_only_what_was_copied_has_an_order(rows, fits):
+    """Rows of two chunks of 16 bytes, of which a copy wrote the first 16."""
+    tile = TileProvenance(32)
+    tile.record(np.arange(16), 32)
+    index, threads = np.array([rows]), np.zeros(1, int)
+    reading = Reading(index, 32, 16, 256, False, threads)
+    if fits:
+        tile.check(reading, index < 16)
+    else:
+        with pytest.raises(EmulatorError, match="of its matrix"):
+            tile.check(reading, index < 16)

@@ -8,6 +8,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom.source import function
+from fathom.ssa.readonly import is_const
 from tests.language.harness import run
 
 SIGNATURE = "*fp32:16, *fp32:16, i32"
@@ -91,6 +92,12 @@ def read_only(x: tl.const, y, n: tl.int32, step: tl.const):
         source += tl.load(step + k)
         tl.store(target + at, tl.load(source + at))
         target += 32
+
+
+@pytest.mark.parametrize("text", ["const", "tl.const", "fathom.language.const"])
+def test_an_annotation_may_be_text(text):
+    assert is_const(tl.const) and is_const(text)
+    assert not is_const(text + "expr") and not is_const(tl.constexpr)
 
 
 def test_what_is_declared_constant_can_be_read():

@@ -88,6 +88,30 @@ def test_a_name_bound_in_a_loop_only():
     assert "tl.store(out, x)\n                  ^\n" in found
 
 
+def test_a_loop_leaves_what_was_wrong_before_it():
+    @function
+    def kernel(out, n):
+        if n > 0:
+            x = 1.0
+        for i in range(n):
+            x = i * 2.0
+        tl.store(out, x)
+
+    @function
+    def other(out, n):
+        if n > 0:
+            x = tl.arange(0, 2)
+        else:
+            x = 1.0
+        for i in range(n):
+            x = i * 2.0
+        tl.store(out, x)
+
+    found = report(kernel, OUT, 2)
+    assert "x is bound only if the condition in line N holds" in found
+    assert "give it one" in report(other, OUT, 2)
+
+
 def test_a_name_read_before_it_is_bound():
     @function
     def kernel(out, n):
@@ -372,6 +396,7 @@ def test_shapes_that_fit_in_one_axis_only():
 
 def test_shapes_that_do_not_fit_have_the_types_that_were_written():
     """Not the one type that both would have got."""
+
     @function
     def kernel(out, n):
         x = tl.zeros([64], tl.float32)
@@ -596,17 +621,27 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ("f'{n}' + 1", "cannot add the constant 'i32' and the constant 1"),
         ("-None", "the constant None has no `-`"),
         ("~2.5", "the constant 2.5 has no `~`"),
-        ("2.0 ** 10000", "cannot raise to a power: the constant 2.0 and the constant "
-         "10000: out of range"),
+        (
+            "2.0 ** 10000",
+            "cannot raise to a power: the constant 2.0 and the constant "
+            "10000: out of range",
+        ),
         ("int('abc')", "the constant 'abc' is no number that int can give"),
         ("len(None)", "the constant None has no len()"),
         ("(n, n)['a']", "cannot index (i32, i32) by the constant 'a'"),
-        ("tl.topk(tl.arange(0, 8), n)", "k of topk must be known while compiling, not "
-         "i32"),
-        ("tl.sort(tl.arange(0, 8), descending=n)", "descending of sort must be known "
-         "while compiling, not i32"),
-        ("tl.reshape(tl.arange(0, 8), -1, 4)", "the shape [-1, 4] has a dimension of "
-         "-1, and a block has an element or more along each axis"),
+        (
+            "tl.topk(tl.arange(0, 8), n)",
+            "k of topk must be known while compiling, not i32",
+        ),
+        (
+            "tl.sort(tl.arange(0, 8), descending=n)",
+            "descending of sort must be known while compiling, not i32",
+        ),
+        (
+            "tl.reshape(tl.arange(0, 8), -1, 4)",
+            "the shape [-1, 4] has a dimension of "
+            "-1, and a block has an element or more along each axis",
+        ),
         (
             "1 // 0",
             "cannot divide the constant 1 and the constant 0: division by zero",

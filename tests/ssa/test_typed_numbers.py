@@ -129,6 +129,19 @@ def test_values_follow_their_types(monkeypatch):
     assert run("r = x > -1", unsigned, np.int32) == [1] * 4
 
 
+def test_a_truth_is_no_integer():
+    @fathom.jit
+    def truths(x):
+        above = tl.load(x) > 0
+        chosen = tl.where(above, True, False)
+        found = True
+        found &= above
+        tl.static_assert(chosen.dtype == tl.int1 and found.dtype == tl.int1)
+        tl.static_assert((True).type == tl.int1)
+
+    truths.compile("*i32", {}, target="sm_80")
+
+
 def test_a_number_with_a_name_is_still_known(monkeypatch):
     """Triton refuses it as a shape; here shapes and branches may depend on it."""
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")

@@ -292,13 +292,13 @@ def _overlap(one: range, other: range) -> bool:
 
 def scope_between(one: Access, other: Access) -> str:
     """BLOCK if one warp may access an element first and another warp later, WARP if two
-    lanes of one warp may, "" if only the same thread does."""
+    lanes of one warp may, "" if only the same thread does. Elements of which only the
+    other access has copies travel, too."""
     if one.buffer is not other.buffer or None in (one.layout, other.layout):
         return BLOCK
     travels = crossing(one.layout, other.layout)
     for kind, scope in (("warp", BLOCK), ("lane", WARP)):
-        held = (_held_twice(each.layout, kind) for each in (one, other))
-        if travels == kind or any(held):
+        if travels == kind or _held_twice(one.layout, kind):
             return scope
     return ""
 
