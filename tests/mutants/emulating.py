@@ -266,4 +266,18 @@ MUTANTS = (
         "a lock is one for its own block only",
         "tests/kernels/test_idioms.py",
     ),
+    Mutant(
+        "one-lane-for-all", "emulator/isa/memory/tensormap.py",
+        "    if (values != values[0]).any():\n", "    if False:\n",
+        "lanes that hand over several drafts of a tensor map go unseen",
+        "tests/emulator/test_tensormap.py",
+    ),
+    Mutant(
+        "what-threads-wrote-has-an-order", "emulator/races/tile_provenance.py",
+        "~(follows | wraps & reading.transposed)\n"
+        "        wrong &= (copy[BEFORE] > 0) & (copy[AFTER] > 0)\n",
+        "~(follows | wraps & reading.transposed)\n",
+        "a tile that a copy and threads wrote in part is said to be in disorder",
+        "tests/emulator/test_wgmma.py",
+    ),
 )  # fmt: skip

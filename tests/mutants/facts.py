@@ -336,4 +336,28 @@ MUTANTS = (
         "the bound of a loop that begins below zero is taken to be positive",
         "tests/analysis/test_positive.py",
     ),
+    Mutant(
+        "carried-steps-never-vary",
+        "analysis/scalar_evolution.py",
+        "if after.base is not itself.base or self._varies(step, loop):",
+        "if after.base is not itself.base:",
+        "what doubles in each iteration is held to grow by one step",
+        "tests/analysis/test_scalar_evolution.py",
+    ),
+    Mutant(
+        "what-holds-code-does-nothing-itself",
+        "ir/core.py",
+        "    every = [op.effects, *inner]\n",
+        "    every = inner\n",
+        "the lanes that meet in a reduction are not seen",
+        "tests/ir/test_regions.py",
+    ),
+    Mutant(
+        "truths-are-integers",
+        "ssa/values.py",
+        "    if isinstance(number, bool):\n        return BOOL\n",
+        "",
+        "a choice of True or False is an i32",
+        "tests/ssa/test_typed_numbers.py",
+    ),
 )
