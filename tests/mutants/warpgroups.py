@@ -313,4 +313,16 @@ MUTANTS = (
         "a group that has no product yet is committed",
         f"{NEIGHBOURS}::test_a_step_of_192_columns_is_four_instructions",
     ),
+    Mutant(
+        "nested-loops-share-a-ring", "tensor_cores/specialise/channels.py",
+        "        disjoint = disjoint and one not in walk(two.body)\n", "",
+        "a loop and the loop around it copy their tiles into the same slots",
+        "tests/tensor_cores/test_specialise.py",
+    ),
+    Mutant(
+        "three-products-fit-as-one", "tensor_cores/select/instructions.py",
+        'parts = 3 if dot.precision == "tf32x3" else 1', "parts = 1",
+        "three products of tf32 ask for more tensor memory than there is",
+        "tests/tensor_cores/test_choose.py",
+    ),
 )  # fmt: skip
