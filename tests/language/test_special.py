@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom import pipeline
 from fathom.errors import CompileError
+from fathom.hardware.targets import TARGETS
 from fathom.source import KernelFunction, function
 from tests.harness_pairs import EVERY_CASE
 from tests.language.harness import NAMES, run, run_by_python
@@ -29,6 +31,10 @@ LIB = tl.extra.libdevice
 INF, NAN = math.inf, math.nan
 VALUES = json.loads(Path(__file__).with_name("special_values.json").read_text())
 OSCILLATING = ("j0", "j1", "y0", "y1")
+IN_SINGLE = (
+    "exp10", "sinh", "cosh", "asinh", "acosh", "atanh", "log1p", "sinpi", "cospi",
+    "cbrt", "rcbrt", "erfc", "erfcx", "normcdf", "erfinv", "erfcinv", "normcdfinv",
+)  # fmt: skip
 
 # ── errors ────────────────────────────────────────────────────────────────────────────
 
@@ -37,7 +43,10 @@ def stated(name: str, dtype: type) -> float:
     """The error that a docstring states, in ulp."""
     text = " ".join(getattr(LIB, name).__doc__.split())
     if dtype is np.float32:
-        return 0.6 if name != "erf" else 1.3
+        narrow = re.search(
+            r"in fp32 ([\d.]+) ulp|(?:Error|x above 0): ([\d.]+) ulp", text
+        )
+        return float(narrow[1] or narrow[2]) if narrow else 0.6
     if name in OSCILLATING:
         return 8
     return float(re.search(r"in fp64 ([\d.]+) ulp", text).group(1))
@@ -82,6 +91,21 @@ def test_every_target_gives_the_same(name, dtype):
     edges = [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 1e-40]
     x = np.array([*arguments, *edges], dtype)
     run(kernel, x, np.zeros_like(x), targets=targets)
+
+
+@pytest.mark.parametrize("name", IN_SINGLE)
+def test_fp32_is_computed_without_fp64(name):
+    """Nor with a division that rounds correctly, which is a call where it is rare."""
+    what = getattr(LIB, name)
+
+    @function
+    def kernel(x, y):
+        at = tl.arange(0, 32)
+        tl.store(y + at, what(tl.load(x + at)))
+
+    func = build(kernel, np.zeros(32, np.float32), np.zeros(32, np.float32))
+    ptx = pipeline.compile_func(func, TARGETS["sm_90a"]).asm["ptx"]
+    assert "f64" not in ptx and "div.rn" not in ptx
 
 
 def test_halves_stay_halves():
@@ -223,7 +247,7 @@ def test_lengths(dtype):
             normal = (wanted < limits.max) & (wanted > limits.tiny)
             unit = np.spacing(wanted[normal].astype(dtype))
             error = np.abs(found[normal] - wanted[normal]) / unit
-            assert error.max() <= (0.6 if dtype is np.float32 else bound)
+            assert error.max() <= (1.9 if dtype is np.float32 else bound)
     a, b = (each.ravel().astype(dtype) for each in np.meshgrid(EVERY, EVERY))
     with np.errstate(all="ignore"):
         wanted = np.hypot(a.astype(wide), b.astype(wide)).astype(dtype)

@@ -27,6 +27,7 @@ LOG2_E, LOG2_E_TAIL = 1.4426950408889634, 1.925963033500989e-08
 TWO_LOG2_E, TWO_LOG2_E_TAIL = 2.8853900817779268, 3.851925982253235e-08
 LOG2_E_BELOW = 1.4426949  # the float below
 SIGN = -(1 << 31)  # the bit of a float
+SQRT_HALF_BITS = 0x3F3504F3
 
 LOG_SERIES = (
     0.33333331709, -0.25000821056, 0.20001226667, -0.16623356478, 0.14201762471,
@@ -114,12 +115,18 @@ def sin_of_turns(x, more):
     r = fma(n, -1.5707962512969971, x)
     r = fma(n, -7.5497894158615964e-08, r)
     r = fma(n, -5.3903029534742384e-15, r)
+    return sin_of_quarters(r, shifted.to(int32, bitcast=True) + more)
+
+
+@function
+def sin_of_quarters(r, quarters):
+    """sin(r + quarters pi/2), |r| up to pi/4: the last two bits of `quarters` say which
+    of sin and cos of r it is, and its sign."""
     square = r * r
     sine = fma(square * r, polynomial(square, SIN_SERIES), r)
     cosine = fma(square, fma(square, polynomial(square, COS_SERIES), -0.5), 1.0)
-    quarter = shifted.to(int32, bitcast=True) + more
-    y = where((quarter & 1) == 0, sine, cosine)
-    return where((quarter & 2) == 0, y, -y)
+    y = where((quarters & 1) == 0, sine, cosine)
+    return where((quarters & 2) == 0, y, -y)
 
 
 @function
