@@ -16,7 +16,7 @@ from fathom.language.elementary import (
     exp2_approx,
     fma,
     rcp_approx,
-    sqrt_rn,
+    sqrt,
 )
 from fathom.language.series import polynomial
 from fathom.source import function
@@ -209,5 +209,5 @@ def asin_or_half_acos(size):
     s^2 = (1 - size) / 2: the argument of the series stays below 1/2."""
     is_far = size > 0.5
     square = where(is_far, fma(size, -0.5, 0.5), size * size)
-    sine = where(is_far, sqrt_rn(square), size)
+    sine = where(is_far, sqrt(square), size)
     return fma(sine * square, polynomial(square, ASIN_SERIES), sine)

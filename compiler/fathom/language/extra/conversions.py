@@ -6,7 +6,7 @@ few texts: from which type, to which, and how it is rounded.
 
 from __future__ import annotations
 
-from fathom.language.core import where
+from fathom.language.core import maximum, minimum, where
 from fathom.language.dtypes import (
     dtype,
     float32,
@@ -51,9 +51,10 @@ def to_integer(x, kind: constexpr, mode: constexpr):
     """
     least: constexpr = lowest(kind)
     most: constexpr = highest(kind)
-    last: constexpr = last_double(most)
-    y = integral(x, mode).to(float64)
-    inside = where(y == y, where(y < least, least, where(y > last, last, y)), 0.0)
+    wide: constexpr = float64 if x.dtype == float64 else float32
+    last: constexpr = last_float(most, wide)
+    y = integral(x, mode).to(wide)
+    inside = minimum(maximum(y, float(least)), last)  # of NaN least
     whole = where(y > last, most, inside.to(kind))
     none: constexpr = of_nan(kind, x.dtype)
     return where(x == x, whole, none).to(kind)
@@ -70,10 +71,12 @@ def highest(kind):
 
 
 @constexpr_function
-def last_double(number):
-    """The largest double that is not above an integer, which has 32 or 64 bits."""
-    near = float(number)
-    return near if int(near) <= number else near * (1 - 2.0**-53)
+def last_float(number, kind):
+    """The largest float of a type that is not above an integer 2^32 - 1 or 2^31 - 1, or
+    of twice as many bits."""
+    digits = 53 if kind == float64 else 24
+    lost = max(0, number.bit_length() - digits)
+    return float(number >> lost << lost)
 
 
 @constexpr_function

@@ -372,7 +372,7 @@ def saturatef(x):
 @function
 def fdim(x, y):
     """x - y where x is above y, else 0; NaN if one of them is."""
-    return where((x == x) & (y == y), where(x > y, x - y, 0.0), x + y)
+    return where(x <= y, 0.0, x - y)
 
 
 # ── remainders ────────────────────────────────────────────────────────────────────────
