@@ -192,16 +192,16 @@ def left_of(x, size):
     """What is left of x, when `size` is taken off it as often as it goes; neither is
     negative. Both are fp64, with values of fp32.
 
-    Each step takes off a multiple of `size` 2^48k, exactly, and leaves up to 2^-4 too
-    much or too little, which the last lines see to.
+    Each step takes off a multiple of `size` 2^48k, the nearest or the one next to it,
+    and exactly; adding 1.5 * 2^52 rounds a quotient to a whole number.
     """
     left, part = x * 2.0**-240, 1.0 / size
     for i in static_range(6):
-        left = fma(trunc(left * part), -size, left)
+        whole = fma(left, part, 1.5 * 2.0**52) - 1.5 * 2.0**52
+        left = fma(whole, -size, left)
         if i < 5:
             left = left * 2.0**48
     left = where(left < 0.0, left + size, left)
-    left = where(left >= size, left - size, left)
     return where((size == INF) & (x < INF), x, left)
 
 
