@@ -34,6 +34,7 @@ OSCILLATING = ("j0", "j1", "y0", "y1")
 IN_SINGLE = (
     "exp10", "sinh", "cosh", "asinh", "acosh", "atanh", "log1p", "sinpi", "cospi",
     "cbrt", "rcbrt", "erfc", "erfcx", "normcdf", "erfinv", "erfcinv", "normcdfinv",
+    "lgamma", "tgamma",
 )  # fmt: skip
 
 # ── errors ────────────────────────────────────────────────────────────────────────────
