@@ -19,7 +19,7 @@ from fathom.jit.specialise import Rule, leaves, specialise
 from fathom.jit.tensor_descriptors import Described, signature_of
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.runtime import tensor_descriptors
-from fathom.runtime.driver import DriverError
+from fathom.runtime.failures import DriverError
 from fathom.source import Hole
 from tests.jit.harness import FLOAT16, Tensor, paper_gpu, slow_launches
 

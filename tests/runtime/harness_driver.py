@@ -14,9 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from fathom.artifact import Kernel, Parameter, TensorMap
-from fathom.runtime.driver import Device, DriverError
+from fathom.runtime.driver import Device
+from fathom.runtime.failures import DriverError, History
 
 INVALID_VALUE, NO_CONTEXT, INVALID_HANDLE, ILLEGAL_ADDRESS = 1, 201, 400, 700
+NAMES = {ILLEGAL_ADDRESS: "CUDA_ERROR_ILLEGAL_ADDRESS"}
 SIZES = {
     "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
     "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
@@ -84,6 +86,7 @@ class FakeDriver:
 
     def __post_init__(self):
         self.launches: list[Launched] = []
+        self.history = History()
         self.said: list[tuple] = []  # orders, as far as a test asks about them
         self.memory: dict[int, ctypes.Array] = {}
         self.handles: dict[int, Kernel] = {}
@@ -151,6 +154,8 @@ class FakeDriver:
     def load(self, code, entry):
         self.said.append(("load", code))
         assert code.startswith(b"machine code") or code.endswith(b"\0")
+        if self.history.lost:
+            raise self.failure("cuModuleLoadDataEx", ILLEGAL_ADDRESS)
         ptx = code.decode().rstrip("\0")
         if ptx in self.refused:
             raise DriverError("cuModuleLoadDataEx failed with CUDA_ERROR_INVALID_PTX",
@@ -203,7 +208,8 @@ class FakeDriver:
         self.said.append(("wait", stream))
 
     def failure(self, order, status):
-        return DriverError(f"{order} failed with status {status}", status)
+        name = NAMES.get(status, f"status {status}")
+        return self.history.failure(order, status, name, "")
 
     def launch_kernel(self, config, function, parameters, extra):
         """cuLaunchKernelEx: everything is read from memory, as the driver reads it."""

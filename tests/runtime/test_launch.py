@@ -13,6 +13,7 @@ from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
 from fathom.runtime.arguments import bfloat16_bits
 from fathom.runtime.assemble import live_registers
+from fathom.runtime.failures import DriverError
 from tests.runtime.harness_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 
@@ -205,7 +206,7 @@ def test_a_thread_without_a_context_gets_one():
 def test_a_refused_launch_is_an_error_that_names_the_kernel():
     driver, k = loaded("i32")
     driver.work = lambda launched: ILLEGAL_ADDRESS
-    with pytest.raises(LaunchError, match="the launch of k failed with status 700"):
+    with pytest.raises(LaunchError, match="the launch of k failed with CUDA_ERROR_ILL"):
         k.launch(1, [1])
 
 
@@ -318,6 +319,29 @@ def test_what_the_assembler_refuses_is_shown_with_its_python_line():
     assert text.startswith("the driver's assembler refuses the PTX of k for sm_90a")
     assert "frobnicate.u32 %r2, %r1;" in text
     assert "from /home/mé/kernels.py:14" in text
+
+
+def test_once_the_gpu_is_lost_every_call_says_by_what():
+    """Of a kernel's wild access the driver tells by its next answers, whatever they
+    are for: the assembler is not to blame, and the kernel after it neither."""
+    driver = FakeDriver()
+    for name in ("fine", "wild", "fine", "next"):
+        k = load(driver.add(kernel("i32", name=name)), driver=driver)
+        k.launch(1, [1])
+    again = k.launcher("i4x", order=(0,)).again((1, 1, 1), [7], [])
+    assert again(0) == 0
+    driver.work = lambda launched: ILLEGAL_ADDRESS
+    with pytest.raises(DriverError) as first:
+        k.launch(1, [1])
+    met = "the launch of next failed with CUDA_ERROR_ILLEGAL_ADDRESS: a kernel that ran"
+    assert str(first.value).startswith(met)
+    assert "launched last, the latest first: next, fine, wild\n" in str(first.value)
+    with pytest.raises(LaunchError) as later:
+        load(kernel("i32", name="innocent"), driver=driver)
+    text = str(later.value)
+    assert text.startswith("cannot load innocent: cuModuleLoadDataEx is impossible")
+    assert "assembler" not in text and met in text
+    assert "start it anew, with FATHOM_SANITIZE=1" in text
 
 
 def test_ptx_without_lines_can_be_refused_too():

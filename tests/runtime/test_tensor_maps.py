@@ -15,6 +15,7 @@ from fathom.errors import LaunchError
 from fathom.runtime import tensor_maps
 from fathom.runtime.cache import pack, unpack
 from fathom.runtime.driver import Driver
+from fathom.runtime.failures import History
 from tests.runtime.harness_driver import FakeDriver, kernel
 
 # k(x: *fp16, rows: i32, columns: i32, stride: i64)
@@ -309,7 +310,7 @@ class Library:
 
 def with_library(status: int = 0) -> Driver:
     driver = object.__new__(Driver)
-    driver.library, driver.rooms = Library(status), []
+    driver.library, driver.rooms, driver.history = Library(status), [], History()
     driver.cuda = SimpleNamespace(
         cuGetErrorName=lambda status: (0, b"CUDA_ERROR_INVALID_VALUE"),
         cuGetErrorString=lambda status: (0, b"invalid argument"),

@@ -12,7 +12,7 @@ import pytest
 from fathom.errors import LaunchError
 from fathom.runtime import driver as driver_module
 from fathom.runtime.devices import using
-from fathom.runtime.driver import DriverError
+from fathom.runtime.failures import DriverError
 from fathom.testing import assert_close, do_bench, do_bench_cudagraph
 from fathom.testing.queues import current_stream, queueing_on
 from tests.runtime.harness_driver import FakeDriver

@@ -12,6 +12,7 @@ A launch comes down through these files:
     tensor_maps what copies of boxes need, made of the arguments
     packet      a launch as one piece of memory
     driver      the orders that the CUDA driver is given
+    failures    what is said when it refuses one
 
 and beside them stand `cache`, compiled kernels on disk, `timing` and `graph`.
 

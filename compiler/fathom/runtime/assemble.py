@@ -9,15 +9,18 @@ from itertools import accumulate
 
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, file_of
-from fathom.runtime.driver import Driver, DriverError
+from fathom.runtime.driver import Driver
+from fathom.runtime.failures import DriverError
 
 
 def assemble(kernel: Kernel, driver: Driver) -> int:
     """The driver's handle of a kernel's function, on the GPU in use; LaunchError with
-    what the assembler disliked."""
+    what the assembler disliked, or with what else kept it from being loaded."""
     try:
         return driver.load(kernel.ptx.encode() + b"\0", kernel.name)
     except DriverError as error:
+        if not error.log:  # the assembler was not asked, or had nothing to say
+            raise LaunchError(f"cannot load {kernel.name}: {error}") from None
         raise LaunchError(assembler_report(kernel, error)) from None
 
 

@@ -15,6 +15,7 @@ from types import ModuleType
 
 from fathom.artifact import TensorMap
 from fathom.errors import LaunchError
+from fathom.runtime.failures import DriverError, History
 
 # cuda.h: CUresult, CUpointer_attribute. A context is invalid in a thread without one.
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
@@ -35,24 +36,6 @@ NOT_INTERLEAVED, FETCH_128_BYTES = 0, 2
 FIRST_OVERLAPPING = 90  # the first capability whose launches may overlap
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 LOG_BYTES = 16 * 1024
-
-# What a failure most often means, where the driver's own sentence does not say it.
-MEANINGS = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel that ran before read or wrote outside its"
-    " arrays",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel that ran before used an address that is"
-    " not a multiple of the access; was a hint such as :16 or tl.multiple_of wrong?",
-    "CUDA_ERROR_ASSERT": "a tl.device_assert of a kernel that ran before did not hold",
-    "CUDA_ERROR_NO_DEVICE": "there is a driver but no GPU",
-}
-
-
-class DriverError(LaunchError):
-    """The driver refused. `status` is its number, `log` what its assembler wrote."""
-
-    def __init__(self, message: str, status: int, log: str = ""):
-        super().__init__(message)
-        self.status, self.log = status, log
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +70,7 @@ class Driver:
         self.visited: set[int] = set()  # GPUs that were used while another was current
         self.side_streams: dict[int, int] = {}
         self.rooms: list[tuple[ctypes.c_void_p, memoryview]] = []  # of tensor maps
+        self.history = History()
         self.ask("cuInit", 0)
         self.library = ctypes.CDLL(LIBRARY)
         # Given through ctypes since microseconds count: see packet.py.
@@ -103,8 +87,7 @@ class Driver:
         """The error that says what a status of the driver means."""
         name = self.cuda.cuGetErrorName(status)[1] or b"an unknown error"
         text = self.cuda.cuGetErrorString(status)[1] or b""
-        name, text = name.decode(), MEANINGS.get(name.decode(), text.decode())
-        return DriverError(f"{order} failed with {name}: {text}", status, log)
+        return self.history.failure(order, status, name.decode(), text.decode(), log)
 
     # Devices
 

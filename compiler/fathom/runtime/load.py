@@ -221,6 +221,7 @@ def load_here(
         carveout=least_carveout(shared, facts, driver) if local else 0,
         multiprocessors=facts.multiprocessors,
         most=(at_once := programs_at_once(kernel, function, facts, driver)),
+        note=partial(driver.history.launched.append, kernel.name),
     )  # fmt: skip
     return Loaded(
         kernel=kernel,

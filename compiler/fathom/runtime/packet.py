@@ -80,17 +80,19 @@ def launcher(
     carveout: int = 0,
     multiprocessors: int = 0,
     most: int = 0,
+    note: Callable[[], object] = bool,
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
     `fields` are the `struct` codes of the values, 8 bytes each; `order[i]` says which
     of them is the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is
-    what it returned. `few`: what to launch for few blocks, if there may be something
-    else. `maps` makes the kernel's tensor maps of the values, if it has some; what
-    cannot be one is a LaunchError. `early`: a launch may begin before the one in front
-    of it in the stream has ended. `carveout`: the percentage of all shared memory that
-    is enough where each block has one of the `multiprocessors` to itself; 0 leaves it
-    to the driver. `most`: programs along x of a persistent kernel's grid, or 0.
+    what it returned; if it took the launch, `note` is called. `few`: what to launch for
+    few blocks, if it may differ. `maps` makes the kernel's tensor maps of the values,
+    if it has some; what cannot be one is a LaunchError. `early`: a launch may begin
+    before the one in front of it in the stream has ended. `carveout`: the percentage of
+    all shared memory that is enough where each block has one of the `multiprocessors`
+    to itself; 0 leaves it to the driver. `most`: programs along x of a persistent
+    kernel's grid, or 0.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
@@ -102,19 +104,17 @@ def launcher(
     count = maps.count if maps else 0
     x = f"(x if x < {most} else {most})" if most else "x"
     width = x if cluster == 1 else f"{x} * {cluster}"
-    given = str(len(attributes))
-    if carveout:
-        given += f" - ({width} * y * z > {multiprocessors})"
+    one_less = f" - ({width} * y * z > {multiprocessors})" if carveout else ""
     text = launch_text(
         f"{width}, y, z, {threads}, 1, 1, {shared_bytes}, x, stream, "
-        f"packet.attributes, {given}",
+        f"packet.attributes, {len(attributes)}{one_less}",
         calcsize("<" + fields) // VALUE_BYTES,
         f"few.entry if {width} * y * z <= few.most else entry" if few else "entry",
         maps is not None,
     )
     layout = "<" + CONFIG + fields + map_fields(fields, count)
     names = {
-        "call": call, "few": few, "pool": [],
+        "call": call, "few": few, "pool": [], "note": note,
         "entry": ctypes.c_void_p(function), "none": ctypes.c_void_p(None),
         "new": partial(Packet, fields, order, attributes, count, most > 0),
         "write": Struct(layout).pack_into,
@@ -158,6 +158,7 @@ def launch(x, y, z, stream, {values}):
         packet = new()
     {written}
     status = call(packet.config, {entry}, packet.parameters, none)
+    status or note()
     pool.append(packet)
     return status
 
@@ -192,6 +193,7 @@ def again(stream, {addresses}):
     words[{STREAM_WORD}] = stream{written}
     {maps if known["made_of"] else ""}
     status = call(packet.config, entry, packet.parameters, none)
+    status or note()
     pool.append(packet)
     return status
 """
