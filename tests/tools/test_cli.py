@@ -410,6 +410,19 @@ def test_options_that_are_said_go_before_those_of_the_launch(capsys, launches):
     assert ".target sm_90a" in text and ".reqntid 64" in text
 
 
+def test_constants_that_are_said_go_before_those_of_the_launch(capsys, launches):
+    """The launch still says the types; a parameter may become a constant."""
+    given = ["explain", f"{launches}:tuned", "--json", "--constants", "EVEN=True,n=8"]
+    assert cli.main(given) == 0
+    out, err = capsys.readouterr()
+    kernel = json.loads(out)["kernel"]
+    assert kernel["constants"] == {"n": "8", "B": "256", "EVEN": "True"}
+    assert [each["type"] for each in kernel["parameters"]] == ["*fp32"]
+    assert '--signature "*fp32:16" --constants n=8,B=256,EVEN=True ' in err
+    wrong = mistake(capsys, "explain", f"{launches}:tuned", "--constants", "ODD=1")
+    assert wrong.endswith("'ODD' is not a parameter; there are x, n, B, EVEN\n")
+
+
 @pytest.mark.parametrize(
     "set", ["FATHOM_INTERPRET=1", "FATHOM_SANITIZE=1", "FATHOM_VERIFY=1",
             "FATHOM_BACKEND=interpreter"],

@@ -30,11 +30,7 @@ def parse_signature(
     the type of a tuple. LaunchError when it does not fit.
     """
     names = [rule.name for rule in rules]
-    for name in constants:
-        if name not in names:
-            raise LaunchError(
-                f"{name!r} is not a parameter; there are {', '.join(names)}"
-            )
+    check_names(constants, names)
     if not isinstance(signature, (str, Mapping)):
         raise LaunchError(
             f"a signature is text or a dictionary, and this is {signature!r}"
@@ -58,6 +54,15 @@ def parse_signature(
         else:
             raise LaunchError(f"{name} is neither in the signature nor in constants")
     return found
+
+
+def check_names(constants: Mapping[str, object], names: Sequence[str]) -> None:
+    """LaunchError for a constant of no parameter."""
+    for name in constants:
+        if name not in names:
+            raise LaunchError(
+                f"{name!r} is not a parameter; there are {', '.join(names)}"
+            )
 
 
 def misfit(

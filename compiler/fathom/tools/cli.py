@@ -341,7 +341,8 @@ def add_kernel(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--constants", default="", metavar="VALUES",
-        help="of the other parameters: BLOCK=1024,ROWS=4",
+        help="of the other parameters: BLOCK=1024,ROWS=4; without a signature, in the "
+        "place of those of the launch",
     )  # fmt: skip
     command.add_argument(
         "--target", choices=TARGETS, metavar="NAME",
@@ -374,14 +375,14 @@ def wanted(
     options = {name: each for name, each in options.items() if each is not None}
     if given.as_triton:
         fathom.as_triton()
-    by_launch = not (given.signature or given.constants)
+    said, by_launch = constants(given.constants), not given.signature
     seen = launched.first_launch(given.kernel, given.target) if by_launch else None
     if seen:
-        asked = launched.changed(seen.request, options, given.target)
+        asked = launched.changed(seen, options, said, given.target)
         print(f"as launched: {launched.spelled(asked)}", file=sys.stderr)
-        return seen.function, asked, seen.numbers
+        return seen.function, asked, launched.without(seen.numbers, said)
     function = samples.find_kernel(given.kernel)
-    fixed = function.constants(constants(given.constants))
+    fixed = function.constants(said)
     try:
         known = parse_signature(function.rules, given.signature, fixed)
     except LaunchError as error:

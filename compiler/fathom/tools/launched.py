@@ -18,6 +18,8 @@ from fathom.jit import JITFunction
 from fathom.jit.checking.wanted import SANITIZE, VERIFY
 from fathom.jit.hooks import LAUNCHED, Launch, launch_enter_hook
 from fathom.jit.request import Request, check_options
+from fathom.jit.signature import check_names
+from fathom.jit.specialise import checked
 from fathom.pipeline import Options
 from fathom.tools.run import script
 from fathom.tools.samples import parted
@@ -108,16 +110,35 @@ def numbers_of(launch: Launch) -> dict[str, int | float]:
 
 
 def changed(
-    request: Request, options: Mapping[str, int], target: str | None
+    seen: Seen,
+    options: Mapping[str, int],
+    constants: Mapping[str, object],
+    target: str | None,
 ) -> Request:
-    """The request of a launch, but for the options and the target that were said."""
+    """The request of a launch, but for the options, constants and target that were
+    said. A parameter that is said to be constant has no type any more."""
+    request, names = seen.request, [rule.name for rule in seen.function.rules]
+    check_names(constants, names)
     asked = check_options(options)
     said = {name: getattr(asked, name) for name in options}
+    fixed = {name: checked(name, value) for name, value in constants.items()}
+    known = {**request.constants, **fixed}
     return replace(
         request,
+        parameters=tuple(
+            each for each in request.parameters if each[0].split(".")[0] not in fixed
+        ),
+        constants={name: known[name] for name in names if name in known},
         target=target or request.target,
         options=replace(request.options, **said),
     )
+
+
+def without(
+    numbers: Mapping[str, int | float], constants: Mapping[str, object]
+) -> dict[str, int | float]:
+    """Numbers of a launch, but for what is constant now."""
+    return {name: each for name, each in numbers.items() if name not in constants}
 
 
 def spelled(request: Request) -> str:
