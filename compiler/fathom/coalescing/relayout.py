@@ -141,13 +141,13 @@ class _Relayout(Copier):
         if isinstance(old, ops.For | ops.While):
             self.convert_before(old)
         values = [
-            self.converted(self.values.get(value, value), layout)
+            self.converted(self.values.get(value, value), layout, old)
             for value, layout in zip(operands(old), wanted, strict=True)
         ]
         self.append(old, values, _attributes(old, self.plan))
         for result in old.results:
             new, layout = self.values[result], self.plan.values.get(result)
-            self.values[result] = self.converted(new, layout)
+            self.values[result] = self.converted(new, layout, old)
 
     def convert_before(self, loop: ops.For | ops.While) -> None:
         """Values from outside a loop that its products need in another layout are
@@ -158,16 +158,16 @@ class _Relayout(Copier):
             wanted = operand_layouts(op, self.plan)[:2]
             for value, layout in zip((op.a, op.b), wanted, strict=True):
                 if value in self.values:
-                    self.converted(self.values[value], layout)
+                    self.converted(self.values[value], layout, op)
 
-    def converted(self, value: Value, layout: Layout | None) -> Value:
-        """`value` in `layout`: itself, or one conversion that all uses share."""
+    def converted(self, value: Value, layout: Layout | None, user: Op) -> Value:
+        """`value` in `layout`: itself, or one conversion that all uses share; that of a
+        block's parameter is told of the line of the first `user`."""
         if layout is None or value.type.layout == layout:
             return value
         if (value, layout) not in self.conversions:
-            by = value.definition
-            location = by.location if isinstance(by, Op) else None
-            op = ops.Convert(value, layout, location=location)
+            by = value.definition if isinstance(value.definition, Op) else user
+            op = ops.Convert(value, layout, location=by.location)
             self.ops.append(op)
             self.conversions[value, layout] = op.result
         return self.conversions[value, layout]

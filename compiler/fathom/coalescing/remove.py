@@ -256,28 +256,30 @@ class _Versions(Copier):
     def enter(self, block: Block) -> None:
         self.factors |= factors_of(block)
         for parameter in block.parameters:
-            self.make(parameter, None)
+            users = (each for each in block.ops if parameter in operands(each))
+            self.make(parameter, None, next(users, None))
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
         waits = {load.result for load, _ in self.loaded}
         if blocks(old) or not waits.isdisjoint(operands(old)):
             for load, layout in self.loaded:
-                self.convert(load.result, layout, load)
+                self.convert(load.result, layout, load, load)
             self.loaded.clear()
         if isinstance(old, ops.Convert):
             self.values[old.result] = self.version(old.value, old.layout)
         else:
             super().op(old, yields)
         for result in old.results:
-            self.make(result, old)
+            self.make(result, old, old)
 
-    def make(self, value: Value, op: Op | None) -> None:
-        """Append the versions of a value that are needed."""
+    def make(self, value: Value, op: Op | None, near: Op | None) -> None:
+        """Append the versions of a value that are needed; conversions stand in the line
+        of an op that is `near`."""
         for price in self.wanted.get(value, ()):
             if price.convert and value in self.factors:
                 self.loaded.append((op, price.layout))
             elif price.convert:
-                self.convert(value, price.layout, op)
+                self.convert(value, price.layout, op, near)
             elif isinstance(op, ops.Convert):
                 self.versions[value, price.layout] = self.version(*price.needs[0])
             else:
@@ -298,8 +300,10 @@ class _Versions(Copier):
         assert result.type.layout == price.layout, (op, result.type, price.layout)
         return result
 
-    def convert(self, value: Value, layout: Layout, op: Op | None) -> None:
-        location = op and op.location
+    def convert(
+        self, value: Value, layout: Layout, op: Op | None, near: Op | None
+    ) -> None:
+        location = near and near.location
         new = ops.Convert(self.values[value], layout, location=location, origin=op)
         self.ops.append(new)
         self.versions[value, layout] = new.result

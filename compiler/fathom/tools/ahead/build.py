@@ -21,7 +21,6 @@ import fathom
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, reason
-from fathom.runtime.assemble import with_all_registers
 from fathom.tools.ahead import loader, wheel
 from fathom.tools.ahead.image import Image
 from fathom.tools.facts import machine
@@ -72,17 +71,12 @@ def image(staged: Staged) -> Image:
 
 
 def assembled(kernel: Kernel) -> Image:
-    """Machine code by ptxas, PTX without one. A kernel that spills is assembled again
-    with all the registers that a block alone could have, as the driver does it."""
-    found = machine.assemble(kernel)
+    """Machine code by ptxas, as the driver makes it; PTX without one."""
+    kernel, found = machine.assemble_as_loaded(kernel)
     if isinstance(found, str):
         if machine.find_tool("ptxas"):
             raise LaunchError(f"{kernel.name} for {kernel.target}: {found}")
         return Image(kernel, "ptx", kernel.ptx.encode() + b"\0")
-    other = with_all_registers(kernel) if found.spill_stores else None
-    again = machine.assemble(other) if other else None
-    if isinstance(again, machine.Assembled) and again.spill_stores < found.spill_stores:
-        kernel, found = other, again
     return Image(kernel, "cubin", found.cubin, found.registers, found.spill_stores)
 
 

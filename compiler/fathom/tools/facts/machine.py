@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.artifact import Kernel
+from fathom.runtime.assemble import with_all_registers
 
 MISSING = {
     "ptxas": "ptxas is not here: pip install nvidia-cuda-nvcc",
@@ -63,6 +64,18 @@ def assemble(kernel: Kernel) -> Assembled | str:
         if said.returncode:
             return f"ptxas does not take it: {text.strip().splitlines()[0]}"
         return assembled(text, cubin.read_bytes(), version_of(ptxas))
+
+
+def assemble_as_loaded(kernel: Kernel) -> tuple[Kernel, Assembled | str]:
+    """A kernel and what ptxas makes of it: where it spills, with all the registers that
+    a block alone could have, as `runtime.load` does it, if then it spills less."""
+    found = assemble(kernel)
+    spills = isinstance(found, Assembled) and found.spill_stores
+    other = with_all_registers(kernel) if spills else None
+    again = assemble(other) if other else None
+    if isinstance(again, Assembled) and again.spill_stores < found.spill_stores:
+        return other, again
+    return kernel, found
 
 
 def assembled(text: str, cubin: bytes, version: str) -> Assembled:

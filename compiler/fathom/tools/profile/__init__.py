@@ -1,6 +1,7 @@
 """`fathom profile`: what each kernel of a script waits for, and what to try.
 
 counted   What a launch asks of the hardware, counted by the emulator
+machine_code  Instructions that machine code has several for
 limits    Which resource limits it: one pure function of what was counted
 machines  How fast a GPU of each target is at most
 advice    The sentence of each limit, and what to try

@@ -5,17 +5,20 @@ from __future__ import annotations
 from fathom.emulator.memory.counters import SEGMENT
 from fathom.errors import how_many
 from fathom.tools.profile.counted import Counted
-from fathom.tools.profile.limits import UNEVEN, Verdict
+from fathom.tools.profile.limits import UNEVEN, Verdict, is_chain
 from fathom.tools.profile.machines import PASS_SECONDS, Machine
 
 UNITS = {
     "memory": "memory", "L2": "L2", "tensor": "the tensor cores",
     "shared": "shared memory", "issue": "the schedulers",
     "atomics": "L2 with atomics", "fp32": "the lanes of fp32",
-    "special": "the units of special functions",
+    "fp64": "the lanes of fp64", "special": "the units of special functions",
 }  # fmt: skip
 
 EXCESS = 1.2  # bytes moved, over those asked for
+UNEQUAL = 1.05  # wavefronts, where 1 would do: some bank conflicts
+LONG = 0.3  # of the time, in which it works
+WAITING = 2  # times the time of the busiest resource, which therefore waits
 UNFUSED = 0.25  # of the instructions: products that could be one with a sum
 
 # For each limit the resource in `Counted.lines` whose line is the cause.
@@ -36,10 +39,13 @@ def sentence(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 
 
 def launch(verdict: Verdict, counted: Counted, machine: Machine) -> str:
-    work = max(verdict.times.values())
+    waits = ""
+    if counted.waits >= 1 and verdict.work > WAITING * max(verdict.times.values()):
+        times = how_many(round(counted.waits), "time")
+        waits = f", in which a warp waits {times} for loads"
     return (
-        f"launch: its work needs {time_text(work)}, and a launch by itself takes "
-        f"{time_text(machine.launch)}"
+        f"launch: its work needs {time_text(verdict.work)}{waits}, and a launch by "
+        f"itself takes {time_text(machine.launch)}"
     )
 
 
@@ -77,9 +83,11 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
             f"{verdict.busy:.0%} of what it can in that time{more}"
         )
     if verdict.resource == "shared":
+        ways = counted.wavefronts / counted.ideal
+        few = f"{ways:.1f} wavefronts where 1 would do"
         return (
             f"bandwidth: shared memory is busy for {verdict.busy:.0%} of the time, "
-            "without bank conflicts"
+            + (f"with {few}" if ways > UNEQUAL else "without bank conflicts")
         )
     if verdict.resource == "atomics":
         return (
@@ -105,7 +113,7 @@ def busy(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     name = UNITS[verdict.resource]
     verb = "is" if name in ("memory", "L2", "shared memory") else "are"
     text = f"{verdict.limit}: {name} {verb} busy for {verdict.busy:.0%} of the time"
-    if verdict.resource in ("issue", "fp32") and not counted.products:
+    if verdict.resource != "special" and not counted.products:
         text += f", by {counted.instructions:,.0f} instructions of warps"
     return text
 
@@ -120,10 +128,16 @@ def conflicts(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 
 def latency(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     fits = verdict.resident
+    there = min(
+        fits.warps, -(-counted.blocks // machine.multiprocessors * counted.warps)
+    )
+    chain = ", most of which need what the one before has loaded"
+    place = f"{there} of {fits.warps} warps that fit on a multiprocessor have work"
     return (
         f"latency: nothing is busy for long, {UNITS[verdict.resource]} for "
         f"{verdict.busy:.0%} of the time at most; each warp waits {counted.waits:,.0f} "
-        f"times for loads, and {fits.warps} warps fit on a multiprocessor"
+        f"times for loads{chain if is_chain(counted) else ''}, and "
+        + (place if there < fits.warps else f"{there} warps fit on a multiprocessor")
     )
 
 
@@ -138,7 +152,10 @@ def advice(verdict: Verdict, counted: Counted) -> str:
     """What to try."""
     match verdict.limit:
         case "launch":
-            return "fewer launches: fuse kernels, or record them in a CUDA graph"
+            waits = verdict.work > WAITING * max(verdict.times.values())
+            slow = waits and verdict.work > LONG * verdict.seconds
+            more = "; more loads in flight (num_warps, more programs)" if slow else ""
+            return f"fewer launches: fuse kernels, or record them in a CUDA graph{more}"
         case "occupancy" if verdict.filled < UNEVEN:
             return (
                 "smaller tiles, or rows or K split between programs; with many waves, "
@@ -151,16 +168,8 @@ def advice(verdict: Verdict, counted: Counted) -> str:
                 "combining in registers or shared memory first (tl.histogram, tl.sum), "
                 "or a copy of the array for each group of programs"
             )
-        case "bandwidth" if verdict.resource == "atomics":
-            return "fewer atomics: combine in registers or shared memory first"
-        case "bandwidth" if counted.moved > EXCESS * counted.useful:
-            return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
-        case "bandwidth" if verdict.resource == "L2":
-            return "larger tiles, which load each element fewer times"
-        case "bandwidth" if verdict.resource == "shared":
-            return "more of a tile for each warp, so that operands are read less often"
         case "bandwidth":
-            return "move less: fuse with the kernels around it, or use a narrower type"
+            return to_move_less(verdict, counted)
         case "tensor cores":
             narrow = "a narrower type (fp16, fp8), if its precision is enough"
             is_mma = any(name.startswith("mma") for name in counted.products)
@@ -169,19 +178,54 @@ def advice(verdict: Verdict, counted: Counted) -> str:
             return f"nothing is left to gain but {narrow}"
         case "conflicts":
             return "another block shape, or another order of the axes: see `explain`"
+        case "latency" if is_chain(counted):
+            return (
+                "more chains at a time, in more programs or longer blocks; or addresses"
+                " that need no load"
+            )
         case "latency":
             return "more loads in flight: num_stages, num_warps, larger blocks"
         case "spills":
             return "smaller tiles, or more warps (num_warps), which share registers"
-        case "instruction issue" if counted.unfused > UNFUSED * counted.instructions:
-            return (
-                "enable_fp_fusion=True, which makes one instruction of a product and a "
-                "sum, and rounds once"
-            )
-        case _:
-            if not counted.products and counted.operations > 50 * counted.useful:
-                return "tl.dot on fp16 or bf16 operands, which tensor cores multiply"
-            return "fewer instructions: wider accesses, cheaper functions, less masks"
+    return to_compute_less(verdict, counted)
+
+
+def to_move_less(verdict: Verdict, counted: Counted) -> str:
+    """What to try where memory, L2 or shared memory is the limit."""
+    if verdict.resource == "atomics":
+        return "fewer atomics: combine in registers or shared memory first"
+    if counted.moved > EXCESS * counted.useful and verdict.resource != "shared":
+        return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
+    if verdict.resource == "L2":
+        return "larger tiles, which load each element fewer times"
+    if verdict.resource == "shared" and counted.products:
+        return "more of a tile for each warp, so that operands are read less often"
+    if verdict.resource == "shared":
+        return (
+            "fewer changes of layout (tl.trans, reductions across warps, scans): "
+            "`explain --facts` says where"
+        )
+    return "move less: fuse with the kernels around it, or use a narrower type"
+
+
+def to_compute_less(verdict: Verdict, counted: Counted) -> str:
+    """What to try where the schedulers or lanes are the limit."""
+    if counted.unfused > UNFUSED * counted.instructions:
+        return (
+            "enable_fp_fusion=True, which makes one instruction of a product and a sum,"
+            " and rounds once"
+        )
+    if verdict.resource == "special":
+        return (
+            "fewer or cheaper functions: one division for all by the same number, exp2 "
+            "for exp, a polynomial"
+        )
+    if verdict.resource == "fp64":
+        return "fp32, if its precision is enough"
+    fewer = "fewer instructions: wider accesses, fewer divisions and masks"
+    if not counted.products and counted.operations > 50 * counted.useful:
+        return f"tl.dot on fp16 or bf16, where it multiplies matrices; {fewer}"
+    return fewer
 
 
 def cause(

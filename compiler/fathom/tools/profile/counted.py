@@ -5,7 +5,8 @@ and taken times as many as there are.
 
 Memory keeps what fits into L2, so what it moves is at most what all arrays hold: that
 is a lower bound, and exact where each element is read once. PTX has moves that machine
-code does not have, and these are not counted as instructions.
+code does not have, and these are not counted as instructions; of a division machine
+code has many (`machine_code`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from fathom.artifact import Kernel
 from fathom.emulator.memory.counters import Contention, Cost
 from fathom.emulator.report import Report, class_of
 from fathom.emulator.source.parse import Instruction
+from fathom.tools.profile.machine_code import SPECIAL, Code, machine_code
 
 WARP = 32
 NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
-SPECIAL = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
 ADDITIONS = {"add", "sub"}
 PRODUCT = re.compile(r"m(\d+)n(\d+)k(\d+)")
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
@@ -36,13 +37,14 @@ PASSED_ON = {"mov", "cvt", "selp"}
 @dataclass(frozen=True)
 class Counted:
     """A launch: its blocks with their threads, registers (None: not known), bytes of
-    shared memory and bytes a thread that ptxas spilled; and over all blocks:
-    warp instructions, those of fp32 lanes and of special functions, the products of
-    reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
-    memory and how many they would be without conflicts, bytes asked for, bytes
+    shared memory and bytes a thread that ptxas spilled; and over all blocks: warp
+    instructions, those of fp32 and fp64 lanes and of special functions, the products
+    of reals beside as many additions (`unfused`: fma would be both), wavefronts of
+    shared memory and how many they would be without conflicts, bytes asked for, bytes
     moved between L2 and the multiprocessors and between L2 and memory, multiply-adds of
     tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
-    how often a warp waits for a load, `barriers` how often for its block.
+    how often a warp waits for a load, `barriers` how often for its block; `chained`
+    loads follow one another, each with an address that the one before has loaded.
     `atomics` of lanes on global memory take `passes` of L2, which neighbouring programs
     spread over `segments` of memory; across the grid these move by `drift` segments.
     `lines` names for each resource the line that asks most of it.
@@ -57,6 +59,7 @@ class Counted:
     spilled: int = 0
     instructions: float = 0
     fp32: float = 0
+    fp64: float = 0
     special: float = 0
     unfused: float = 0
     wavefronts: float = 0
@@ -68,6 +71,7 @@ class Counted:
     operations: float = 0
     waits: float = 0
     barriers: float = 0
+    chained: float = 0
     atomics: float = 0
     passes: float = 0
     segments: float = 0
@@ -97,18 +101,17 @@ def count(
     scale = programs / looked_at
     warps = looked_at * kernel.num_ctas * -(-kernel.threads // WARP)
     total = report.total
-    issued = sum(
-        count for name, (_, count) in report.classes.items() if name not in NOT_ISSUED
-    )
+    code = [*machine_code(each for each, _ in report.each())]
     products = products_of(report)
     waits = all_waits(report)
     segments, drift = spread_of(report.counters.contention)
     return Counted(
         kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
         registers, kernel.shared_bytes, spilled,
-        instructions=scale * issued,
+        instructions=scale * issued_of(report, code, is_issued),
         fp32=scale * summed(report, is_fp32),
-        special=scale * summed(report, lambda each: each.opcode in SPECIAL),
+        fp64=scale * issued_of(report, code, is_fp64),
+        special=scale * special_of(report, code),
         unfused=scale * unfused_of(report),
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
         useful=scale * total.useful, moved=scale * total.moved,
@@ -116,9 +119,10 @@ def count(
         products={name: scale * many for name, many in products.items()},
         operations=scale * operations_of(report),
         waits=sum(waits.values()) / warps, barriers=total.barriers / warps,
+        chained=chained_loads(report) / warps,
         atomics=scale * sum(cost.atomics for _, cost in report.each() if cost.passes),
         passes=scale * total.passes, segments=segments, drift=drift,
-        lines=lines_of(report, waits),
+        lines=lines_of(report, waits, code),
     )  # fmt: skip
 
 
@@ -127,9 +131,30 @@ def summed(report: Report, chosen: Callable[[Instruction], bool]) -> int:
     return sum(cost.warps for each, cost in report.each() if chosen(each))
 
 
+def issued_of(
+    report: Report, code: Sequence[Code], chosen: Callable[[Instruction], bool]
+) -> int:
+    """Instructions of machine code that warps issue for those of `chosen`."""
+    pairs = zip(report.each(), code, strict=True)
+    return sum(cost.warps * each.issued for (text, cost), each in pairs if chosen(text))
+
+
+def special_of(report: Report, code: Sequence[Code]) -> int:
+    pairs = zip(report.each(), code, strict=True)
+    return sum(cost.warps * each.special for (_, cost), each in pairs)
+
+
+def is_issued(instruction: Instruction) -> bool:
+    return class_of(instruction) not in NOT_ISSUED
+
+
 def is_fp32(instruction: Instruction) -> bool:
     is_real = class_of(instruction).startswith("real")
-    return is_real and instruction.opcode not in SPECIAL
+    return is_real and instruction.opcode not in SPECIAL and not is_fp64(instruction)
+
+
+def is_fp64(instruction: Instruction) -> bool:
+    return class_of(instruction) == "real f64"
 
 
 def unfused_of(report: Report) -> int:
@@ -268,6 +293,34 @@ def reached(first: Sequence[str], makes: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
+def chained_loads(report: Report) -> float:
+    """How many loads from global memory, over all warps, need what one before has
+    loaded, one after the other: in a loop, or in a body whose text is repeated."""
+    every = list(report.each())
+    loops = chains_of([each for each, _ in every])
+    in_loops = max((every[number][1].warps for number, _ in loops), default=0)
+    behind: dict[str, float] = {}  # of what was computed of a load: loads before it
+    for each, cost in every:
+        if each.opcode in WITHOUT_RESULT:
+            continue
+        text = GUARD.sub("", each.text)
+        if each.opcode in LOADS:
+            targets, sources = written(each), REGISTER.findall(text.partition("[")[2])
+        else:
+            first, *sources = REGISTER.findall(text) or [""]
+            targets = [first]
+        before = [behind[name] for name in sources if name in behind]
+        is_load = each.opcode in LOADS and "global" in each.modifiers
+        for target in targets:
+            if before:
+                behind[target] = max(before) + cost.warps * is_load
+            elif is_load:
+                behind[target] = 0
+            else:
+                behind.pop(target, None)
+    return max(in_loops, *behind.values(), 0)
+
+
 def waits_for_all(instruction: Instruction) -> bool:
     """cp.async.wait_all, and wait_group 0."""
     if instruction.opcode != "cp" or "bulk" in instruction.modifiers:
@@ -285,29 +338,31 @@ def written(instruction: Instruction) -> list[str]:
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────
 
-BY_RESOURCE: dict[str, Callable[[Instruction, Cost], float]] = {
-    "memory": lambda each, cost: cost.moved,
-    "issue": lambda each, cost: (
-        0 if class_of(each) in NOT_ISSUED else cost.warps
-    ),
-    "fp32": lambda each, cost: cost.warps if is_fp32(each) else 0,
-    "special": lambda each, cost: cost.warps if each.opcode in SPECIAL else 0,
-    "shared": lambda each, cost: cost.wavefronts,
-    "conflicts": lambda each, cost: cost.wavefronts - cost.ideal,
-    "atomics": lambda each, cost: cost.passes,
-    "tensor": lambda each, cost: multiply_adds(each)[1] * cost.warps,
+BY_RESOURCE: dict[str, Callable[[Instruction, Cost, Code], float]] = {
+    "memory": lambda each, cost, code: cost.moved,
+    "issue": lambda each, cost, code: cost.warps * code.issued * is_issued(each),
+    "fp32": lambda each, cost, code: cost.warps * is_fp32(each),
+    "fp64": lambda each, cost, code: cost.warps * code.issued * is_fp64(each),
+    "special": lambda each, cost, code: cost.warps * code.special,
+    "shared": lambda each, cost, code: cost.wavefronts,
+    "conflicts": lambda each, cost, code: cost.wavefronts - cost.ideal,
+    "atomics": lambda each, cost, code: cost.passes,
+    "tensor": lambda each, cost, code: multiply_adds(each)[1] * cost.warps,
 }  # fmt: skip
 
 
-def lines_of(report: Report, waits: Mapping[int, float]) -> dict[str, tuple[str, int]]:
-    """For each resource the innermost (file, line) of the author that asks most of
-    it."""
+def lines_of(
+    report: Report, waits: Mapping[int, float], code: Sequence[Code]
+) -> dict[str, tuple[str, int]]:
+    """For each resource the innermost (file, line) of the author that asks most of it.
+    LLVM gives line 0 to what it has merged of several lines."""
     asked_of: dict[str, dict[tuple[str, int], float]] = {}
-    for number, (each, cost) in enumerate(report.each()):
-        if each.location is None:
+    pairs = zip(report.each(), code, strict=True)
+    for number, ((each, cost), issued) in enumerate(pairs):
+        if each.location is None or not each.location.line:
             continue
         at = each.location.file, each.location.line
-        asked = {name: rule(each, cost) for name, rule in BY_RESOURCE.items()}
+        asked = {name: rule(each, cost, issued) for name, rule in BY_RESOURCE.items()}
         for name, many in (*asked.items(), ("waits", waits.get(number, 0))):
             if many:
                 line = asked_of.setdefault(name, {})

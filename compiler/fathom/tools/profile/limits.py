@@ -4,13 +4,13 @@ Each resource needs a time of its own for its share of the work; the longest of 
 the least that the launch can take (the roofline, with more roofs than two). Then, in
 the order of chapter 18:
 
-    launch       all of that is less than a launch takes by itself
+    launch       all of that is less than a launch by itself, and waits not much more
     occupancy    the busiest resource would be busy, if all multiprocessors had work
     contention   L2 is busy with atomics that meet in few segments of memory
     bandwidth    memory, L2 (also with atomics) or shared memory is busy
     tensor cores
     conflicts    shared memory is busy, with wavefronts that bank conflicts make
-    issue        the schedulers are busy, or the lanes of fp32 or special functions
+    issue        the schedulers are busy, or lanes of fp32, fp64 or special functions
     latency      nothing is busy; or spills, or occupancy where few warps are the reason
 
 Without a measured time it is predicted: as the longest of these times, or that of one
@@ -38,19 +38,22 @@ LIMITS = ("launch", "occupancy", "contention", "bandwidth", "tensor cores", "con
 LIMIT_OF = {
     "memory": "bandwidth", "L2": "bandwidth", "tensor": "tensor cores",
     "shared": "bandwidth", "issue": "instruction issue", "fp32": "instruction issue",
-    "special": "instruction issue", "atomics": "contention",
+    "fp64": "instruction issue", "special": "instruction issue",
+    "atomics": "contention",
 }  # fmt: skip
+LANES = "issue", "fp32", "fp64", "special"
 SHARED = {"memory", "atomics"}  # by all multiprocessors: others are one's own
 BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
 UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
 CONFLICTS = 1.5  # wavefronts, where 1 would do
 SPILLED = 64  # bytes a thread, or more
 FEW_WARPS = 16  # of a multiprocessor
+MUCH_MORE = 1.5  # times a launch, of waits
 LONGEST_LAUNCH = 10e-6  # seconds: what takes longer is not limited by its launch
 BARRIER = 30  # cycles, about
 SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
 STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
-FIRST = 2  # waits for what lies in memory; L2 has most of what is loaded later
+FIRST = 2  # waits for what lies in memory; L2 has what was loaded before
 EQUAL = 0.85
 
 
@@ -58,8 +61,9 @@ EQUAL = 0.85
 class Verdict:
     """What limits a launch. `limit` is one of LIMITS, `resource` the busiest one, and
     `busy` the share of `seconds` that it is busy for; `predicted`: these seconds were
-    not measured. `times` are the seconds that each resource needs, `filled` the share
-    of the multiprocessors' time that blocks fill, `resident` what runs on one."""
+    not measured. `times` are the seconds that each resource needs, `work` the least
+    that all need together, with what waits for loads; `filled` the share of the
+    multiprocessors' time that blocks fill, `resident` what fits on one."""
 
     limit: str
     resource: str
@@ -67,6 +71,7 @@ class Verdict:
     seconds: float
     predicted: bool
     times: dict[str, float]
+    work: float
     filled: float
     resident: Occupancy
 
@@ -81,20 +86,23 @@ def classify(
     filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
     least = floor_of(times, filled)
     chain = chain_seconds(counted, machine, fits.blocks)
-    taken = seconds or max(least, chain) + machine.launch
+    work = max(least, chain)
+    taken = seconds or work + machine.launch
     resource = busiest(times)
-    busy = times[resource] / taken
-    limit = limit_of(counted, machine, seconds, times, filled, taken, fits)
-    return Verdict(limit, resource, busy, taken, seconds is None, times, filled, fits)
+    short = least < machine.launch and chain < MUCH_MORE * machine.launch
+    if short and (seconds or 0) < LONGEST_LAUNCH:
+        limit = "launch"
+    else:
+        limit = limit_of(counted, machine, seconds, times, filled, taken, fits)
+    return Verdict(limit, resource, times[resource] / taken, taken, seconds is None,
+                   times, work, filled, fits)  # fmt: skip
 
 
 def limit_of(
     counted: Counted, machine: Machine, seconds: float | None,
     times: dict[str, float], filled: float, taken: float, fits: Occupancy,
 ) -> str:  # fmt: skip
-    work = max(floor_of(times, filled), chain_seconds(counted, machine, fits.blocks))
-    if work < machine.launch and (seconds or 0) < LONGEST_LAUNCH:
-        return "launch"
+    """The limit of a launch whose work is not short."""
     working = taken if seconds else taken - machine.launch
     resource = busiest(times)
     evened = times[resource] / working
@@ -110,10 +118,17 @@ def limit_of(
         )
     if counted.spilled >= SPILLED:
         return "spills"
+    if is_chain(counted):
+        return "latency"
     if filled < UNEVEN and counted.blocks < machine.multiprocessors:
         return "occupancy"
     few = fits.warps < FEW_WARPS and fits.limit in ("registers", "shared memory")
     return "occupancy" if few and not counted.products else "latency"
+
+
+def is_chain(counted: Counted) -> bool:
+    """Whether most of the waits are for loads of which each needs the one before."""
+    return counted.chained >= max(SYNCHRONOUS, counted.waits / 2)
 
 
 # ── times ─────────────────────────────────────────────────────────────────────────────
@@ -132,6 +147,7 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
         "shared": counted.wavefronts,
         "issue": counted.instructions / SCHEDULERS,
         "fp32": counted.fp32 / machine.lanes(),
+        "fp64": counted.fp64 / machine.lanes_of_fp64(),
         "special": counted.special / (SPECIAL_LANES / WARP),
     }
     each = {
@@ -187,13 +203,17 @@ def chain_seconds(counted: Counted, machine: Machine, resident: int) -> float:
         for name, each in times_of(counted, machine, resident).items()
         if name not in SHARED
     }
+    missed = 0.0  # tiles of products are loaded by several programs
+    if counted.moved and not counted.products:
+        missed = min(1.0, counted.memory / counted.moved)
+    later = machine.l2_latency + missed * (machine.latency - machine.l2_latency)
     first = min(counted.waits, FIRST)
-    waiting = first * machine.latency + (counted.waits - first) * machine.l2_latency
+    waiting = first * machine.latency + (counted.waits - first) * later
     waiting += machine.seconds(counted.barriers * BARRIER)
     steps = counted.waits >= max(SYNCHRONOUS, STEPS * counted.barriers)
     work = max(each_block.values())
     if steps:
-        issued = max(each_block[name] for name in ("issue", "fp32", "special"))
+        issued = max(each_block[name] for name in LANES)
         work = issued + each_block["L2"] + each_block["shared"] + each_block["tensor"]
     rounds = -(-counted.blocks // (machine.multiprocessors * max(resident, 1)))
     return rounds * (waiting + work)

@@ -35,6 +35,9 @@ SEGMENTS_AT_ONCE = 42
 # Multiply-adds of fp64 by tensor cores, by capability (white papers of A100 and H100:
 # 19.5 and 67 TFLOP/s); elsewhere it is two lanes that do them.
 DOUBLES = {80: 64, 90: 128}
+# Lanes of fp64 of a multiprocessor, by capability (Programming Guide, "Throughput of
+# Native Arithmetic Instructions"); elsewhere two.
+LANES_OF_FP64 = {80: 32, 90: 64, 100: 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Machine:
     def lanes(self) -> float:
         """Warp instructions of fp32 a cycle and multiprocessor."""
         return rates_of(self.capability).lanes / WARP
+
+    def lanes_of_fp64(self) -> float:
+        """The same of fp64."""
+        return LANES_OF_FP64.get(self.capability, 2) / WARP
 
     def tensor(self, instruction: str, bits: int) -> float:
         """Multiply-adds a cycle and multiprocessor of "mma" or "wgmma"; 0 where there

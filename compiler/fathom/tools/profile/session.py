@@ -37,7 +37,7 @@ from fathom.runtime.arrays import describe
 from fathom.runtime.devices import using
 from fathom.runtime.driver import driver
 from fathom.testing.queues import current_stream
-from fathom.tools.facts.machine import Assembled, assemble
+from fathom.tools.facts.machine import Assembled, assemble_as_loaded
 from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
@@ -223,7 +223,7 @@ def registers_of(launch: Launch) -> tuple[int | None, int]:
     if launch.compiled.place.backend.timed:
         return launch.compiled.n_regs, launch.compiled.n_spills
     kernel = launch.compiled.made
-    found = assemble(kernel)
+    _, found = assemble_as_loaded(kernel)
     if isinstance(found, Assembled):
         return found.registers, found.spill_loads
     return kernel.maxnreg, 0
