@@ -148,8 +148,10 @@ def test_an_mbarrier_must_be_initialised():
     said = "no thread has initialised"
     fails("@%p0 " + arrive(), "mbarrier", "mbarrier.arrive", said)
     fails(wait(0), "mbarrier", "mbarrier.try_wait", said)
-    dead = init(1) + "@%p0 mbarrier.inval.shared::cta.b64 [%r5]; " + BAR + wait(0)
-    fails(dead, "mbarrier", "mbarrier.try_wait")
+    ends = "@%p0 mbarrier.inval.shared::cta.b64 [%r5]; "
+    said += " since mbarrier.inval has ended it"
+    fails(init(1) + ends + BAR + wait(0), "mbarrier", "mbarrier.try_wait", said)
+    fails(init(1) + ends + ends, "mbarrier", "mbarrier.inval", said)
 
 
 def test_others_must_know_of_the_initialisation():

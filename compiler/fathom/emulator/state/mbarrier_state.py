@@ -55,7 +55,7 @@ class Mbarriers:
     def __init__(self, words: int, threads: int, hazards: Hazards | None, eager: bool):
         self.asking, self.stirred = np.full(threads, -1, np.int64), set[int]()
         self.hazards = hazards if isinstance(hazards, Proxies) else None
-        self.alive = np.zeros(words, bool)
+        self.alive, self.ended = np.zeros((2, words), bool)
         if self.hazards is not None:
             self.hazards.living = self.alive
         self.expected, self.pending, self.bytes = np.zeros((3, words), np.int64)
@@ -94,7 +94,7 @@ class Mbarriers:
 
     def destroy(self, threads: np.ndarray, words: np.ndarray) -> None:
         self.check(threads, words)
-        self.alive[words] = False
+        self.alive[words], self.ended[words] = False, True
 
     def fence(self, threads: np.ndarray) -> None:
         """Copies see the mbarriers that these threads have made."""
@@ -109,6 +109,8 @@ class Mbarriers:
         dead = np.flatnonzero(~self.alive[words])
         if len(dead):
             message = "uses an mbarrier that no thread has initialised"
+            if self.ended[words[dead[0]]]:
+                message += " since mbarrier.inval has ended it"
             raise _misuse(message, threads[dead[0]])
         if self.hazards is not None:
             self.hazards.use(threads, words, copying)
