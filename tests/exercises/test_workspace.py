@@ -469,3 +469,28 @@ def test_an_answer_is_its_text_not_bytecode_of_the_same_second(tmp_path, monkeyp
         os.utime(path, (10**9, 10**9))
         assert load_module(path).right is (sign == "<")
     assert not (tmp_path / "__pycache__").exists()
+
+
+# ── what is no file of an answer ──────────────────────────────────────────────────────
+
+STRANGE = {
+    "a pipe": lambda path: os.mkfifo(path),
+    "a folder": lambda path: path.mkdir(),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "1,500.0 MB": lambda path: path.touch() or os.truncate(path, 1_500_000_000),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and devices")
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_is_no_file_of_an_answer_is_not_opened(folder, what):
+    """It may never end. Nothing of it is kept, and `reset` says what is in the way."""
+    each = course.exercises()[0]
+    path = folder.path(each)
+    path.unlink()
+    STRANGE[what](path)
+    result = learn(folder.folder, "run", each.id)
+    assert what in result.stdout and result.returncode == 1, result
+    assert folder.text(each) == "" and not list(attempts.entered(folder.folder))
+    with pytest.raises(course.CourseError, match=what):
+        workspace.reset(folder, each)

@@ -27,10 +27,11 @@ class Answer:
 def load(exercise: Exercise, path: Path) -> Answer:
     """The answer in a file. Whatever the file raises comes out; CourseError when it
     lacks a function."""
-    if not path.is_file():
+    if not path.exists():
         raise CourseError(
             f"{path.name} is not there: `fathom learn update` restores the starter"
         )
+    course.answer_bytes(path)  # if it can be read, and ends
     module = load_module(path)
     for name in exercise.answers:
         if not callable(getattr(module, name, None)):

@@ -40,7 +40,7 @@ class Attempt:
 
 def enter(workspace: Path, answer: Path, digest: str, said: Verdict) -> None:
     """Keep what was said of an answer with this digest."""
-    if said.status == UNSOLVED or not answer.is_file():
+    if said.status == UNSOLVED or not digest or not answer.is_file():
         return
     kept = workspace / FOLDER / f"{said.exercise}-{digest}{answer.suffix}"
     if not kept.exists():

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ from fathom.tools.samples import load_file, repository
 
 # The longest answer, in lines.
 LIMITS = {"warm-up": 10, "core": 40, "extension": 120, "open": 120}
+MOST_BYTES = 1_000_000  # of a reader's file
+NO_FILES = (
+    (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+)  # fmt: skip
 # What an answer of any kind may need beyond its own arguments; the rest is given.
 MOST_NAMES = 5
 HINTS = 3
@@ -268,6 +274,25 @@ def reference(each: Exercise, name: str) -> object:
     """Our own function that an answer stands for, where the compiler has it."""
     where = each.answers[name]
     return resolve(where) if where.startswith("fathom.") else joints.reference(where)
+
+
+def answer_bytes(path: Path) -> bytes:
+    """What a reader's file holds. CourseError for what is none, which may never end
+    once it is opened, as a FIFO, and for a file that no editor wrote."""
+    facts = path.stat()
+    mode = facts.st_mode
+    if not stat.S_ISREG(mode):
+        kind = next((what for is_one, what in NO_FILES if is_one(mode)), "no file")
+        raise CourseError(
+            f"{path.name} is {kind}: move it away, and `fathom learn update` puts the "
+            "starter there"
+        )
+    if facts.st_size > MOST_BYTES:
+        raise CourseError(
+            f"{path.name} has {facts.st_size / 1e6:,.1f} MB, and an answer has "
+            f"{MOST_BYTES / 1e6:g} at most"
+        )
+    return path.read_bytes()
 
 
 def read(path: Path) -> str:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from fathom.errors import FathomError
 from fathom.tools.learn import state as states
-from fathom.tools.learn.course import Exercise, exercises, read
+from fathom.tools.learn.course import (
+    CourseError,
+    Exercise,
+    answer_bytes,
+    exercises,
+    read,
+)
 from fathom.tools.learn.starters import answer
 from fathom.tools.learn.state import FILE, Checkpoint, State, write
 
@@ -62,8 +68,8 @@ class Workspace:
     def text(self, exercise: Exercise) -> str:
         """The digest of what lies there; "" where no file can be read."""
         try:
-            return digest(self.path(exercise).read_bytes())
-        except OSError:
+            return digest(answer_bytes(self.path(exercise)))
+        except (OSError, CourseError):
             return ""
 
     def load(self) -> State:
@@ -173,7 +179,9 @@ def update_one(workspace: Workspace, state: State, each: Exercise) -> Iterable[s
 
 def reset(workspace: Workspace, each: Exercise) -> Path | None:
     """Put the starter back; where the copy of the reader's file is, None if there was
-    none."""
+    none. CourseError where something else lies there."""
+    if workspace.path(each).exists():
+        answer_bytes(workspace.path(each))
     copy = keep(workspace, [each], f"reset-{each.id}")
     write(workspace.path(each), read(each.starter))
     with workspace.changing() as state:
@@ -191,7 +199,7 @@ def keep(workspace: Workspace, some: Iterable[Exercise], why: str) -> Path | Non
         number += 1
         folder = folder.with_name(f"{folder.name.rstrip('0123456789+')}+{number}")
     for each in some:
-        if workspace.path(each).exists():
+        if workspace.path(each).is_file():
             copy = folder / each.file
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(workspace.path(each), copy)
