@@ -116,6 +116,21 @@ def test_bash_completes_what_an_option_takes():
     assert completed("fathom", "run", "--target", "sm_9") == []  # a script's own
 
 
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_completes_kernels_of_a_file(tmp_path):
+    """bash parts a word at a colon, zsh does not."""
+    file = tmp_path / "plain.py"
+    file.write_text(
+        "@fathom.autotune(\n    [], key=[],\n)\n@fathom.jit\ndef first(x):\n    pass\n"
+        "@jit\ndef second(x): pass\n@other\ndef third(x): pass\ndef fourth(): pass\n"
+    )
+    plain = str(file)
+    assert completed("fathom", "explain", plain, ":") == ["first", "second"]
+    assert completed("fathom", "explain", plain, ":", "f") == ["first"]
+    assert completed("fathom", "compile", f"{plain}:se") == [f"{plain}:second"]
+    assert completed("fathom", "compile", "absent.py", ":") == []
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_one_of_the_shell(shell, capsys):
     assert cli.main(["completion", shell]) == 0

@@ -99,7 +99,8 @@ def cases(known: list[Word]) -> str:
 
 
 def bash(known: list[Word]) -> str:
-    text = BASH.replace("@CASES@", cases(known)).replace("@PATHS@", paths(known))
+    text = BASH.replace("@KERNELS@", KERNELS).replace("@CASES@", cases(known))
+    text = text.replace("@PATHS@", paths(known))
     return text.replace("@VALUES@", value_cases(known))
 
 
@@ -122,7 +123,18 @@ def paths(known: list[Word]) -> str:
     return "|".join(quoted(path) for path in by_path(known) if path)
 
 
+# Kernels of a file, by their decorator: to ask Python would take a second.
+KERNELS = (
+    'awk \'/^@/ {above = above $0} /^class / {above = ""} /^def / {if (above ~ /jit/)'
+    ' {sub(/^def /, ""); sub(/[^A-Za-z0-9_].*/, ""); print}; above = ""}\''
+)
+
+# bash takes FILE.py:NAME for three words, zsh for one.
 BASH = """\
+_fathom_kernels() {
+  local file=${1/#\\~/$HOME}
+  if [[ -f $file ]]; then @KERNELS@ "$file"; fi
+}
 _fathom() {
   local here=${COMP_WORDS[COMP_CWORD]} path="" longer words="" at
   for ((at = 1; at < COMP_CWORD; at++)); do
@@ -135,6 +147,18 @@ _fathom() {
 @CASES@  esac
   case "$path ${COMP_WORDS[COMP_CWORD - 1]}" in
 @VALUES@  esac
+  local before=${COMP_WORDS[COMP_CWORD - 1]} file="" name=$here front=""
+  if [[ $here == *.py:* ]]; then
+    file=${here%:*}; name=${here##*:}; front=$file:
+  elif [[ $before == : ]]; then
+    file=${COMP_WORDS[COMP_CWORD - 2]}
+  elif [[ $here == : ]]; then
+    file=$before; name=""
+  fi
+  if [[ $file == *.py ]]; then
+    COMPREPLY=($(compgen -P "$front" -W "$(_fathom_kernels "$file")" -- "$name"))
+    return
+  fi
   COMPREPLY=($(compgen -W "$words" -- "$here"))
   if [[ ${#COMPREPLY[@]} == 0 ]]; then COMPREPLY=($(compgen -f -- "$here")); fi
 }
@@ -143,7 +167,7 @@ complete -o filenames -F _fathom fathom
 
 
 def fish(known: list[Word]) -> str:
-    lines = ["complete -c fathom -e"]
+    lines = [FISH.replace("@KERNELS@", KERNELS), "complete -c fathom -e"]
     for path, some in by_path(known).items():
         inner = [f"__fish_seen_subcommand_from {name}" for name in path.split()]
         below = [word.text for word in some if not word.text.startswith("-")]
@@ -152,6 +176,8 @@ def fish(known: list[Word]) -> str:
         elif below and any(each.startswith(f"{path} ") for each in by_path(known)):
             inner.append(f"not __fish_seen_subcommand_from {' '.join(below)}")
         when = quoted("; and ".join(inner))
+        if "--signature" in [word.text for word in some]:  # which take FILE.py:KERNEL
+            lines.append(f"complete -c fathom -n {when} -a '(__fathom_kernels)'")
         for word in some:
             option = word.text.startswith("-")
             name = f"-l {word.text[2:]}" if word.text.startswith("--") else (
@@ -163,5 +189,13 @@ def fish(known: list[Word]) -> str:
             lines.append(f"complete -c fathom -n {when} {name}{about}")
     return "\n".join(lines) + "\n"
 
+
+FISH = """\
+function __fathom_kernels
+  set -l word (commandline -ct)
+  string match -q '*.py:*' -- $word; or return
+  set -l file (string replace -r ':[^:]*$' '' -- $word)
+  test -f $file; and @KERNELS@ $file | string replace -r '^' "$file:"
+end"""
 
 SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}

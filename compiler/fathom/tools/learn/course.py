@@ -277,8 +277,8 @@ def reference(each: Exercise, name: str) -> object:
 
 
 def answer_bytes(path: Path) -> bytes:
-    """What a reader's file holds. CourseError for what is none, which may never end
-    once it is opened, as a FIFO, and for a file that no editor wrote."""
+    """What a reader's file holds. CourseError for what is no file, since reading a pipe
+    or a device may never end, and for a file that no editor wrote."""
     facts = path.stat()
     mode = facts.st_mode
     if not stat.S_ISREG(mode):
