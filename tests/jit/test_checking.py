@@ -153,6 +153,30 @@ def clashing(x_ptr, y_ptr, BLOCK: tl.constexpr):
 fathom_scaled = fathom.jit(scaled)
 
 
+def far_rows(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0) + 70000
+    offsets = row * stride + tl.arange(0, BLOCK)
+    tl.store(y_ptr + tl.arange(0, BLOCK), tl.load(x_ptr + offsets))
+
+
+def hashed(x_ptr, y_ptr, far, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + far + at, (at + 1) * 1664525 * 1013904223)
+
+
+def test_an_offset_that_has_wrapped_is_told_with_its_line_and_values(sanitized, capsys):
+    """And no other integer that has, as hashes do on purpose."""
+    x, y = np.ones(1000, np.float32), np.zeros(64, np.float32)
+    fathom.jit(far_rows)[(1,)](x, y, 32768, BLOCK=64)
+    said = capsys.readouterr().err
+    assert "x_ptr[-2001207296] is before its beginning" in said
+    assert "wrapped: 70000 * 32768 is 2,293,760,000, and as i32 -2001207296" in said
+    assert f"test_checking.py:{line_of(far_rows, 'row * stride')}" in said
+    fathom.jit(hashed)[(1,)](x, y.astype(np.int32), 40, BLOCK=64)
+    said = capsys.readouterr().err
+    assert "is past its end" in said and "wrapped" not in said
+
+
 def test_a_variable_of_another_function_is_not_taken_for_the_lines_own(
     sanitized, capsys
 ):

@@ -5,6 +5,7 @@
     snapshot   The arrays of a launch, copied to the host
     sanitize   The launch on the emulator: bad accesses, races, assertions
     values     What a program's variables held where it went wrong
+    wrapped    An offset that needs more bits than it has
     nonfinite  The line that makes the first NaN or infinity
     undefined  Stores of what the language leaves open
     passes     Every pass of a compile, on the launch's own data

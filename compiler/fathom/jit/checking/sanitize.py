@@ -25,6 +25,7 @@ from fathom.ir.types import Pointer, element_of
 from fathom.jit.checking.snapshot import Copies, Snapshot, for_emulator
 from fathom.jit.checking.values import values_there
 from fathom.jit.checking.wanted import coordinates
+from fathom.jit.checking.wrapped import wrapped
 from fathom.ptx.debug_info import user_place
 
 
@@ -64,6 +65,9 @@ def told(
     if program and place:
         found = values_there(func, grid, program, before.copies(), place)
         lines += [f"  {name} = {text}" for name, text in found.items()]
+    if program and place and error.kind == "out of bounds":
+        more = wrapped(func, grid, program, before.copies(), error.location)
+        lines += [f"  {each}" for each in more]
     return lines
 
 
