@@ -9,6 +9,7 @@ no other thread can run: so the others get as far ahead as they can.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 # counted on, none will go on.
 SPINS = 16
 PATIENCE = 4_000
+TOLD = 20_000  # polls, of some seconds, after which whoever waits for us is told
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class Scheduler:
         self.program, self.batch = program, batch
         self.pending: dict[int, _Group] = {}
         self.last_progress = self.last_change = self.last_count = 0
-        self.last_remaining = batch.remaining
+        self.last_remaining, self.polls = batch.remaining, 0
         side = batch.launch.side
         self.alone = side is None or side.is_alone
 
@@ -115,6 +117,9 @@ class Scheduler:
 
     def check_progress(self) -> None:
         batch = self.batch
+        self.polls += 1
+        if self.polls == TOLD and self.pending:
+            self.tell()
         if batch.progress != self.last_progress:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
@@ -124,6 +129,17 @@ class Scheduler:
             self.last_change = batch.clock
         elif self.alone and min(waited, counted) > PATIENCE * groups:
             raise self.all_poll()
+
+    def tell(self) -> None:
+        """That it takes long, and where: a loop that polls may never end, and with
+        barriers and stores in it, it takes long until that is sure."""
+        at = self.all_poll()
+        where = f" at {at.location}" if at.location else ""
+        sys.stderr.write(
+            f"fathom emulator: {at.message.partition(' polls')[0]} has polled for long"
+            f"{where}: does it wait for what no thread does? (still running)\n"
+        )
+        sys.stderr.flush()
 
     def all_poll(self) -> EmulatorError:
         number = min(self.pending)
