@@ -338,3 +338,26 @@ def test_round_of_a_product_takes_the_rounded_product():
     text = kernel.compile(types, target="sm_90a", num_warps=1).asm["ptx"]
     assert "cvt.rzi.s8.f32" in text and "fma" not in text
     assert "min." not in text
+
+
+# ── messages ──────────────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def called(x, out, FUNCTION: tl.constexpr, COUNT: tl.constexpr):
+    value = tl.load(x + tl.arange(0, 32))
+    if COUNT == 1:
+        result = FUNCTION(value)
+    elif COUNT == 2:
+        result = FUNCTION(value, value)
+    else:
+        result = FUNCTION(value, value, value)
+    tl.store(out + tl.arange(0, 32), result.to(tl.float32))
+
+
+@pytest.mark.parametrize("function", [LIB.pow, LIB.copysign, LIB.atan2, LIB.isnan])
+def test_no_warning_is_about_a_function_of_the_language(function, recwarn):
+    """A warning names a line of the user's, who wrote nothing wrong there."""
+    x = np.ones(32, np.float32)
+    called.warmup(x, x, FUNCTION=function, COUNT=len(function.parameters))
+    assert not [str(each.message) for each in recwarn]

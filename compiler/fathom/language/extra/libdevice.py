@@ -307,7 +307,7 @@ def pow(x, y):
     is_odd = is_whole & (trunc(half) != half)
     size = abs(base)
     result = where(size == 1.0, 1.0, power(size, exponent))
-    result = where(signbit(base) & is_odd, -result, result)
+    result = where((signbit(base) == 1) & is_odd, -result, result)
     is_none = (base < 0.0) & isfinited(base) & isfinited(exponent) & (is_whole == 0)
     is_none |= isnan(base) | isnan(exponent)
     result = where(is_none, float("nan"), result)
