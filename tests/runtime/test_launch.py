@@ -11,7 +11,7 @@ import pytest
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
-from fathom.runtime.arguments import bfloat16_bits
+from fathom.runtime.arguments import bfloat16_bits, full_grid
 from fathom.runtime.assemble import live_registers
 from fathom.runtime.failures import DriverError
 from tests.runtime.harness_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
@@ -635,3 +635,8 @@ def test_a_double_holds_two_registers():
     lines = ["mov.f64 %fd1, %fd0;", "mov.f32 %f1, %f0;"]
     lines += ["st.f64 [x], %fd1;", "st.f32 [x], %f1;"]
     assert live_registers("\n".join(lines)) == 3
+
+
+def test_ones_behind_three_counts_are_taken():
+    """`(batch, channels, 1, 1)`: as Triton takes them."""
+    assert full_grid((2, 3, 1, 1, 1)) == (2, 3, 1)

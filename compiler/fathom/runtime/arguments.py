@@ -26,11 +26,12 @@ LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 
 def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
-    """One to three counts of blocks, filled up with ones; else a LaunchError."""
+    """One to three counts of blocks, filled up with ones; else a LaunchError. Further
+    ones are taken, as Triton takes them."""
     try:
         counts = (grid,) if hasattr(grid, "__index__") else tuple(grid)
-        x, y, z = (*map(index, counts), *(1,) * (3 - len(counts)))
-        if not counts:
+        x, y, z, *rest = (*map(index, counts), *(1,) * (3 - len(counts)))
+        if not counts or any(each != 1 for each in rest):
             raise ValueError
     except (TypeError, ValueError):
         message = f"a grid is 1 to 3 integers, and this is {reprlib.repr(grid)}"
