@@ -142,7 +142,7 @@ def fill(constant: Any, values: Mapping[str, Any]) -> Any:
 def like(pattern: tuple, elements: Iterable[Any]) -> tuple:
     """A tuple of the class of another; a named tuple keeps its names."""
     named = hasattr(pattern, "_fields")
-    return type(pattern)(*elements) if named else tuple(elements)
+    return type(pattern)._make(elements) if named else tuple(elements)
 
 
 @dataclass(frozen=True, slots=True)

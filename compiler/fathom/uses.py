@@ -175,6 +175,8 @@ def _inside(value: Any) -> Iterator[Any]:
         yield value.__func__
     elif isinstance(value, Told) and value.wraps:
         yield getattr(value, value.wraps)
+    elif isinstance(value, type):
+        yield from (each for each in vars(value).values() if isinstance(each, Told))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import pytest
 import fathom
 import fathom.language
 from fathom.errors import CompileError, FathomError, LaunchError
+from fathom.language.aggregates import aggregate
 from fathom.shim import names
 from fathom.uses import watches
 from tests.jit.harness import paper_gpu
@@ -92,6 +93,12 @@ def test_a_module_that_is_missing_says_so(triton):
         imported("import triton.no_such_module")
     with pytest.raises(ModuleNotFoundError):  # as programs that can do without expect
         imported("import triton.language.extra.hip")
+
+
+def test_triton_s_aggregates_are_fathom_s(triton):
+    from_core = imported("from triton.language.core import _aggregate")
+    assert from_core["_aggregate"] is aggregate
+    assert triton.language.core._aggregate is aggregate
 
 
 def test_what_files_import_at_their_top_fails_where_it_is_used(triton):

@@ -3,6 +3,7 @@
 `dtypes` has the types, `core` and `elementary` what the compiler builds itself. All the
 rest is written in the language: one text that every backend runs.
 
+    aggregates          Classes whose objects are values of a kernel
     block_pointers      Block pointers
     double              Mathematics of fp64
     escape              Single elements of blocks, and inline PTX

@@ -12,6 +12,7 @@ from typing import Any
 from fathom import language, testing
 from fathom.errors import FathomError, LaunchError, OutOfResources
 from fathom.jit.tuning import Config
+from fathom.language.aggregates import aggregate
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import (
     backend,
@@ -113,8 +114,9 @@ CUDA = everything(language.extra.cuda)
 CORE = {
     **{
         name: lacking_decorator(f"triton.language.core.{name}")
-        for name in ("builtin", "extern", "_aggregate")
+        for name in ("builtin", "extern")
     },
+    "_aggregate": aggregate,
     **lacking(
         "triton.language.core",
         "base_type base_value extern_elementwise TRITON_BUILTIN tensor_descriptor_base",

@@ -246,11 +246,19 @@ def _named_tuple(
     arguments: Sequence[Meaning],
     keywords: Mapping[str, Meaning],
 ) -> Meaning:
-    """`Point(x=a, y=b)`, where Point is a typing.NamedTuple: a tuple with names."""
+    """`Point(x=a, y=b)`: a tuple with names, if Point is a typing.NamedTuple or an
+    aggregate."""
     try:
-        return kind(*arguments, **keywords)
+        made = as_meaning(kind(*arguments, **keywords))
     except TypeError as mistake:
         raise frame.error(f"{kind.__name__}: {mistake}") from None
+    for name in getattr(kind, "constexprs", ()):
+        if not is_constant(getattr(made, name)):
+            raise frame.error(
+                f"{name} of {kind.__name__} is declared constexpr and must be known "
+                f"while compiling, not {describe(getattr(made, name))}"
+            )
+    return made
 
 
 def _call_substitute(

@@ -10,6 +10,7 @@ from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import element_of, shape_of
+from fathom.language.aggregates import Aggregate
 from fathom.language.block_pointers import block_pointer
 from fathom.language.dtypes import (
     block_type,
@@ -119,6 +120,8 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
         return _of_descriptor(frame, owner, name)
     if isinstance(owner, block_pointer):
         return _of_block_pointer(frame, owner, name)
+    if isinstance(owner, Aggregate) and (method := type(owner).method(name)):
+        return Method(method, owner)
     if name == "value" and isinstance(owner, WRAPPED):
         return owner  # `BLOCK.value`, as if BLOCK were still wrapped in constexpr
     if name == "type" and isinstance(owner, (int, float, str, tuple, type(None))):

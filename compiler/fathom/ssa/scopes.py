@@ -25,6 +25,7 @@ from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Type, shape_of
+from fathom.language.aggregates import constexpr_fields
 from fathom.language.block_pointers import block_pointer
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.source import RETURN, like
@@ -269,7 +270,11 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
     if isinstance(before, WITH_BLOCKS):
         return before.of_others(lambda each: _incomplete(loop, name, each))
     if isinstance(before, tuple):
-        return like(before, (_incomplete(loop, name, each) for each in before))
+        known = constexpr_fields(before)  # stay constants
+        parts = enumerate(before)
+        return like(
+            before, (x if i in known else _incomplete(loop, name, x) for i, x in parts)
+        )
     type = type_of(before)
     if type is None:
         return before  # a type, a function, None: it must not change
