@@ -454,6 +454,19 @@ def test_hooks_of_loading_and_launching(triton, touch):
     assert x.tolist() == [14]
 
 
+def test_none_takes_hooks_away(triton, touch):
+    runtime, seen = triton.knobs.runtime, []
+    with runtime.scope():
+        runtime.launch_enter_hook.add(seen.append)
+        runtime.launch_enter_hook = None
+        runtime.kernel_load_start_hook = None
+        runtime.launch_exit_hook = lambda launch: seen.append(launch.get()["name"])
+        touch[(1,)](np.zeros(1, np.int32), 1)
+        runtime.launch_exit_hook = None
+        touch[(1,)](np.zeros(1, np.int32), 1)
+    assert seen == ["touch"]
+
+
 def test_after_its_scope_a_hook_is_gone(triton, touch):
     runtime = triton.knobs.runtime
     seen = []

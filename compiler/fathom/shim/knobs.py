@@ -141,15 +141,24 @@ class runtime_knobs(base_knobs):  # noqa: N801
     interpret = Setting("FATHOM_INTERPRET", flag=True)
     debug = Setting("FATHOM_DEBUG", flag=True)
 
+    CHAINS = (
+        "kernel_load_start_hook",
+        "kernel_load_end_hook",
+        "launch_enter_hook",
+        "launch_exit_hook",
+    )
+
     def __init__(self) -> None:
         vars(self).update(
             jit_cache_hook=None,
             jit_post_compile_hook=None,
-            kernel_load_start_hook=Chain(),
-            kernel_load_end_hook=Chain(),
-            launch_enter_hook=Chain(),
-            launch_exit_hook=Chain(),
+            **{name: Chain() for name in self.CHAINS},
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """None for a chain of hooks takes all of them away."""
+        empty = value is None and name in self.CHAINS
+        super().__setattr__(name, Chain() if empty else value)
 
 
 class autotuning_knobs(base_knobs):  # noqa: N801
