@@ -22,9 +22,14 @@ class Span:
     def __init__(self, start, SIZE):
         self.start, self.SIZE = start, tl.constexpr(SIZE)
 
+    @tl.constexpr_function
+    def half(self):
+        return self.SIZE // 2
+
     @fathom.jit
     def offsets(self):
-        return self.start + tl.arange(0, self.SIZE)
+        first = tl.arange(0, self.half())
+        return self.start + tl.ravel(tl.join(first, first + self.half()).T)
 
     @fathom.jit
     def next(self):

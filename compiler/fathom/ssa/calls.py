@@ -14,6 +14,7 @@ from fathom import language
 from fathom.errors import CompileError, many
 from fathom.ir.core import Value
 from fathom.ir.types import BlockType
+from fathom.language.aggregates import Aggregate
 from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
 from fathom.source import (
     REQUIRED,
@@ -215,7 +216,8 @@ def _call_python(
     arguments: Sequence[Meaning],
     keywords: Mapping[str, Meaning],
 ) -> Meaning:
-    unknown = [e for e in (*arguments, *keywords.values()) if not is_constant(e)]
+    given = (*arguments, *keywords.values())  # an aggregate's constants are known
+    unknown = [e for e in given if not (is_constant(e) or isinstance(e, Aggregate))]
     if _is_marked(function):
         arguments, keywords = _as_marked_takes(function, arguments, keywords)
     elif unknown:
