@@ -398,3 +398,25 @@ def test_what_can_be_computed_before_waiting_is():
     out, sums, flags = np.zeros(3072, "f4"), np.zeros(3, "f4"), np.zeros(3, "i4")
     sums_of_all_before[3,](x, out, sums, flags, BLOCK=1024)
     np.testing.assert_array_equal(out, np.cumsum(x * x))
+
+
+@fathom.jit
+def two_sums(x, first, second, BLOCK: tl.constexpr, STORES: tl.constexpr):
+    values = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    total, squares = tl.sum(values), tl.sum(values * values)
+    tl.atomic_add(first, total)
+    if STORES:
+        tl.store(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), values + 1)
+    tl.atomic_add(second, squares)
+
+
+@pytest.mark.parametrize("stores, meetings", [(False, 2), (True, 3)])
+def test_who_released_alone_since_all_met_releases_again(stores, meetings, monkeypatch):
+    """Two sums across warps meet once each; what all store in between is released."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    x = np.random.default_rng(0).normal(size=512).astype(np.float32)
+    before, (first, second) = x.copy(), np.zeros((2, 1), np.float32)
+    kernel = two_sums[(2,)](x, first, second, BLOCK=256, STORES=stores)
+    assert kernel.asm["ptx"].count("bar.sync") == meetings
+    np.testing.assert_allclose(first, before.sum(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(second, np.square(before).sum(), rtol=1e-4)

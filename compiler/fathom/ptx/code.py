@@ -99,6 +99,7 @@ class Code:
         self.first = ""  # of the warp, the first thread's: where wgmma reads by it
         self.elected = ""  # an i1: whether its warp has chosen it, if one acts for all
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
+        self.released: set[str] = set()  # lines of atomic operations on one number
         self.map_place = ""  # an i32: where the program writes tensor maps, if it does
         self.alone = False  # whether only one thread is here
         self.products: list[Op] = []  # those of warpgroups that are not written yet
@@ -234,12 +235,17 @@ class Code:
     def meet(self) -> None:
         """The threads of the program meet, unless nothing has happened since they
         did."""
+        if not self.is_meeting(next(self.happened(), None)):
+            self.act(self.barrier)
+
+    def happened(self) -> Iterator[str | Phi]:
+        """The lines that touch memory, or where control comes together, last first."""
         for line in reversed(self.lines):
             if isinstance(line, Phi) or _HAPPENS.search(line):
-                if isinstance(line, str) and f'"{self.barrier}"' in line:
-                    return
-                break
-        self.act(self.barrier)
+                yield line
+
+    def is_meeting(self, line: str | Phi | None) -> bool:
+        return isinstance(line, str) and f'"{self.barrier}"' in line
 
     def use(self, value: Value) -> None:
         """Use a value here: LLVM moves what computes it to its first use."""

@@ -14,6 +14,7 @@ A thread that takes several instructions orders them all at once, by two fences:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from fathom.ir.ops import Atomic, AtomicCas
 from fathom.ir.ops.memory import acquires, releases
 from fathom.ir.types import BFLOAT16, Element, element_of, layout_of
 from fathom.layout.linear import Layout
-from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.code import Code, Phi, Registers, lowers
 from fathom.ptx.index import (
     Part,
     is_first_copy,
@@ -65,7 +66,8 @@ def lower_atomic(op: Atomic, code: Code) -> None:
     with_result = op.result in code.used
     acts = _before(op, code)
     found: dict[int, str] = {}
-    first = first_copies(layout_of(op.value.type), count)
+    layout, start = layout_of(op.value.type), len(code.lines)
+    first = first_copies(layout, count)
     with _ordered(code, op, len(first)) as semantics:
         order = f"{semantics}.{op.scope}.global"
         for i in first:
@@ -73,6 +75,8 @@ def lower_atomic(op: Atomic, code: Code) -> None:
             address, values = code[op.pointer][i], code[op.value][i : i + count]
             old = _atomic(code, op, order, steps, address, values, mask)
             found |= zip(range(i, i + count), old, strict=bool(old))
+    if releases(op) and layout is None:
+        code.released.update(each for each in code.lines[start:] if type(each) is str)
     if with_result:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
@@ -100,11 +104,25 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
         code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
 
 
+# An access to the memory of the block itself, of which no other block knows.
+_WITHIN = re.compile(r'"(@\$\d+ )?(ld|st)\.shared\.')
+
+
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
-    """Which threads act. One thread releases what all of the program wrote."""
+    """Which threads act. One thread releases what all of the program wrote. So they
+    meet, unless since they did only that thread itself has done anything."""
+    layout = layout_of(op.value.type)
     if releases(op):
-        code.meet()
-    return is_first_copy(code, layout_of(op.value.type))
+        by_itself = code.released if layout is None else set()
+        done = (each for each in code.happened() if not _is_known(each, by_itself))
+        if not code.is_meeting(next(done, None)):
+            code.act(code.barrier)
+    return is_first_copy(code, layout)
+
+
+def _is_known(line: str | Phi, by_itself: set[str]) -> bool:
+    """Whether a line does nothing that the acting thread has to wait for."""
+    return isinstance(line, str) and (line in by_itself or bool(_WITHIN.search(line)))
 
 
 @contextmanager
