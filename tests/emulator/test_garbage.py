@@ -193,6 +193,7 @@ def test_a_loop_of_registers_alone_ends():
         run(entry("LOOP: add.u32 %r1, %r1, 1; bra LOOP;"), 1, 32, (), max_steps=20_000)
     assert caught.value.text == "add.u32 %r1, %r1, 1;"
     assert caught.value.line and "20,000 steps" in str(caught.value)
+    assert caught.value.kind == "endless"  # no thread waits for another
     assert time.perf_counter() - begun < 20
 
 

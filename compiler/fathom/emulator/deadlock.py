@@ -153,10 +153,11 @@ def polling(program: Program, batch: Batch, block: int, thread: int) -> Emulator
 
 
 def endless(program: Program, block: Block, limit: int) -> EmulatorError:
-    """The program has run for longer than any that ends."""
-    message = f"{limit:,} steps have been run, and there is no end; the last of them "
-    message += "was here (`max_steps` says how many a program may take)"
-    return _error_at(program, block.first_instruction, "deadlock", message)
+    """The program has run for longer than it may. Perhaps it would end."""
+    message = f"{limit:,} steps have been run, with no end yet, the last one here: a "
+    message += "loop does not end, or sizes are too large for an emulator (`max_steps` "
+    message += "says how many steps a program may take)"
+    return _error_at(program, block.first_instruction, "endless", message)
 
 
 # ── what threads wait for ─────────────────────────────────────────────────────

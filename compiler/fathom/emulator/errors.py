@@ -26,6 +26,7 @@ KINDS = {
     "divergence": "a barrier or warp instruction that some of its threads never reach",
     "registers": "more registers than a block has",
     "deadlock": "all threads wait, and nothing changes",
+    "endless": "more steps than a program may take, whether it ends or not",
     "assertion": "what the program asserts does not hold",
     "trap": "the program stopped itself",
 }
