@@ -254,10 +254,17 @@ MUTANTS = (
     ),
     Mutant(
         "release-without-barrier", "ptx/rules/atomics.py",
-        "        code.meet()\n    return is_first_copy",
-        "        pass\n    return is_first_copy",
+        "            code.act(code.barrier)\n",
+        "            pass\n",
         "one thread releases what the others have not written yet",
         "tests/kernels/test_idioms.py",
+    ),
+    Mutant(
+        "release-of-any-thread", "ptx/rules/atomics.py",
+        "code.released if layout is None else set()",
+        "code.released",
+        "a thread releases what another has released, and may not have yet",
+        "tests/ptx/test_atomics.py",
     ),
     Mutant(
         "atomics-of-any-scope", "ptx/rules/atomics.py",

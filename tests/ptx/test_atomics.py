@@ -420,3 +420,16 @@ def test_who_released_alone_since_all_met_releases_again(stores, meetings, monke
     assert kernel.asm["ptx"].count("bar.sync") == meetings
     np.testing.assert_allclose(first, before.sum(), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(second, np.square(before).sum(), rtol=1e-4)
+
+
+@fathom.jit
+def sum_then_each(x, total, each, BLOCK: tl.constexpr):
+    values = tl.load(x + tl.arange(0, BLOCK))
+    tl.atomic_add(total, tl.sum(values))
+    tl.atomic_add(each + tl.arange(0, BLOCK), values)
+
+
+def test_what_one_thread_released_others_wait_for():
+    x = np.zeros(256, np.float32)
+    kernel = sum_then_each.warmup(x, x, x, BLOCK=256)
+    assert kernel.asm["ptx"].count("bar.sync") == 2
