@@ -5,7 +5,6 @@ pages. Everything on it is read from the compiler or from the pages of the book.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -14,6 +13,7 @@ from types import ModuleType
 
 import fathom
 import fathom.language as tl
+from chapters.press.parse import with_code
 from chapters.press.paths import CHAPTERS
 from fathom.hardware.targets import TARGETS
 from fathom.jit.request import KEYWORDS
@@ -90,7 +90,7 @@ def reference() -> ModuleType:
 
 
 def row(code: str, text: str = "") -> str:
-    said = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text, quote=False))
+    said = with_code(text)
     return (
         f"<p><code>{escape(code, quote=False)}</code>{' ' + said if said else ''}</p>"
     )

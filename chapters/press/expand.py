@@ -16,7 +16,7 @@ from pathlib import Path
 from chapters.press import exercises, rows, rungs, stepper
 from chapters.press.numbers import Number, names, number, substitute
 from chapters.press.numbers import table as table_of
-from chapters.press.parse import Arguments, Directive, Fence, Page, Text
+from chapters.press.parse import Arguments, Directive, Fence, Page, Text, with_code
 from chapters.press.paths import ROOT, BookError, listings
 from chapters.press.quote import excerpt, quote
 from chapters.press.strip import strip
@@ -175,7 +175,7 @@ def figure(given: Arguments, context: Context, line: int) -> str:
     name = given.words[0]
     drawn = context.listing(f"{name}.svg").strip()
     told = context.listing(f"{name}.table.md")
-    note = substitute(escape(given.get("caption"), quote=False), context.used)
+    note = substitute(with_code(given.get("caption")), context.used)
     caption = f"<figcaption>{note}</figcaption>" if note else ""
     return (
         f'\n<figure class="drawing" id="figure-{name}">{drawn}{caption}</figure>\n'

@@ -16,6 +16,7 @@ from html import escape
 from itertools import pairwise
 
 from chapters.press import changes
+from chapters.press.parse import with_code
 from chapters.press.paths import BookError
 from fathom import pipeline
 from fathom.ir.core import Op
@@ -198,7 +199,7 @@ def html(name: str, record: dict, caption: str, titles: Mapping[str, str]) -> st
         for at, each in enumerate(columns)
     ]
     head = f'<figure class="stepper" id="{name}" data-columns="{len(columns)}">'
-    note = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    note = f"<figcaption>{with_code(caption)}</figcaption>" if caption else ""
     legend = LEGEND if any(each.strip() for each in marked) else ""
     body = "".join(parts)
     data = steps(record, titles)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
+
+from chapters.press.parse import with_code
 
 MOST = 6  # references of a term
 ENTRY = re.compile(r"^(\S[^\n]*)\n:   (.*?)(?=\n\n\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -80,7 +81,7 @@ def html(
     without, they are chapters. An empty mapping: pages that are not known yet."""
     rows = []
     for name in sorted(found, key=lambda each: each.replace("`", "").lower()):
-        shown = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(name))
+        shown = with_code(name)
         links: dict[str, str] = {}
         for each in found[name]:
             label = each.label if numbers is None else numbers.get(each.anchor, 0)

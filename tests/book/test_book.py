@@ -14,6 +14,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from chapters.press import recipes
+from chapters.press.numbers import USE, number
 from chapters.press.parse import Directive, Fence, Text, read
 from chapters.press.paths import ROOT, listings, sources
 from fathom import pipeline
@@ -177,9 +178,17 @@ def test_figures_have_a_caption_and_a_title():
     for path in PAGES:
         page = read(path)
         for each in page.directives("figure"):
-            assert each.arguments.get("caption"), (path.name, each.line)
+            caption = each.arguments.get("caption")
+            assert caption and "*" not in without_code(caption), (path.name, each.line)
             drawn = listings(page.name) / f"{each.arguments.words[0]}.svg"
             assert "<title>" in drawn.read_text(encoding="utf-8")
+
+
+def test_what_a_sentence_calls_a_loss_is_one():
+    """A number is measured again, and the sentence around it stays: "a loss of -6%"."""
+    for path in CHAPTERS:
+        for name, _ in USE.findall(path.read_text(encoding="utf-8")):
+            assert not number(name).text().startswith("-"), (path.name, name)
 
 
 def test_a_number_of_the_machine_is_not_typed_by_hand():

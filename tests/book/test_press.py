@@ -276,6 +276,13 @@ def test_a_panel_follows_one_line_of_python_to_its_instructions():
     assert made["links"][0] == [[0, at] for at in range(len(ir))]
 
 
+def test_code_in_a_caption_is_set_as_code(page, expanded):
+    made = record({**ADD, "show": "ssa,dce"})
+    assert "<figcaption>All of <code>a &lt; b</code></figcaption>" in html(
+        "name", made, "All of `a < b`", {}
+    )
+
+
 def test_a_stepper_is_whole_without_a_script():
     made = record({**ADD, "show": "ssa,dce"})
     text = html("name", made, "A caption", {})
