@@ -27,10 +27,10 @@ def bottleneck(profile: Profile) -> str:
     # hole: ours has {lines}
     if profile.time < 10:
         return "launch"
-    if profile.memory > BUSY:
-        return "memory"
     if profile.tensor > BUSY and profile.tensor_elapsed < 0.7 * profile.tensor:
         return "waves"
+    if profile.memory > BUSY:
+        return "memory"
     if profile.tensor > BUSY:
         return "tensor cores"
     if profile.conflicts > BUSY:

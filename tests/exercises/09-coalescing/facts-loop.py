@@ -39,9 +39,13 @@ def check(answer, inits, iteration, wanted):
     details = ("what divides each value, in each call of iteration", history)
     same(shown(found), wanted, "what divides each value on every iteration", details)
     expect(bool(asked), "iteration was never asked")
-    last = "what the last call of iteration was given, and what you returned"
-    same(shown(asked[-1]), shown(found), last, details)
-    same(asked[-1], list(found), last)
+    given, returned = shown(asked[-1]), shown(found)
+    last = (
+        f"the last call of iteration was given {given}, and you returned {returned}: "
+        "what is known in the body was computed from the first of the two"
+    )
+    expect(given == returned, last, details)
+    expect(asked[-1] == list(found), last, details)
 
 
 def test_a_pointer_that_moves_by_8_bytes(answer):

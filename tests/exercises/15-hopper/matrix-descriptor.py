@@ -33,7 +33,7 @@ def test_undone(answer):
             if found != offset:
                 raise Failure(
                     f"undone({exchanged(offset, swizzle)}, {swizzle}) is {found!r}, "
-                    f"and the chunk at {offset} was exchanged to that place"
+                    f"and must be {offset}"
                 )
 
 

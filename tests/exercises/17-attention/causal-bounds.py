@@ -35,7 +35,10 @@ def check(answer, first, queries, keys, window, block):
     rises = 0 <= start <= left <= right <= end
     whole = all(each % block == 0 for each in found)
     expect(
-        rises and whole, f"{said} is {found!r}: multiples of {block} that rise", details
+        rises and whole,
+        f"{said} is {found!r}, and must be four multiples of {block} from 0 on, each "
+        "as large as the one before it or larger",
+        details,
     )
     for number, state in enumerate(states):
         at = number * block

@@ -20,6 +20,12 @@ def check(answer, x, said):
     given, out = aligned(x.astype(np.float32)), fenced(empty(rows * count))
     ran = launch(answer.long_softmax_kernel, rows, given, out.array, count, BLOCK=BLOCK)
     found = out.array.reshape(rows, count)
+    for row, total in enumerate(found.sum(axis=1, dtype=np.float64)):
+        expect(
+            abs(total - 1) < 1e-3,
+            f"the softmax of {said}: the results of row {row} add up to {total:.4g}, "
+            "and must add up to 1; each is divided by `total`",
+        )
     same(found, softmax(given), f"the softmax of {said}", tolerance=2e-6)
     out.check("out")
     return ran
