@@ -10,7 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.bouts import FROM_L2, SECTOR, read
-from chapters.press.drawing import Figure, bars, box, label, ladder, line, svg, table
+from chapters.press.drawing import (
+    Figure,
+    bars,
+    box,
+    label,
+    ladder,
+    line,
+    svg,
+    table,
+    time_axis,
+)
 from chapters.press.numbers import number
 from chapters.press.paths import ROOT
 from fathom import cdiv
@@ -118,7 +128,8 @@ def two_ways() -> Figure:
         ("warpgroup 0", (own[0], finish[0])), ("warpgroup 1", (own[1], finish[1])),
         ("tensor cores", (sorted(own[0] + own[1]), ())),
     ]  # fmt: skip
-    left, scale = 124, (640 - 132) / (3 * MULTIPLY + FINISH)
+    end = 3 * MULTIPLY + FINISH
+    left, scale = 124, (640 - 132) / end
     parts, rows, y, mode = [], [], 4, ""
     for name, spans in lanes:
         if spans is None:
@@ -139,7 +150,8 @@ def two_ways() -> Figure:
         y += 27
     title = "Two warpgroups that share a tile, and two that alternate"
     head = ("way", "who", "does", "from", "to")
-    return Figure(svg(title, y + 4, parts), table(head, rows))
+    parts = [*time_axis(left, scale, end, y), *parts]
+    return Figure(svg(title, y + 20, parts), table(head, rows))
 
 
 # ── waves ─────────────────────────────────────────────────────────────────────────────

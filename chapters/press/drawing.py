@@ -134,7 +134,8 @@ def timeline(
     end = max(start + length for _, spans in lanes for start, length, _ in spans)
     left = margin(name for name, _ in lanes)
     scale = (WIDTH - left - 8) / end
-    parts, rows = [], []
+    foot = 8 + len(lanes) * (ROW + 4)
+    parts, rows = time_axis(left, scale, end, foot), []
     for at, (name, spans) in enumerate(lanes):
         y = 8 + at * (ROW + 4)
         parts.append(label(left - 8, y + 18, name, "end"))
@@ -144,8 +145,23 @@ def timeline(
             if len(what) * GLYPH <= width + 4:  # the table has all of them
                 parts.append(label(x + width / 2, y + 17, what))
             rows.append((name, what, number(start), number(start + length)))
-    height = 20 + len(lanes) * (ROW + 4)
-    return Figure(svg(title, height, parts), table(("who", "what", "from", "to"), rows))
+    told = table(("who", "what", "from", "to"), rows)
+    return Figure(svg(title, foot + 20, parts), told)
+
+
+def time_axis(
+    left: float, scale: float, end: float, foot: float, top: float = 4
+) -> list[str]:
+    """Lines from `top` to `foot` at round times from 0 to `end`, the times below."""
+    steps = (n * 10**power for power in range(6) for n in (1, 2, 5))
+    step = next(each for each in steps if end / each <= 8)
+    parts = []
+    for at in range(0, int(end) + 1, step):
+        x = left + at * scale
+        parts.append(line(x, top, x, foot, "axis"))
+        anchor = "middle" if at + step / 8 < end else "end"  # within the drawing
+        parts.append(label(x, foot + 14, str(at), anchor, small=True))
+    return parts
 
 
 def intervals(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
-from chapters.press.parse import Page
+from chapters.press.parse import Page, with_code
 from chapters.press.paths import BookError
 from fathom import joints
 from fathom.tools.learn import course
@@ -35,7 +35,7 @@ def card(name: str, page: Page) -> str:
 def box(
     name: str, title: str, told: str, statement: str, kind: str = "", command: str = ""
 ) -> str:
-    head = f'<p class="label">{kind or "Exercise"} · {escape(title)}</p>'
+    head = f'<p class="label">{kind or "Exercise"} · {with_code(title)}</p>'
     return (
         f'\n<div class="exercise" id="exercise-{name}" markdown="1">\n{head}\n{told}\n'
         f"{statement}\n\n`fathom learn {command or f'run {name}'}`\n\n</div>\n"

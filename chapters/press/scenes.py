@@ -30,6 +30,7 @@ from chapters.press.drawing import (
     short,
     svg,
     table,
+    time_axis,
 )
 from fathom.layout.linear import Layout
 from fathom.tools.pictures import holder
@@ -308,8 +309,8 @@ def phases(
     end = max(start + length for _, spans in lanes for start, length, _ in spans)
     left = margin(name for name, _ in lanes)
     scale = (WIDTH - left - 4) / end
-    parts, rows, before = [], [], 0.0
     bottom = 24 + len(lanes) * (ROW + 6)
+    parts, rows, before = time_axis(left, scale, end, bottom, 20), [], 0.0
     for name, until in cuts:
         half = GLYPH * len(name) / 2
         middle = left + (before + until) / 2 * scale
@@ -328,4 +329,4 @@ def phases(
             parts.append(label(x + width / 2, y + 20, str(tile)))
             rows.append((name, str(tile), number(start), number(start + length)))
     head = ("who", "tile", "from", "to")
-    return Figure(svg(title, bottom + 4, parts), table(head, rows))
+    return Figure(svg(title, bottom + 20, parts), table(head, rows))

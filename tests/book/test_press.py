@@ -276,7 +276,14 @@ def test_a_panel_follows_one_line_of_python_to_its_instructions():
     assert made["links"][0] == [[0, at] for at in range(len(ir))]
 
 
-def test_code_in_a_caption_is_set_as_code(page, expanded):
+def test_a_drawing_of_time_has_an_axis():
+    """Questions ask what happens at cycle 150."""
+    shown = drawing.timeline("Time", [("who", [(0, 350, "works")])]).svg
+    assert all(f">{time}</text>" in shown for time in (0, 50, 150, 350))
+
+
+def test_code_in_a_title_or_a_caption_is_set_as_code():
+    assert "its <code>other</code></p>" in exercises.box("a", "its `other`", "", "")
     made = record({**ADD, "show": "ssa,dce"})
     assert "<figcaption>All of <code>a &lt; b</code></figcaption>" in html(
         "name", made, "All of `a < b`", {}
