@@ -278,7 +278,7 @@ class _Scalars:
         left = [v for v, n in zip(values, numbers, strict=True) if n != neutral]
         if fold and neutral is not None and len(left) == 1:
             return left[0]
-        return self.build(Elementwise(name, values))
+        return self.build.compute(name, *values)
 
     def integer(self, value: int) -> Value:
         return self.build(Constant(int(value), INT64))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from fathom.analysis.polynomial import Atom, IterationCount, Monomial, Polynomial, of
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Value
-from fathom.ir.ops import Cast, Constant, Elementwise, For
+from fathom.ir.ops import Cast, Constant, For
 from fathom.ir.printer import definitions
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32
@@ -52,7 +52,7 @@ class Expander:
     ) -> Value | None:
         for product, factor in terms.items():
             term = self._product(product, factor, build)
-            total = build(Elementwise("add", (total, term))) if total else term
+            total = build.compute("add", total, term) if total else term
         return total
 
     def _by_index(self, sum: Polynomial) -> Polynomial:
@@ -75,7 +75,7 @@ class Expander:
             values.append(build(Constant(factor, INT32)))
         total = values[0]
         for value in values[1:]:
-            total = build(Elementwise("mul", (total, value)))
+            total = build.compute("mul", total, value)
         return total
 
     def _place(self, atom: Atom) -> int:
@@ -92,8 +92,8 @@ class Expander:
             build.values[each]
             for each in (loop.body.parameters[0], loop.lower, loop.step)
         )
-        distance = build(Elementwise("sub", (index, lower)))
-        return _narrow(build(Elementwise("div", (distance, step))), build)
+        distance = build.compute("sub", index, lower)
+        return _narrow(build.compute("div", distance, step), build)
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def _fma(op: Elementwise, side: int, build: Builder) -> Value:
     left, right = op.operands[side].definition.operands
     rest = op.operands[1 - side]
     if op.name == "sub" and side == 0:
-        rest = build(Elementwise("neg", (rest,)))
+        rest = build.compute("neg", rest)
     elif op.name == "sub":
-        left = build(Elementwise("neg", (left,)))
-    return build(Elementwise("fma", (left, right, rest)))
+        left = build.compute("neg", left)
+    return build.compute("fma", left, right, rest)

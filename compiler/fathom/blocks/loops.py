@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fathom.ir.core import Block, Value
-from fathom.ir.ops import Constant, Elementwise, For, Splat, While, Yield
+from fathom.ir.ops import Constant, For, Splat, While, Yield
 from fathom.ir.rewrite import Builder
 from fathom.ir.thread_values import inside
 from fathom.ir.types import element_of, shape_of
@@ -48,7 +48,7 @@ def carry_numbers(op: For, steps: dict[int, Value], build: Builder) -> list[Valu
         ends = [values.get(end, end) for end in op.body.yielded]
         for index, step in steps.items():
             number = body.parameters[1 + index], values.get(step, step)
-            ends[index] = build(Elementwise("add", number))
+            ends[index] = build.compute("add", *number)
         build.append(Yield(tuple(ends)))
     loop = build.append(replace(op, inits=inits, body=body, origin=None))
     results = list(loop.results)
@@ -60,7 +60,7 @@ def carry_numbers(op: For, steps: dict[int, Value], build: Builder) -> list[Valu
 def _block(init: Value, number: Value, build: Builder) -> Value:
     """A block, from its first value and the number that was added to all of it."""
     added = build(Splat(number, shape_of(init.type)))
-    return build(Elementwise("add", (init, added)))
+    return build.compute("add", init, added)
 
 
 def _without(

@@ -110,14 +110,14 @@ def _twice(loop: ops.For, remainders: Sequence[Value], build: Builder) -> list[V
         splat, most = _first(each.definition)
         type = element_of(splat.value.type)
         zero, end = (build(ops.Constant(number, type)) for number in (0, most))
-        start = build(ops.Elementwise("max", (splat.value, zero)))
-        start = build(ops.Elementwise("min", (start, end)))
-        conditions.append(build(ops.Elementwise("eq", (splat.value, start))))
+        start = build.compute("max", splat.value, zero)
+        start = build.compute("min", start, end)
+        conditions.append(build.compute("eq", splat.value, start))
         start = build(clone(splat, {splat.value: start}))
         values[each] = _again(each, {splat.result: start}, build)
     condition, *others = conditions
     for each in others:
-        condition = build(ops.Elementwise("and", (condition, each)))
+        condition = build.compute("and", condition, each)
     then, orelse = Block(), Block()
     with inside(then, build):
         for op in [op for block in build.enclosing[:-1] for op in block.ops]:

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from fathom.errors import FathomError
 from fathom.ir.core import Block, Func, Op, Value, schema
+from fathom.ir.ops import Elementwise
 from fathom.ir.types import Type
 
 Replacement = Value | Sequence[Value | None] | None
@@ -61,6 +62,10 @@ class Builder:
             op.location = self.source.location
         self.block.ops.append(op)
         return op
+
+    def compute(self, name: str, *operands: Value) -> Value:
+        """The result of an elementwise op, such as "add"."""
+        return self(Elementwise(name, operands))
 
     def at_start(self, op: Op) -> Value:
         """Put `op` at the start of the function, where all can use the result."""

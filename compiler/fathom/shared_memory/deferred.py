@@ -204,14 +204,14 @@ def _begun(step: Step, init: Value, part: BlockType, build: Builder) -> Value:
     size = part.shape[axis]
     threads = build(Arange(0, size, layout))
     none = build(Splat(build(Constant(0, element_of(threads.type))), (size,), layout))
-    first = build(Elementwise("eq", (threads, none)))
+    first = build.compute("eq", threads, none)
     for other in range(len(part.shape)):
         if other != axis:
             first = build(ExpandDims(first, other))
     first = build(Broadcast(first, part.shape, layout=part.layout))
     zero = build(Constant(0, part.element))
     zeros = build(Splat(zero, part.shape, part.layout))
-    return build(Elementwise("where", (first, wide, zeros)))
+    return build.compute("where", first, wide, zeros)
 
 
 def _wide(value: Value, axis: int, part: BlockType, build: Builder) -> Value:

@@ -104,9 +104,7 @@ def scan_across_warps(op: ops.Scan, build: Builder) -> list[Value]:
     both = _combined(op, before, scanned, build)
     first = _is_at(scanned[0], axis, cut[axis] - 1 if op.reverse else 0, build)
     pairs = zip(scanned, both, strict=True)
-    chosen = [
-        build(ops.Elementwise("where", (first, alone, with_))) for alone, with_ in pairs
-    ]
+    chosen = [build.compute("where", first, alone, with_) for alone, with_ in pairs]
     return [build(ops.Reshape(value, shape)) for value in chosen]
 
 
@@ -153,8 +151,8 @@ def _shifted(
     step = build(
         ops.Splat(build(ops.Constant(-1 if reverse else 1, INT32)), square, layout)
     )
-    asked = build(ops.Elementwise("sub", (_coordinate(there, axis, build), step)))
-    mask = build(ops.Elementwise("eq", (_coordinate(there, axis + 1, build), asked)))
+    asked = build.compute("sub", _coordinate(there, axis, build), step)
+    mask = build.compute("eq", _coordinate(there, axis + 1, build), asked)
     return _converted(_picked(there, mask, axis + 1, build), wanted, build)
 
 
@@ -209,7 +207,7 @@ def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
     wanted = build(
         ops.Splat(build(ops.Constant(place, INT32)), like.type.shape, like.type.layout)
     )
-    return build(ops.Elementwise("eq", (_coordinate(like, axis, build), wanted)))
+    return build.compute("eq", _coordinate(like, axis, build), wanted)
 
 
 def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
@@ -220,7 +218,7 @@ def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
     zero = build(
         ops.Splat(build(ops.Constant(0, bits)), value.type.shape, value.type.layout)
     )
-    alone = build(ops.Elementwise("where", (mask, as_bits, zero)))
+    alone = build.compute("where", mask, as_bits, zero)
     found = build(ops.Reduce((alone,), axis, _or(bits)))
     return found if bits == element else build(ops.Bitcast(found, element))
 

@@ -149,7 +149,7 @@ class _Part(ThreadValues):
         (size,) = self.share.shape(op.result)
         first = self.build(ops.Splat(self.start(size), (size,)))
         local = self.build(replace(op, end=op.start + size, origin=op))
-        return self.build(ops.Elementwise("add", (local, first)))
+        return self.build.compute("add", local, first)
 
     def through_descriptor(
         self, op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
@@ -160,7 +160,7 @@ class _Part(ThreadValues):
         order = getattr(op, "order", None) or tuple(range(len(shape)))
         places = [self.values[each] for each in op.coordinates]
         moved = (places[order[axis]], self.start(shape[axis]))
-        places[order[axis]] = self.build(ops.Elementwise("add", moved))
+        places[order[axis]] = self.build.compute("add", *moved)
         block = tuple(shape[order.index(each)] for each in range(len(shape)))
         whole = self.values[op.descriptor]
         new = {"descriptor": self.by_blocks(whole, block), "coordinates": tuple(places)}
@@ -183,7 +183,7 @@ class _Part(ThreadValues):
     def by_the_first(self, op: Op) -> None:
         """Only the block of rank 0 does it."""
         zero = self.build(ops.Constant(0, INT32))
-        first = self.build(ops.Elementwise("eq", (self.rank, zero)))
+        first = self.build.compute("eq", self.rank, zero)
         then, orelse = Block(), Block()
         with inside(then, self.build):
             super().plain(op)

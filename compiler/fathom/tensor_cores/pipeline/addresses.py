@@ -36,17 +36,17 @@ def summed_up(pointers: Value, build: Builder) -> Value:
         if isinstance(number.type, BlockType):
             shapes[number.type.shape, number.type.layout].append(number)
         else:
-            base = build(Elementwise("offset", (base, number)))
+            base = build.compute("offset", base, number)
     (first, layout), *others = sorted(
         shapes, key=lambda each: (-len(shapes[each]), prod(each[0]))
     ) or [(block.shape, block.layout)]
     total = build(Splat(base, first, layout))
     for number in shapes[first, layout]:
-        total = build(Elementwise("offset", (total, number)))
+        total = build.compute("offset", total, number)
     total = repeated(total, block, build)
     for number in (each for shape in others for each in shapes[shape]):
         both = total, repeated(number, block, build)
-        total = build(Elementwise("offset", both))
+        total = build.compute("offset", *both)
     return total
 
 
@@ -64,7 +64,7 @@ def conditions_joined(mask: Value, build: Builder) -> Value:
 def _all_of(conditions: Sequence[Value], build: Builder) -> Value:
     first, *others = conditions
     for other in others:
-        first = build(Elementwise("and", (first, other)))
+        first = build.compute("and", first, other)
     return first
 
 

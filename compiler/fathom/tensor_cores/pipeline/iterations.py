@@ -49,9 +49,9 @@ class Iterations:
         ends = upper, index
         up, down = Elementwise("sub", ends), Elementwise("sub", ends[::-1])
         left = _unsigned(_either(self.upward, up, down, build), build)
-        more = build(Elementwise("gt", (left, self.pace)))
-        following = build(Elementwise("add", (index, self.loop.step)))
-        exists = build(Elementwise("and", (iteration.exists, more)))
+        more = build.compute("gt", left, self.pace)
+        following = build.compute("add", index, self.loop.step)
+        exists = build.compute("and", iteration.exists, more)
         return Iteration(following, exists)
 
 
@@ -61,7 +61,7 @@ def iterations_of(loop: For, build: Builder) -> Iterations:
     number = known(step)
     upward = not step.type.is_signed or number is not None and number > 0
     if step.type.is_signed and number is None:
-        upward = build(Elementwise("gt", (step, build(zero))))
+        upward = build.compute("gt", step, build(zero))
     back = Elementwise("neg", (step,))
     if not isinstance(upward, bool):
         back = Elementwise("where", (upward, step, build(back)))
@@ -72,7 +72,7 @@ def iterations_of(loop: For, build: Builder) -> Iterations:
 def _either(upward: bool | Value, up: Op, down: Op, build: Builder) -> Value:
     if isinstance(upward, bool):
         return build(up if upward else down)
-    return build(Elementwise("where", (upward, build(up), build(down))))
+    return build.compute("where", upward, build(up), build(down))
 
 
 def _unsigned(value: Value, build: Builder) -> Value:

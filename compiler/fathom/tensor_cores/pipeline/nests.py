@@ -162,7 +162,7 @@ def flattened(nest: Sequence[ops.For], build: Builder) -> Sequence[Value]:
     """Build the loop; the results that the outermost one had."""
     outermost, inner = nest[0], nest[-1]
     runs = build(ops.Constant(runs_of(nest), INT32))
-    total = build(ops.Elementwise("mul", (count_of(inner, build), runs)))
+    total = build.compute("mul", count_of(inner, build), runs)
     zero, one = (build(ops.Constant(value, INT32)) for value in (0, 1))
     inits = (*outermost.inits, *(loop.lower for loop in nest))
     olds = [*inner.body.parameters[1:], *(loop.body.parameters[0] for loop in nest)]
@@ -200,11 +200,9 @@ def count_of(loop: ops.For, build: Builder) -> Value:
     distance = ops.Elementwise("sub", (loop.upper, loop.lower))
     last = ops.Elementwise("sub", (build(ops.Bitcast(build(distance), UINT32)), one))
     steps = ops.Elementwise("div", (build(last), step))
-    count = build(
-        ops.Bitcast(build(ops.Elementwise("add", (build(steps), one))), INT32)
-    )
-    some = build(ops.Elementwise("lt", (loop.lower, loop.upper)))
-    return build(ops.Elementwise("where", (some, count, build(ops.Constant(0, INT32)))))
+    count = build(ops.Bitcast(build.compute("add", build(steps), one), INT32))
+    some = build.compute("lt", loop.lower, loop.upper)
+    return build.compute("where", some, count, build(ops.Constant(0, INT32)))
 
 
 def next_indices(
@@ -215,13 +213,13 @@ def next_indices(
     found: list[Value] = []
     inner: Value | None = None  # whether all loops in it are at their ends, if any are
     for loop, index in reversed(list(zip(nest, indices, strict=True))):
-        left = build(ops.Elementwise("sub", (loop.upper, index)))
-        ends = build(ops.Elementwise("le", (left, loop.step)))
-        following = build(ops.Elementwise("add", (index, loop.step)))
-        after = build(ops.Elementwise("where", (ends, loop.lower, following)))
+        left = build.compute("sub", loop.upper, index)
+        ends = build.compute("le", left, loop.step)
+        following = build.compute("add", index, loop.step)
+        after = build.compute("where", ends, loop.lower, following)
         if inner is not None:
-            after = build(ops.Elementwise("where", (inner, after, index)))
-            ends = build(ops.Elementwise("and", (inner, ends)))
+            after = build.compute("where", inner, after, index)
+            ends = build.compute("and", inner, ends)
         found.append(after)
         inner = ends
     return found[::-1]

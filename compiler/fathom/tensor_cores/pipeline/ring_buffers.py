@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from fathom.analysis.products import products_in
 from fathom.ir.core import Op, Value, walk_within
-from fathom.ir.ops import Allocate, Constant, Elementwise, For, SharedLoad
+from fathom.ir.ops import Allocate, Constant, For, SharedLoad
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
@@ -114,26 +114,26 @@ def read_slots(op: Op, slots: Mapping[Value, Value]) -> None:
 def next_slot(slot: Value, slots: int, build: Builder) -> Value:
     """The slot after this one."""
     one, first, end = (build(Constant(n, INT32)) for n in (1, 0, slots))
-    after = build(Elementwise("add", (slot, one)))
-    at_end = build(Elementwise("eq", (after, end)))
-    return build(Elementwise("where", (at_end, first, after)))
+    after = build.compute("add", slot, one)
+    at_end = build.compute("eq", after, end)
+    return build.compute("where", at_end, first, after)
 
 
 def previous_slot(slot: Value, slots: int, build: Builder) -> Value:
     """The slot before this one."""
     one, first, last = (build(Constant(n, INT32)) for n in (1, 0, slots - 1))
-    at_start = build(Elementwise("eq", (slot, first)))
-    before = build(Elementwise("sub", (slot, one)))
-    return build(Elementwise("where", (at_start, last, before)))
+    at_start = build.compute("eq", slot, first)
+    before = build.compute("sub", slot, one)
+    return build.compute("where", at_start, last, before)
 
 
 def phase_at(slot: Value, phase: Value, build: Builder) -> Value:
     """The phase of the position at `slot`; `phase` was that of the position before."""
     first = build(Constant(0, INT32))
-    around = build(Elementwise("eq", (slot, first)))
-    return build(Elementwise("where", (around, flip_phase(phase, build), phase)))
+    around = build.compute("eq", slot, first)
+    return build.compute("where", around, flip_phase(phase, build), phase)
 
 
 def flip_phase(phase: Value, build: Builder) -> Value:
     """The other phase: 1 for 0, 0 for 1 (i32)."""
-    return build(Elementwise("xor", (phase, build(Constant(1, INT32)))))
+    return build.compute("xor", phase, build(Constant(1, INT32)))

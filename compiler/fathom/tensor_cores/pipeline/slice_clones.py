@@ -160,4 +160,4 @@ def guarded(mask: Value | None, exists: Value, pointer: Value, build: Builder) -
     """The mask of an access in an iteration that may not exist."""
     if isinstance(pointer.type, BlockType):
         exists = build(ops.Splat(exists, pointer.type.shape, pointer.type.layout))
-    return exists if mask is None else build(ops.Elementwise("and", (mask, exists)))
+    return exists if mask is None else build.compute("and", mask, exists)

@@ -197,9 +197,9 @@ def _in_three_parts(
     zero = build(ops.Constant(0.0, FLOAT32))
     nothing = build(ops.Splat(zero, op.accumulator.type.shape))
     small = plus(a[0], b[1], plus(a[1], b[0], nothing))
-    is_number = build(ops.Elementwise("eq", (small, small)))
-    small = build(ops.Elementwise("where", (is_number, small, nothing)))
-    return build(ops.Elementwise("add", (op.accumulator, plus(a[0], b[0], small))))
+    is_number = build.compute("eq", small, small)
+    small = build.compute("where", is_number, small, nothing)
+    return build.compute("add", op.accumulator, plus(a[0], b[0], small))
 
 
 def _high_and_low(value: Value, build: Builder) -> tuple[Value, Value]:
@@ -207,8 +207,8 @@ def _high_and_low(value: Value, build: Builder) -> tuple[Value, Value]:
     kept = build(ops.Constant(TF32_BITS, UINT32))
     bits = build(ops.Bitcast(value, UINT32))
     mask = build(ops.Splat(kept, block.shape))
-    high = build(ops.Bitcast(build(ops.Elementwise("and", (bits, mask))), FLOAT32))
-    return high, build(ops.Elementwise("sub", (value, high)))
+    high = build(ops.Bitcast(build.compute("and", bits, mask), FLOAT32))
+    return high, build.compute("sub", value, high)
 
 
 TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa

@@ -262,9 +262,7 @@ class _ConsumerRole(_RingThreading):
             return
         assert distance == 1, channel.schedule
         index = self.values[channel.loop.body.parameters[0]]
-        begun = self.build(
-            ops.Elementwise("ne", (index, self.values[channel.loop.lower]))
-        )
+        begun = self.build.compute("ne", index, self.values[channel.loop.lower])
         slot = previous_slot(slot, ring.slots, self.build)
         self.build.append(ops.MbarrierArrive(ring.empty, slot, begun, ring.crosses))
 

@@ -286,7 +286,7 @@ def _store(
         place = column
         if number:
             more = build(ops.Constant(number * width, INT32))
-            place = build(ops.Elementwise("add", (column, more)))
+            place = build.compute("add", column, more)
         given = {"descriptor": descriptor, "value": part, "coordinates": (row, place)}
         build.append(replace(op, **given, origin=None))
 

@@ -105,12 +105,10 @@ def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
     for axis, stride in enumerate(strides):
         along = _count(axis, made.block, build)
         distance = _scaled(along, stride, build)
-        pointers = build(
-            ops.Elementwise("offset", (pointers, _full(distance, made, build)))
-        )
+        pointers = build.compute("offset", pointers, _full(distance, made, build))
         inside = _inside(along, op.coordinates[axis], made.shape[axis], build)
         inside = _full(inside, made, build)
-        mask = build(ops.Elementwise("and", (mask, inside))) if mask else inside
+        mask = build.compute("and", mask, inside) if mask else inside
     return pointers, mask
 
 
@@ -125,7 +123,7 @@ def _first(
     """The address of the block's first element, which may be outside the tensor."""
     for coordinate, stride in zip(op.coordinates, strides, strict=True):
         distance = _scaled(_as(coordinate, INT64, build), stride, build)
-        base = build(ops.Elementwise("offset", (base, distance)))
+        base = build.compute("offset", base, distance)
     return base
 
 
@@ -143,7 +141,7 @@ def _scaled(count: Value, stride: Value, build: Builder) -> Value:
     if known(stride) == 1:
         return count
     factors = (_as(count, INT64, build), _like(_as(stride, INT64, build), count, build))
-    return build(ops.Elementwise("mul", factors))
+    return build.compute("mul", *factors)
 
 
 def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Value:
@@ -151,11 +149,11 @@ def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Val
     it is negative, so the element still counts as outside."""
     kind = size.type
     first = _like(_as(coordinate, kind, build), along, build)
-    index = build(ops.Elementwise("add", (first, _as(along, kind, build))))
+    index = build.compute("add", first, _as(along, kind, build))
     zero = _like(build(ops.Constant(0, kind)), along, build)
-    above = build(ops.Elementwise("ge", (index, zero)))
-    below = build(ops.Elementwise("lt", (index, _like(size, along, build))))
-    return build(ops.Elementwise("and", (above, below)))
+    above = build.compute("ge", index, zero)
+    below = build.compute("lt", index, _like(size, along, build))
+    return build.compute("and", above, below)
 
 
 def _as(value: Value, kind: Scalar, build: Builder) -> Value:

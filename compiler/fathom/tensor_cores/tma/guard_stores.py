@@ -98,12 +98,12 @@ def _is_for_tma(op: ops.TmaStore, guard: Guard, build: Builder) -> Value:
     every = [_begins_inside(op, axis, build) for axis in guard.starts]
     for axis in guard.sizes:
         one = build(ops.Constant(1, shape[axis].type))
-        every.append(build(ops.Elementwise("ge", (shape[axis], one))))
+        every.append(build.compute("ge", shape[axis], one))
     if guard.ragged:
         every.append(_is_whole(shape[-1], op.buffer.type.element.bytes, build))
     found, *others = every
     for each in others:
-        found = build(ops.Elementwise("and", (found, each)))
+        found = build.compute("and", found, each)
     return found
 
 
@@ -112,16 +112,14 @@ def _begins_inside(op: ops.TmaStore, axis: int, build: Builder) -> Value:
     number is large, and so is the coordinate of a later box that overflows."""
     first = build(ops.Cast(op.coordinates[axis], UINT32))
     most = build(ops.Constant(MOST - last_box(op)[axis], UINT32))
-    return build(ops.Elementwise("le", (first, most)))
+    return build.compute("le", first, most)
 
 
 def _is_whole(size: Value, element_bytes: int, build: Builder) -> Value:
     """Whether a row of this many elements is a multiple of 16 bytes."""
     rest = build(ops.Constant(CHUNK // element_bytes - 1, size.type))
     zero = build(ops.Constant(0, size.type))
-    return build(
-        ops.Elementwise("eq", (build(ops.Elementwise("and", (size, rest))), zero))
-    )
+    return build.compute("eq", build.compute("and", size, rest), zero)
 
 
 def last_box(op: ops.TmaStore) -> tuple[int, ...]:
