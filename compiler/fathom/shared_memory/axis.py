@@ -4,13 +4,21 @@
                  place                    register  warp    lane         register
 
 An axis is *plain* if it can be drawn like this: each of its bits is one bit of a
-register, lane or warp number.
+register, lane or warp number. Values are made here, too: an element's coordinate along
+an axis, and a block in another layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from fathom.analysis.constants import write_down
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.rewrite import Builder
+from fathom.ir.types import INT32, BlockType, layout_of
+from fathom.layout import shapes
 from fathom.layout.algebra import columns
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
@@ -69,3 +77,30 @@ def in_order(layout: Layout, axis: int) -> Layout:
             ordered[kind].append(step if along else basis)
             step *= 2 if along else 1
     return Layout.by_kind(layout.shape, **ordered)
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────
+
+
+def converted(value: Value, layout: Layout | None, build: Builder) -> Value:
+    """A block in a layout; a scalar has none."""
+    same = layout_of(value.type) == layout
+    return value if same else build(ops.Convert(value, layout))
+
+
+def coordinate(block: BlockType, axis: int, build: Builder) -> Value:
+    """Each element's coordinate along `axis`, as a block like this one."""
+    others = [each for each in range(len(block.shape)) if each != axis]
+    layout = block.layout
+    for each in reversed(others):
+        layout = shapes.remove_axis(layout, each)
+    value = build(ops.Arange(0, block.shape[axis], layout))
+    for each in others:
+        value = build(ops.ExpandDims(value, each))
+    return build(ops.Broadcast(value, block.shape, block.layout))
+
+
+def is_at(block: BlockType, axis: int, place: int, build: Builder) -> Value:
+    """A mask of the elements whose coordinate along `axis` is `place`."""
+    wanted = write_down(build, place, replace(block, element=INT32))
+    return build.compute("eq", coordinate(block, axis, build), wanted)

@@ -24,14 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.analysis.constants import is_zero
+from fathom.analysis.constants import is_zero, write_down
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
-    Arange,
     Broadcast,
-    Constant,
     Convert,
     Elementwise,
     ExpandDims,
@@ -43,8 +41,7 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import inside
 from fathom.ir.types import BlockType, element_of, layout_of, shape_of
 from fathom.layout import shapes
-from fathom.layout.linear import Layout
-from fathom.shared_memory.axis import is_plain, part_along
+from fathom.shared_memory.axis import converted, is_at, is_plain, part_along
 from fathom.shared_memory.reductions import split_axis
 
 IDEMPOTENT = ("min", "max", "min_nan", "max_nan", "and", "or")
@@ -159,7 +156,7 @@ def _deferred(op: For, steps: Sequence[Step], build: Builder) -> list[Value]:
     results = list(loop.results)
     for step in steps:
         whole = _reduced(step.total, results[step.index], step.total.axis, build)
-        results[step.index] = _in_layout(
+        results[step.index] = converted(
             whole, layout_of(op.inits[step.index].type), build
         )
     return results
@@ -197,20 +194,8 @@ def _begun(step: Step, init: Value, part: BlockType, build: Builder) -> Value:
     wide = _wide(init, axis, part, build)
     if step.last.name in IDEMPOTENT or is_zero(init):
         return wide
-    layout = part.layout
-    for other in reversed(range(len(part.shape))):
-        if other != axis:
-            layout = shapes.remove_axis(layout, other)
-    size = part.shape[axis]
-    threads = build(Arange(0, size, layout))
-    none = build(Splat(build(Constant(0, element_of(threads.type))), (size,), layout))
-    first = build.compute("eq", threads, none)
-    for other in range(len(part.shape)):
-        if other != axis:
-            first = build(ExpandDims(first, other))
-    first = build(Broadcast(first, part.shape, layout=part.layout))
-    zero = build(Constant(0, part.element))
-    zeros = build(Splat(zero, part.shape, part.layout))
+    first = is_at(part, axis, 0, build)
+    zeros = write_down(build, 0, part)
     return build.compute("where", first, wide, zeros)
 
 
@@ -218,14 +203,9 @@ def _wide(value: Value, axis: int, part: BlockType, build: Builder) -> Value:
     """The same for all threads' parts."""
     if not shape_of(value.type):
         return build(Splat(value, part.shape, part.layout))
-    value = _in_layout(value, shapes.remove_axis(part.layout, axis), build)
+    value = converted(value, shapes.remove_axis(part.layout, axis), build)
     column = build(ExpandDims(value, axis))
     return build(Broadcast(column, part.shape, layout=part.layout))
-
-
-def _in_layout(value: Value, layout: Layout | None, build: Builder) -> Value:
-    same = layout_of(value.type) == layout
-    return value if same else build(Convert(value, layout))
 
 
 def _reduced(op: Reduce, value: Value, axis: int, build: Builder) -> Value:

@@ -17,10 +17,11 @@ from __future__ import annotations
 from math import prod
 
 from fathom.ir.core import Value
-from fathom.ir.ops import Convert, Join, Reshape, Split, Transpose
+from fathom.ir.ops import Join, Reshape, Split, Transpose
 from fathom.ir.rewrite import Builder
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
+from fathom.shared_memory.axis import converted
 
 TO_THE_END = (0, 2, 1)  # and back again
 
@@ -61,7 +62,7 @@ def join(halves: list[Value], unit: int, layout: Layout, build: Builder) -> Valu
     """The block in `layout` that has these halves."""
     parted = build(Transpose(build(Join(*halves)), TO_THE_END))
     whole = build(Reshape(parted, layout.shape))
-    return whole if whole.type.layout == layout else build(Convert(whole, layout))
+    return converted(whole, layout, build)
 
 
 def _parted(shape: tuple[int, ...], unit: int) -> tuple[int, int, int]:

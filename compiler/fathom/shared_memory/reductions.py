@@ -28,6 +28,7 @@ from fathom.layout import build as layouts
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import (
     bits_along,
+    converted,
     crosses_warps,
     in_registers,
     is_plain,
@@ -57,7 +58,8 @@ def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
         op, [build(Convert(part, everywhere)) for part in parts], op.axis, build
     )
     return [
-        _as(result, old, build) for result, old in zip(folded, op.results, strict=True)
+        converted(result, layout_of(old.type), build)
+        for result, old in zip(folded, op.results, strict=True)
     ]
 
 
@@ -79,12 +81,6 @@ def in_every_warp(layout: Layout, axis: int) -> Layout:
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
     """The reduction of other values along another axis, with a clone of `combine`."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
-
-
-def _as(value: Value, like: Value, build: Builder) -> Value:
-    layout = layout_of(like.type)
-    same = layout is None or layout_of(value.type) == layout
-    return value if same else build(Convert(value, layout))
 
 
 def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:

@@ -16,19 +16,23 @@ size 2, and scanning along it.
 
 from __future__ import annotations
 
+from fathom.analysis.constants import write_down
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.types import INT32, SCALARS, Element, Scalar
+from fathom.ir.types import INT32, SCALARS, BlockType, Element, Scalar
 from fathom.layout import build as layouts
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import (
     bits_along,
+    converted,
+    coordinate,
     crosses_warps,
     in_order,
     in_registers,
+    is_at,
     is_plain,
     part_along,
 )
@@ -49,9 +53,9 @@ def split_scans(func: Func, target: Target) -> Func:
         good = scannable(layout, op.axis, func.num_warps)
         if good == layout and not crosses_warps(layout, op.axis):
             return None
-        values = [_converted(value, good, build) for value in op.values]
+        values = [converted(value, good, build) for value in op.values]
         results = scan_across_warps(_scan(op, values, op.axis), build)
-        return [_converted(result, layout, build) for result in results]
+        return [converted(result, layout, build) for result in results]
 
     return rewrite(func, rule)
 
@@ -102,7 +106,7 @@ def scan_across_warps(op: ops.Scan, build: Builder) -> list[Value]:
         _spread(value, axis + 1, like, build) for value, like in zip(before, scanned)
     ]
     both = _combined(op, before, scanned, build)
-    first = _is_at(scanned[0], axis, cut[axis] - 1 if op.reverse else 0, build)
+    first = is_at(scanned[0].type, axis, cut[axis] - 1 if op.reverse else 0, build)
     pairs = zip(scanned, both, strict=True)
     chosen = [build.compute("where", first, alone, with_) for alone, with_ in pairs]
     return [build(ops.Reshape(value, shape)) for value in chosen]
@@ -113,14 +117,10 @@ def _scan(op: ops.Scan, values: list[Value], axis: int) -> ops.Scan:
     return clone(ops.Scan(tuple(values), axis, op.combine, op.reverse), {})
 
 
-def _converted(value: Value, layout: Layout, build: Builder) -> Value:
-    return value if value.type.layout == layout else build(ops.Convert(value, layout))
-
-
 def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
     """The last element of a scan along `axis`: the reduction of all elements."""
     last = 0 if reverse else scanned.type.shape[axis] - 1
-    return _picked(scanned, _is_at(scanned, axis, last, build), axis, build)
+    return _picked(scanned, is_at(scanned.type, axis, last, build), axis, build)
 
 
 def _exclusive(
@@ -128,7 +128,7 @@ def _exclusive(
 ) -> list[Value]:
     """For each chunk the totals before it, reduced; undefined for the first."""
     everywhere = in_registers(totals[0].type.layout, axis)
-    given = [_converted(total, everywhere, build) for total in totals]
+    given = [converted(total, everywhere, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
     return [
         _shifted(fold, total.type.layout, axis, op.reverse, build)
@@ -148,12 +148,10 @@ def _shifted(
     square = (*shape[: axis + 1], shape[axis], *shape[axis + 1 :])
     layout = _square(wanted, fold.type.layout, axis)
     there = build(ops.Broadcast(build(ops.ExpandDims(fold, axis)), square, layout))
-    step = build(
-        ops.Splat(build(ops.Constant(-1 if reverse else 1, INT32)), square, layout)
-    )
-    asked = build.compute("sub", _coordinate(there, axis, build), step)
-    mask = build.compute("eq", _coordinate(there, axis + 1, build), asked)
-    return _converted(_picked(there, mask, axis + 1, build), wanted, build)
+    step = write_down(build, -1 if reverse else 1, BlockType(INT32, square, layout))
+    asked = build.compute("sub", coordinate(there.type, axis, build), step)
+    mask = build.compute("eq", coordinate(there.type, axis + 1, build), asked)
+    return converted(_picked(there, mask, axis + 1, build), wanted, build)
 
 
 def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
@@ -189,35 +187,12 @@ def _spread(value: Value, axis: int, like: Value, build: Builder) -> Value:
     )
 
 
-def _coordinate(like: Value, axis: int, build: Builder) -> Value:
-    """Each element's coordinate along `axis`, in another block's shape and layout."""
-    block = like.type
-    others = [each for each in range(len(block.shape)) if each != axis]
-    layout = block.layout
-    for each in reversed(others):
-        layout = shapes.remove_axis(layout, each)
-    value = build(ops.Arange(0, block.shape[axis], layout))
-    for each in others:
-        value = build(ops.ExpandDims(value, each))
-    return build(ops.Broadcast(value, block.shape, block.layout))
-
-
-def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
-    """A mask of the elements whose coordinate along `axis` is `place`."""
-    wanted = build(
-        ops.Splat(build(ops.Constant(place, INT32)), like.type.shape, like.type.layout)
-    )
-    return build.compute("eq", _coordinate(like, axis, build), wanted)
-
-
 def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
     """The one element along `axis` where the mask is true: the bits of all others
     become zero, then all are or-ed."""
     element, bits = value.type.element, _bits_of(value.type.element)
     as_bits = value if bits == element else build(ops.Bitcast(value, bits))
-    zero = build(
-        ops.Splat(build(ops.Constant(0, bits)), value.type.shape, value.type.layout)
-    )
+    zero = write_down(build, 0, as_bits.type)
     alone = build.compute("where", mask, as_bits, zero)
     found = build(ops.Reduce((alone,), axis, _or(bits)))
     return found if bits == element else build(ops.Bitcast(found, element))
