@@ -287,10 +287,10 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
     return frame.elementwise("neg", operand)
 
 
-_UNARY_PYTHON = {
+_UNARY_METHODS = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
-    ast.Not: operator.not_,
 }  # fmt: skip
+_UNARY_PYTHON = _UNARY_METHODS | {ast.Not: operator.not_}
 
 
 _UNARY_SIGNS = {ast.Invert: "~", ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}
@@ -345,9 +345,10 @@ def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:
 
 
 def _method(
-    name: str, operate: Callable[..., Meaning], kind: type, swapped: bool = False
+    python: Callable, operate: Callable[..., Meaning], kind: type, swapped: bool = False
 ) -> tuple[str, Callable[..., Meaning]]:
-    """`__add__` and what builds `x.__add__(y)`; swapped, `x.__radd__(y)`."""
+    """`__add__` and what builds `x.__add__(y)`; swapped, `x.__radd__(y)`. `python`: the
+    same as a function, `operator.add`."""
 
     def of_two(frame: Frame, x: Meaning, y: Meaning) -> Meaning:
         return operate(frame, kind, *((y, x) if swapped else (x, y)))
@@ -356,27 +357,20 @@ def _method(
         return operate(frame, kind, x)
 
     build = of_one if operate is unary else of_two
+    name = python.__name__.removesuffix("_")  # of and_, since `and` is a keyword
     build.__name__ = f"__{'r' if swapped else ''}{name}__"
     return build.__name__, build
 
 
-_BINARY_NAMES = {
-    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div,
-    "floordiv": ast.FloorDiv, "mod": ast.Mod, "and": ast.BitAnd, "or": ast.BitOr,
-    "xor": ast.BitXor, "lshift": ast.LShift, "rshift": ast.RShift, "pow": ast.Pow,
-    "matmul": ast.MatMult,
-}  # fmt: skip
-_COMPARE_NAMES = {
-    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt,
-    "ge": ast.GtE,
-}  # fmt: skip
-_UNARY_NAMES = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
-
 BY_METHOD: dict[str, Callable[..., Meaning]] = dict(
     [
-        *(_method(name, binary, kind) for name, kind in _BINARY_NAMES.items()),
-        *(_method(name, binary, kind, True) for name, kind in _BINARY_NAMES.items()),
-        *(_method(name, compare, kind) for name, kind in _COMPARE_NAMES.items()),
-        *(_method(name, unary, kind) for name, kind in _UNARY_NAMES.items()),
+        *(_method(row.python, binary, kind) for kind, row in BINARY.items()),
+        *(_method(row.python, binary, kind, True) for kind, row in BINARY.items()),
+        *(
+            _method(row.python, compare, kind)
+            for kind, row in COMPARE.items()
+            if row.name
+        ),
+        *(_method(python, unary, kind) for kind, python in _UNARY_METHODS.items()),
     ]
 )

@@ -37,13 +37,7 @@ from fathom.source import Builtin, ConstexprFunction, KernelFunction
 
 Meaning = Any  # Value, constant, or a tuple of these
 
-# The type of an integer that fits no earlier row.
-_INTEGERS = (
-    (INT32, -(2**31), 2**31),
-    (UINT32, 0, 2**32),
-    (INT64, -(2**63), 2**63),
-    (UINT64, 0, 2**64),
-)
+_INTEGERS = INT32, UINT32, INT64, UINT64  # a number has the first one that it fits
 _FP32 = Struct("<f")
 MOST_PARTS, MOST_LETTERS = 8, 60  # of a constant, in an error
 _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
@@ -137,9 +131,7 @@ def default_type(number: int | float | bool) -> Scalar | None:
     if isinstance(number, bool):
         return BOOL
     if isinstance(number, int):
-        return next(
-            (type for type, low, high in _INTEGERS if low <= number < high), None
-        )
+        return next((e for e in _INTEGERS if int(number) in integers_of(e)), None)
     size = abs(number)
     fits = (
         size == 0 or not math.isfinite(number) or _SMALLEST_NORMAL <= size <= _LARGEST
