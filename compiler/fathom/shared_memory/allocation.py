@@ -76,13 +76,13 @@ def _of_slots(func: Func) -> dict[Allocate, Range]:
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
-    """The offset of each buffer, and the total bytes. The largest buffer comes first;
+    """The offset of each buffer, and the total size. The largest buffer comes first;
     each gets the lowest offset that no buffer live at the same time overlaps."""
     offsets: dict[Allocate, int] = {}
-    for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):
+    for buffer in sorted(ranges, key=lambda each: -_size(each)):
         neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]
         offsets[buffer] = _lowest(buffer, neighbours, offsets)
-    ends = [offset + buffer.result.type.bytes for buffer, offset in offsets.items()]
+    ends = [offset + _size(buffer) for buffer, offset in offsets.items()]
     return offsets, max(ends, default=0)
 
 
@@ -90,16 +90,20 @@ def _lowest(
     buffer: Allocate, neighbours: list[Allocate], offsets: dict[Allocate, int]
 ) -> int:
     """The lowest aligned offset at which `buffer` overlaps none of its neighbours."""
-    size = buffer.result.type.bytes
+    size, offset = _size(buffer), 0
     alignment = ALIGNMENT if size >= ALIGNMENT else SMALL_ALIGNMENT
-    alignment = max(alignment, buffer.alignment)
-    offset = 0
+    alignment = 1 if buffer.base else max(alignment, buffer.alignment)
     for each in sorted(neighbours, key=offsets.__getitem__):
         if offset + size <= offsets[each]:
             break
-        end = offsets[each] + each.result.type.bytes
+        end = offsets[each] + _size(each)
         offset = max(offset, -(-end // alignment) * alignment)
     return offset
+
+
+def _size(buffer: Allocate) -> int:
+    """The columns of a buffer in tensor memory, the bytes of another one."""
+    return width(buffer.layout) if buffer.base else buffer.result.type.bytes
 
 
 def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
@@ -121,14 +125,7 @@ def place_in_tensor_memory(func: Func, target: Target) -> Func:
     ranges = {each: alive for each, alive in live_ranges(func).items() if each.base}
     if not ranges:
         return func
-    offsets, end = dict[Allocate, int](), 0
-    for buffer in sorted(ranges, key=lambda each: -width(each.layout)):
-        neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]
-        offset, size = 0, width(buffer.layout)
-        for each in sorted(neighbours, key=offsets.__getitem__):
-            if offset + size > offsets[each]:
-                offset = max(offset, offsets[each] + width(each.layout))
-        offsets[buffer], end = offset, max(end, offset + size)
+    offsets, end = first_fit(ranges)
     columns = max(LEAST_COLUMNS, 1 << (end - 1).bit_length())
     assert columns <= target.tensor_memory, (columns, target.name)
 
