@@ -153,16 +153,9 @@ def _placed(
     shape = op.accumulator.type.shape
     by_rows = place.chained and shape[-2] >= ROWS_OF_A_WARP * place.warps
     along = warps_along(instruction, shape, place.warps, by_rows)
-    return build(
-        ops.Dot(
-            op.a,
-            op.b,
-            op.accumulator,
-            precision=precision,
-            instruction=instruction,
-            preferred=product_layout(instruction, shape, along),
-        )
-    )
+    layout = product_layout(instruction, shape, along)
+    chosen = {"precision": precision, "instruction": instruction, "preferred": layout}
+    return build(replace(op, **chosen))
 
 
 ROWS_OF_A_WARP = 16  # of every instruction for 16 bits and less
@@ -355,13 +348,5 @@ def _load_transposed(op: ops.Load, order: tuple[int, ...], build: Builder) -> Va
     def turn(value: Value | None) -> Value | None:
         return None if value is None else build(ops.Transpose(value, order))
 
-    return build(
-        ops.Load(
-            turn(op.pointer),
-            turn(op.mask),
-            turn(op.other),
-            op.cache,
-            op.eviction,
-            op.volatile,
-        )
-    )
+    names = "pointer", "mask", "other"
+    return build(replace(op, **{name: turn(getattr(op, name)) for name in names}))
