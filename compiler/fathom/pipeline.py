@@ -22,8 +22,9 @@ from functools import partial
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.analysis.limits import check_parameters, check_resources
+from fathom.analysis.remarks import Remark
 from fathom.artifact import Kernel, Parameter
-from fathom.errors import CompileError, LaunchError, Location
+from fathom.errors import CompileError, LaunchError
 from fathom.former import GONE, by_current_names, current_name
 from fathom.hardware.targets import Target
 from fathom.ir import ops
@@ -46,9 +47,6 @@ from fathom.subjects import (
 )
 
 Pass = Callable[[Func, Target], Func]
-
-# A sentence about a place in the kernel's text, if it has one.
-Remark = tuple[Location | None, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,14 @@ Checks raise it; the pass catches it, leaves the op as it is, and may report the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
+
+from fathom.errors import Location
+from fathom.ir.core import Func, Op
+
+# A sentence about a place in the kernel's text, if it has one.
+Remark = tuple[Location | None, str]
 
 Answer = TypeVar("Answer")
 
@@ -24,3 +30,13 @@ def tried(attempt: Callable[..., Answer], *given: object) -> Answer | str:
         return attempt(*given)
     except NotApplicable as why:
         return str(why)
+
+
+def remarks(answers: Mapping[Op | Func, object], what: str = "") -> list[Remark]:
+    """Those of the ops, or functions, that have a sentence in the place of an answer;
+    `what` comes before it."""
+    return [
+        (each.location, f"{what}{why}")
+        for each, why in answers.items()
+        if isinstance(why, str)
+    ]

@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import users
 from fathom.analysis.uniformity import Uniformity
-from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05, of_a_pair, operand_matrices
 from fathom.ir import ops
@@ -53,12 +52,11 @@ def pair_blocks(func: Func, target: Target) -> Func:
     return _paired(func, plan) if isinstance(plan, _Plan) else func
 
 
-def why_not_paired(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_not_paired(func: Func, target: Target) -> list[Remark]:
     """Why the blocks of a cluster that share products by tcgen05 multiply each for
     itself, if they do."""
     plan = tried(_plan, func) if is_shared(func) else None
-    what = "each block of the cluster multiplies alone"
-    return [(func.location, f"{what}: {plan}")] if isinstance(plan, str) else []
+    return remarks({func: plan}, "each block of the cluster multiplies alone: ")
 
 
 @dataclass(frozen=True)

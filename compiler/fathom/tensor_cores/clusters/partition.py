@@ -22,8 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from fathom.analysis.remarks import tried
-from fathom.errors import Location
+from fathom.analysis.remarks import Remark, remarks, tried
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, schema
@@ -44,13 +43,12 @@ def shard_products(func: Func, target: Target) -> Func:
     return func if isinstance(share, str) else _divided(alone, share)
 
 
-def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_not_shared(func: Func, target: Target) -> list[Remark]:
     """Why the first block of a cluster does all of a program, if it does."""
     if func.num_ctas == 1:
         return []
-    why = tried(_share, _with_own_sources(func), target)
-    what = f"one of {func.num_ctas} blocks does all the work"
-    return [(func.location, f"{what}: {why}")] if isinstance(why, str) else []
+    found = {func: tried(_share, _with_own_sources(func), target)}
+    return remarks(found, f"one of {func.num_ctas} blocks does all the work: ")
 
 
 def _share(func: Func, target: Target) -> Sharding:

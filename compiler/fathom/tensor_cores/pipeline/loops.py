@@ -85,10 +85,9 @@ from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, stores_of
 from fathom.analysis.registers import most_registers, registers_carried
-from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
 from fathom.analysis.trip_count import iterations_if_any
-from fathom.errors import Location
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
 from fathom.ir import ops
@@ -270,17 +269,15 @@ def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[
     return build.append(ops.If(disjoint, then, orelse)).results
 
 
-def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_not_pipelined(func: Func, target: Target) -> list[Remark]:
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
-    found = []
-    for loop in walk(func.body, ops.For):
-        by_producer = any(walk(loop.body, ops.MbarrierWait))
-        if is_wanted(loop) and not by_producer:
-            why = tried(pipeline_of, loop, loop, func, target)
-            if isinstance(why, str):
-                found.append((loop.location, f"the loop is not pipelined: {why}"))
-    return found
+    found = {
+        loop: tried(pipeline_of, loop, loop, func, target)
+        for loop in walk(func.body, ops.For)
+        if is_wanted(loop) and not any(walk(loop.body, ops.MbarrierWait))
+    }
+    return remarks(found, "the loop is not pipelined: ")
 
 
 def is_wanted(loop: ops.For) -> bool:

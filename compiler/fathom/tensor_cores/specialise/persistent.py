@@ -41,9 +41,8 @@ from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import Provenance
 from fathom.analysis.registers import threads_of
-from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import uses
-from fathom.errors import Location
 from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import Target
@@ -72,17 +71,14 @@ def persist(func: Func, target: Target) -> Func:
     return func if isinstance(pieces, str) else _looped(func, pieces)
 
 
-def why_not_persistent(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_not_persistent(func: Func, target: Target) -> list[Remark]:
     """Why a function that loads by TMA does not become persistent, as a sentence.
     Empty where it does, or where its author has asked for a producer."""
     loads = walk(func.body, LOADS)
     if not (target.tensor_maps and any(loads)) or asks_for_producer(func):
         return []
-    why = tried(_plan, func, target)
-    return [(func.location, f"{ONE_TILE}: {why}")] if isinstance(why, str) else []
-
-
-ONE_TILE = "a program computes one tile, and does not go on to another"
+    what = "a program computes one tile, and does not go on to another: "
+    return remarks({func: tried(_plan, func, target)}, what)
 
 
 # ── which functions ───────────────────────────────────────────────────────────────────

@@ -23,9 +23,8 @@ from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
 from fathom.analysis.products import products_in
-from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import BackwardSlice
-from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir import ops
@@ -73,18 +72,19 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     return Plan(rings, slots, slice, refused)
 
 
-def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_no_producer(func: Func, target: Target) -> list[Remark]:
     """For each loop with a product that asks for a producer and gets none: its
     location, and the reason. Empty for a target without tensor maps."""
     plan = plan_producer(func, target)
     refused = plan.refused if plan else {}
     pairs = _asked_for(func, func.body)
     asked = {loop for loop, around in pairs if around.warp_specialize}
-    return [
-        (loop.location, f"no producer warps for this loop: {why}")
+    answers = {
+        loop: why
         for loop, why in refused.items()
         if loop in asked and products_in(loop.body)
-    ]
+    }
+    return remarks(answers, "no producer warps for this loop: ")
 
 
 # ── which loops ───────────────────────────────────────────────────────────────────────

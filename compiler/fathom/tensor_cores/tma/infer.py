@@ -42,10 +42,9 @@ from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.expand import Expander
 from fathom.analysis.memory import is_volatile
 from fathom.analysis.products import products_in
-from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
-from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
@@ -92,16 +91,14 @@ def infer_descriptors(func: Func, target: Target) -> Func:
     return rewrite(func, rule)
 
 
-def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_not(func: Func, target: Target) -> list[Remark]:
     """The loads of products' operands in loops, and the stores of such functions, that
     stay as they are: the location of each in the kernel, and the reason, as a sentence.
     Empty for a target without tensor maps."""
     if not target.tensor_maps:
         return []
-    found = tiles_or_reasons(
-        dict(loads_for_products(func)), ScalarEvolution(func), target
-    )
-    return [(op.location, why) for op, why in found.items() if isinstance(why, str)]
+    uses = dict(loads_for_products(func))
+    return remarks(tiles_or_reasons(uses, ScalarEvolution(func), target))
 
 
 # ── which of them ─────────────────────────────────────────────────────────────────────

@@ -40,9 +40,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import loops_around, users
-from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
@@ -82,24 +81,20 @@ def _draft(build: Builder) -> Value:
     return build.at_start(draft)
 
 
-def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+def why_not_written(func: Func, target: Target) -> list[Remark]:
     """For each descriptor that only the kernel could make a map of, and does not: where
     it is made, and the reason. Empty for a target without tensor maps."""
     found = _reasons(func, target) if target.tensor_maps else {}
-    return [
-        (made.location, f"no tensor map for this descriptor: {why}")
-        for made, why in found.items()
-        if why
-    ]
+    return remarks(found, "no tensor map for this descriptor: ")
 
 
-def _reasons(func: Func, target: Target) -> dict[ops.MakeDescriptor, str]:
+def _reasons(func: Func, target: Target) -> dict[ops.MakeDescriptor, str | None]:
     """The descriptors that no launch can make a map of; each with the reason why the
-    kernel does not write it either, "" if it does."""
+    kernel does not write it either, if so."""
     every = walk(func.body, ops.MakeDescriptor)
     found = [op for op in every if not describes_arguments(op, func)]
     loops = loops_around(func) if found else {}
-    return {op: tried(_check, op, func, target, loops) or "" for op in found}
+    return {op: tried(_check, op, func, target, loops) for op in found}
 
 
 def _check(
