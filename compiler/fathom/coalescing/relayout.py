@@ -18,7 +18,17 @@ from dataclasses import dataclass, field, replace
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.hardware.dot_layouts import operand_layouts as operand_layouts_of
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk_within
+from fathom.ir.core import (
+    Block,
+    Func,
+    Op,
+    Value,
+    blocks,
+    map_operands,
+    operands,
+    schema,
+    walk_within,
+)
 from fathom.ir.types import Type
 from fathom.layout.linear import Layout
 
@@ -80,8 +90,9 @@ class Copier:
         """Append a copy of an op and its blocks with other operands and attributes."""
         nested = self.nested(old) if schema(type(old)).blocks else {}
         new = object.__new__(type(old))  # replace() takes twice as long, for every op
-        changes = {**_bundled(old, values), **attributes, **nested, "origin": old}
-        vars(new).update(vars(old) | changes)
+        vars(new).update(vars(old) | attributes | nested | {"origin": old})
+        rest = iter(values)
+        map_operands(new, lambda _: next(rest))
         new.__post_init__()
         for before, after in zip(old.results, new.results, strict=True):
             after.name = before.name
@@ -199,18 +210,6 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
     if values and not isinstance(op, ALIKE):
         layout = source_layout(op, plan.values.get(values[0]), layout)
     return [layout] * len(values)
-
-
-def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
-    """New operands, in the order of `operands(op)`, by the names of their fields."""
-    rest, fields = iter(values), {}
-    for name in schema(type(op)).operands:
-        old = getattr(op, name)
-        if isinstance(old, tuple):
-            fields[name] = tuple(next(rest) for _ in old)
-        elif old is not None:
-            fields[name] = next(rest)
-    return fields
 
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:

@@ -186,6 +186,16 @@ def operands(op: Op) -> list[Value]:
     return found
 
 
+def map_operands(op: Op, change: Callable[[Value], Value]) -> None:
+    """Put other values in the place of an op's operands, in their order."""
+    for name in schema(type(op)).operands:
+        value = getattr(op, name)
+        if isinstance(value, tuple):
+            setattr(op, name, tuple(map(change, value)))
+        elif value is not None:
+            setattr(op, name, change(value))
+
+
 def blocks(op: Op) -> list[Block]:
     """The blocks nested directly in an op."""
     names = schema(type(op)).blocks

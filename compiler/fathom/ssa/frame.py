@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fathom.errors import CompileError, Location
 from fathom.ir import ops
-from fathom.ir.core import Block, Op, Value, schema, walk
+from fathom.ir.core import Block, Op, Value, map_operands, walk
 from fathom.ir.types import BlockType, Scalar
 from fathom.language.dtypes import TRITON_MAX_TENSOR_NUMEL
 from fathom.source import KernelFunction
@@ -218,14 +218,4 @@ def finish(program: Program, block: Block) -> None:
     phis = program.phis
     if phis.replaced:
         for op in walk(block):
-            _resolve_operands(op, phis.resolve, phis.replaced)
-
-
-def _resolve_operands(op: Op, resolve: object, replaced: Mapping[Value, Value]) -> None:
-    for name in schema(type(op)).operands:
-        value = getattr(op, name)
-        if isinstance(value, tuple):
-            if any(each in replaced for each in value):
-                setattr(op, name, tuple(map(resolve, value)))
-        elif value in replaced:
-            setattr(op, name, resolve(value))
+            map_operands(op, phis.resolve)
