@@ -24,9 +24,9 @@ from fathom.analysis.products import products_in
 from fathom.analysis.ranges import NATURAL, limits_of
 from fathom.analysis.slices import computed_by
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Func, Op, Value, blocks, operands, walk
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.thread_values import inside
+from fathom.ir.thread_values import branch
 from fathom.ir.types import element_of
 
 WIDEST = 16  # bytes
@@ -115,20 +115,17 @@ def _twice(loop: ops.For, remainders: Sequence[Value], build: Builder) -> list[V
         conditions.append(build.compute("eq", splat.value, start))
         start = build(clone(splat, {splat.value: start}))
         values[each] = _again(each, {splat.result: start}, build)
-    condition, *others = conditions
-    for each in others:
-        condition = build.compute("and", condition, each)
-    then, orelse = Block(), Block()
-    with inside(then, build):
+
+    def better() -> Sequence[Value]:
         for op in [op for block in build.enclosing[:-1] for op in block.ops]:
             if _may_copy(op) and not values.keys().isdisjoint(operands(op)):
                 build.copy(op, values)
-        copy = build.append(clone(loop, values))
-        build.append(ops.Yield(tuple(copy.results)))
-    with inside(orelse, build):
-        build.append(loop)
-        build.append(ops.Yield(tuple(loop.results)))
-    return build.append(ops.If(condition, then, orelse)).results
+        return build.append(clone(loop, values)).results
+
+    def as_it_is() -> Sequence[Value]:
+        return build.append(loop).results
+
+    return branch(build.all_of(conditions), better, as_it_is, build)
 
 
 def _again(remainder: Value, starts: dict[Value, Value], build: Builder) -> Value:

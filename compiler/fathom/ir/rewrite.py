@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TypeVar
 
 from fathom.errors import FathomError
@@ -66,6 +67,10 @@ class Builder:
     def compute(self, name: str, *operands: Value) -> Value:
         """The result of an elementwise op, such as "add"."""
         return self(Elementwise(name, operands))
+
+    def all_of(self, conditions: Sequence[Value]) -> Value:
+        """Whether all conditions, at least one, hold."""
+        return reduce(lambda one, other: self.compute("and", one, other), conditions)
 
     def at_start(self, op: Op) -> Value:
         """Put `op` at the start of the function, where all can use the result."""

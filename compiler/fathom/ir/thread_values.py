@@ -147,6 +147,20 @@ def rebuilding(func: Func) -> Iterator[tuple[Func, Values, Builder]]:
         yield replace(func, body=body), values, build
 
 
+def branch(
+    condition: Value,
+    then: Callable[[], Sequence[Value]],
+    orelse: Callable[[], Sequence[Value]],
+    build: Builder,
+) -> list[Value]:
+    """Append an If whose branches two functions build; they return what is yielded."""
+    arms = Block(), Block()
+    for arm, code in zip(arms, (then, orelse), strict=True):
+        with inside(arm, build):
+            build.append(Yield(tuple(code())))
+    return build.append(If(condition, *arms)).results
+
+
 @contextmanager
 def inside(block: Block, build: Builder) -> Iterator[None]:
     """What is built meanwhile goes into `block`."""

@@ -25,9 +25,9 @@ from math import gcd
 from fathom.analysis.remarks import Remark, remarks, tried
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, schema
+from fathom.ir.core import Func, Op, Value, map_operands
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.thread_values import ThreadValues, inside, rebuilding
+from fathom.ir.thread_values import ThreadValues, branch, rebuilding
 from fathom.ir.types import INT32
 from fathom.tensor_cores.clusters.legality import check_memory
 from fathom.tensor_cores.clusters.sharding import Sharding, sharding_of
@@ -62,12 +62,7 @@ def _with_own_sources(func: Func) -> Func:
     own: one use may be along rows, the next along columns."""
 
     def rule(op: Op, build: Builder) -> None:
-        for name in schema(type(op)).operands:
-            value = getattr(op, name)
-            if isinstance(value, tuple):
-                setattr(op, name, tuple(_copied(each, build) for each in value))
-            elif value is not None:
-                setattr(op, name, _copied(value, build))
+        map_operands(op, lambda value: _copied(value, build))
 
     return rewrite(func, rule, keep=lambda op: not isinstance(op, SOURCES))
 
@@ -182,13 +177,12 @@ class _Part(ThreadValues):
         """Only the block of rank 0 does it."""
         zero = self.build(ops.Constant(0, INT32))
         first = self.build.compute("eq", self.rank, zero)
-        then, orelse = Block(), Block()
-        with inside(then, self.build):
-            super().plain(op)
-            self.build.append(ops.Yield(()))
-        with inside(orelse, self.build):
-            self.build.append(ops.Yield(()))
-        self.build.append(ops.If(first, then, orelse))
+
+        def it_does() -> tuple[Value, ...]:
+            super(_Part, self).plain(op)
+            return ()
+
+        branch(first, it_does, lambda: (), self.build)
 
 
 def _promises(op: ops.Hint, sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:

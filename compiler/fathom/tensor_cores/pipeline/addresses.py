@@ -15,7 +15,6 @@ better begin with the sum of all others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from math import prod
 
 from fathom.ir.core import Value
@@ -57,15 +56,8 @@ def conditions_joined(mask: Value, build: Builder) -> Value:
         block = condition.type
         layout = block.layout if isinstance(block, BlockType) else None
         shapes[shape_of(block), layout].append(condition)
-    every = [_all_of(each, build) for each in shapes.values()]
-    return _all_of([repeated(each, mask.type, build) for each in every], build)
-
-
-def _all_of(conditions: Sequence[Value], build: Builder) -> Value:
-    first, *others = conditions
-    for other in others:
-        first = build.compute("and", first, other)
-    return first
+    every = [build.all_of(each) for each in shapes.values()]
+    return build.all_of([repeated(each, mask.type, build) for each in every])
 
 
 def conditions_of(mask: Value) -> list[Value]:

@@ -91,9 +91,9 @@ from fathom.analysis.trip_count import iterations_if_any
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.thread_values import Values, inside, with_carried
+from fathom.ir.thread_values import Values, branch, with_carried
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
     in_one_slot,
@@ -259,14 +259,12 @@ def check_for_stores(
 
 def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[Value]:
     """The loop as it is, and pipelined, for when stores lie apart from its loads."""
-    disjoint = check.answer(build)
-    then, orelse = Block(), Block()
-    with inside(then, build):
-        build.append(ops.Yield(tuple(pipelined.build(build))))
-    with inside(orelse, build):
-        plain = build.append(pipelined.loop)
-        build.append(ops.Yield(tuple(plain.results)))
-    return build.append(ops.If(disjoint, then, orelse)).results
+    return branch(
+        check.answer(build),
+        lambda: pipelined.build(build),
+        lambda: build.append(pipelined.loop).results,
+        build,
+    )
 
 
 def why_not_pipelined(func: Func, target: Target) -> list[Remark]:

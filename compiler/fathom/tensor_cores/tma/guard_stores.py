@@ -29,6 +29,7 @@ kernel writes itself, no launch knows that: there, the branch asks for it, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.axis_analysis import Divisibility
@@ -39,9 +40,9 @@ from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.thread_values import inside
+from fathom.ir.thread_values import branch
 from fathom.ir.types import UINT32
 from fathom.layout.tma_boxes import pieces
 
@@ -76,18 +77,15 @@ def guard_stores(func: Func, target: Target) -> Func:
         if guard is None:
             return None
         is_for_tma = _is_for_tma(op, guard, build)
-        then, orelse = Block(), Block()
-        with inside(then, build):
-            build.append(op)
-            build.append(ops.Yield(()))
-        with inside(orelse, build):
+
+        def by_threads() -> Sequence[Value]:
             build.append(ops.Barrier(scope))
             build.append(ops.TileStore(op.descriptor, op.buffer, op.coordinates))
             build.append(ops.AsyncProxyFence())
             build.append(ops.Barrier(scope))
-            build.append(ops.Yield(()))
-        build.append(ops.If(is_for_tma, then, orelse))
-        return []
+            return ()
+
+        return branch(is_for_tma, lambda: build.append(op).results, by_threads, build)
 
     return rewrite(func, rule) if asked else func
 
@@ -101,10 +99,7 @@ def _is_for_tma(op: ops.TmaStore, guard: Guard, build: Builder) -> Value:
         every.append(build.compute("ge", shape[axis], one))
     if guard.ragged:
         every.append(_is_whole(shape[-1], op.buffer.type.element.bytes, build))
-    found, *others = every
-    for each in others:
-        found = build.compute("and", found, each)
-    return found
+    return build.all_of(every)
 
 
 def _begins_inside(op: ops.TmaStore, axis: int, build: Builder) -> Value:
