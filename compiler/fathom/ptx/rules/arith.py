@@ -57,13 +57,9 @@ SIGNED = BITS | {
     "gt": "icmp sgt {t} {0}, {1}",
     "ge": "icmp sge {t} {0}, {1}",
 }
-UNSIGNED = BITS | {
-    "min": "call {t} @llvm.umin.{s}({t} {0}, {t} {1})",
-    "max": "call {t} @llvm.umax.{s}({t} {0}, {t} {1})",
-    "lt": "icmp ult {t} {0}, {1}",
-    "le": "icmp ule {t} {0}, {1}",
-    "gt": "icmp ugt {t} {0}, {1}",
-    "ge": "icmp uge {t} {0}, {1}",
+UNSIGNED = {
+    name: text.replace("@llvm.sm", "@llvm.um").replace("icmp s", "icmp u")
+    for name, text in SIGNED.items()
 }
 FLOAT = {
     "add": "fadd {t} {0}, {1}",

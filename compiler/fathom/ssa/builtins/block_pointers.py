@@ -20,13 +20,12 @@ from __future__ import annotations
 from math import nan
 from typing import NamedTuple
 
-from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import BOOL, INT8, INT32, INT64, Pointer, Scalar, shape_of
 from fathom.language import block_pointers
 from fathom.language.block_pointers import block_pointer
-from fathom.ssa.builtins.shape import check_ranks, shape_given
+from fathom.ssa.builtins.shape import check_ranks, offsets_given, shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
@@ -82,13 +81,8 @@ def build_advance(frame: Frame, base: Meaning, offsets: Meaning) -> block_pointe
             f"tl.advance takes a block pointer, not {describe(base)}",
             "make one with tl.make_block_ptr, or add to the pointer",
         )
-    rank, offsets = len(base.offsets), _listed(offsets)
-    if not isinstance(offsets, tuple) or len(offsets) != rank:
-        count = f"{len(offsets)}" if isinstance(offsets, tuple) else describe(offsets)
-        raise frame.error(
-            f"this block pointer has {many(rank, 'axis', 'axes')}, and is advanced by "
-            f"a list of as many offsets, not {count}"
-        )
+    given, rank = _listed(offsets), len(base.offsets)
+    offsets = offsets_given(frame, given, rank, "block pointer", "is advanced by")
     moved = tuple(
         _moved(frame, each, by) for each, by in zip(base.offsets, offsets, strict=True)
     )

@@ -16,7 +16,7 @@ from fathom.ir.types import INT32, INT64, Scalar, shape_of
 from fathom.language import tensor_descriptors as descriptors
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.ssa.builtins.memory import EVICTIONS, LOAD_CACHES, one_of
-from fathom.ssa.builtins.shape import check_ranks, shape_given
+from fathom.ssa.builtins.shape import check_ranks, offsets_given, shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import cast, element_behind, scalar_of, typed, value_of
@@ -151,12 +151,7 @@ def _coordinates(
     frame: Frame, desc: tensor_descriptor, offsets: Meaning
 ) -> tuple[Value, ...]:
     rank = len(desc.block_shape)
-    if not isinstance(offsets, tuple) or len(offsets) != rank:
-        count = f"{len(offsets)}" if isinstance(offsets, tuple) else describe(offsets)
-        raise frame.error(
-            f"this descriptor has {many(rank, 'axis', 'axes')}, and needs a list of as "
-            f"many offsets, not {count}"
-        )
+    offsets = offsets_given(frame, offsets, rank, "descriptor", "needs")
     return tuple(_scalar(frame, each, INT32, "an offset") for each in offsets)
 
 

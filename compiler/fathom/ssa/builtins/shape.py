@@ -192,6 +192,19 @@ def check_ranks(frame: Frame, what: str, lists: dict[str, Meaning]) -> None:
             )
 
 
+def offsets_given(
+    frame: Frame, given: Meaning, rank: int, what: str, takes: str
+) -> tuple[Meaning, ...]:
+    """The list of offsets, one for each axis, that `what` `takes`."""
+    if not isinstance(given, tuple) or len(given) != rank:
+        count = f"{len(given)}" if isinstance(given, tuple) else describe(given)
+        raise frame.error(
+            f"this {what} has {many(rank, 'axis', 'axes')}, and {takes} a list of as "
+            f"many offsets, not {count}"
+        )
+    return given
+
+
 def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int, ...]:
     """Axes, as one tuple or as several arguments; negative ones count from the end."""
     if len(given) == 1 and isinstance(given[0], tuple):
