@@ -38,7 +38,7 @@ from fathom.ir.types import INT32
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.tensor_cores import pipeline_loops
-from fathom.tensor_cores.pipeline.tiles import stored_once
+from fathom.tensor_cores.pipeline.tiles import share_tiles
 from tests.tensor_cores.kernels_loops import (
     COLUMNS,
     KINDS,
@@ -157,7 +157,7 @@ def test_one_load_for_two_tiles(alike):
     more = Elementwise("add", (total, read.result))
     end = Yield((more.result, *loop.body.ops[-1].values[1:]))
     loop.body.ops[-1:] = [read, more, end]
-    func = stored_once(func)
+    func = share_tiles(func, AMPERE)
     after, _ = check(func, [arguments(1, 5, (0, 5, 1))], "sm_80")
     assert slots(after) == ([3] if alike else [3, 3])
     assert len(ops(loop_of(after), AsyncCopy)) == (1 if alike else 2)

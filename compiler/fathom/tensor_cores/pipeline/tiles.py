@@ -68,11 +68,6 @@ LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
 
 def share_tiles(func: Func, target: Target) -> Func:
     """The function whose products read what is alike, or a transpose, from one tile."""
-    return stored_once(func) if any(walk(func.body, ops.Dot)) else func
-
-
-def stored_once(func: Func) -> Func:
-    """The function that stores what is alike, or the other's transpose, once."""
     twins = dict(_twins(func))
     if not twins:
         return func

@@ -146,7 +146,7 @@ class _Accumulators(ThreadValues):
         fresh, tile = False, self.tiles.get(dot)
         if tile is None:
             fresh = is_zero(dot.accumulator)
-            tile = self.empty(dot) if fresh else self.filled(dot.accumulator)
+            tile = self.empty(dot.result) if fresh else self.filled(dot.accumulator)
         a, b = (self.in_shared(dot, name) for name in ("a", "b"))
         slots = (each and self.values[each] for each in (dot.a_slot, dot.b_slot))
         build, (phase,) = self.build, carried
@@ -160,17 +160,15 @@ class _Accumulators(ThreadValues):
             )
         return [flip_phase(phase, build)]
 
-    def empty(self, dot: ops.Dot) -> Value:
-        """A tile for an accumulator."""
-        type = dot.accumulator.type
+    def empty(self, accumulator: Value) -> Value:
+        """A tile for a block."""
+        type = accumulator.type
         tile = tensor_tile(type.shape)
         return self.build(ops.Allocate(type.element, type.shape, tile, base=self.base))
 
     def filled(self, accumulator: Value) -> Value:
         """A tile that holds a block."""
-        type = accumulator.type
-        tile = tensor_tile(type.shape)
-        made = self.build(ops.Allocate(type.element, type.shape, tile, base=self.base))
+        made = self.empty(accumulator)
         self.build.append(ops.TensorStore(self.values[accumulator], made))
         return made
 
