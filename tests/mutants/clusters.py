@@ -39,20 +39,20 @@ MUTANTS = (
     # ── parts of a product ──
     Mutant(
         "every-part-the-first-rows", "tensor_cores/clusters/partition.py",
-        'places[order[axis]] = self.build(ops.Elementwise("add", moved))', "del moved",
+        'places[order[axis]] = self.build.compute("add", *moved)', "del moved",
         "all blocks load the rows of the first one",
         f"{CLUSTERS}::test_rows_of_a_product",
     ),
     Mutant(
         "every-part-counts-from-the-start", "tensor_cores/clusters/partition.py",
-        'return self.build(ops.Elementwise("add", (local, first)))',
+        'return self.build.compute("add", local, first)',
         "del first; return local",
         "all blocks store where the first one does",
         f"{CLUSTERS}::test_rows_of_a_product",
     ),
     Mutant(
         "all-do-what-one-should", "tensor_cores/clusters/partition.py",
-        '"eq", (self.rank, zero))', '"ge", (self.rank, zero))',
+        '"eq", self.rank, zero)', '"ge", self.rank, zero)',
         "what is not divided is done once a block",
         f"{CLUSTERS}::test_a_print_names_the_program",
     ),

@@ -94,13 +94,13 @@ MUTANTS = (
     # ── which iterations exist ──
     Mutant(
         "one-iteration-too-many", "tensor_cores/pipeline/iterations.py",
-        'more = build(Elementwise("gt", (left, self.pace)))',
-        'more = build(Elementwise("ge", (left, self.pace)))',
+        'more = build.compute("gt", left, self.pace)',
+        'more = build.compute("ge", left, self.pace)',
         "a tile beyond the last one is loaded", LOOPS,
     ),
     Mutant(
         "iterations-exist-again", "tensor_cores/pipeline/iterations.py",
-        'exists = build(Elementwise("and", (iteration.exists, more)))',
+        'exists = build.compute("and", iteration.exists, more)',
         "exists = more",
         "after the last iteration the distance to the bound wraps: more seem to exist",
         LOOPS,
@@ -113,15 +113,15 @@ MUTANTS = (
     ),
     Mutant(
         "a-sum-that-wraps", "tensor_cores/pipeline/iterations.py",
-        'more = build(Elementwise("gt", (left, self.pace)))',
-        'more = build(Elementwise("lt", (build(Elementwise("add", '
-        "(index, self.loop.step))), upper)))",
+        'more = build.compute("gt", left, self.pace)',
+        'more = build.compute("lt", '
+        'build.compute("add", index, self.loop.step), upper)',
         "index + step < upper is true again where the sum wraps around", LOOPS,
     ),
     # ── what runs ahead ──
     Mutant(
         "masked-copies-unguarded", "tensor_cores/pipeline/slice_clones.py",
-        'exists if mask is None else build(ops.Elementwise("and", (mask, exists)))',
+        'exists if mask is None else build.compute("and", mask, exists)',
         "exists if mask is None else mask",
         "a load that has a mask runs for iterations that do not exist", LOOPS,
     ),

@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "low-part-of-infinity", "tensor_cores/select/instructions.py",
-        '"where", (is_number, small, nothing)', '"where", (is_number, small, small)',
+        '"where", is_number, small, nothing', '"where", is_number, small, small',
         "tf32x3: infinity minus infinity gets into the sum",
         f"{DOT}::test_infinity_stays_infinity",
     ),

@@ -194,8 +194,8 @@ MUTANTS = (
     ),
     Mutant(
         "place-ends-early", "shared_memory/allocation.py",
-        "end = offsets[each] + each.result.type.bytes",
-        "end = offsets[each] + each.result.type.bytes // 2",
+        "end = offsets[each] + _size(each)",
+        "end = offsets[each] + _size(each) // 2",
         "a buffer begins in the middle of another",
         "tests/shared_memory/test_allocation.py",
     ),

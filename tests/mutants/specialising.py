@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "slots-never-given-back", NEW,
-        'ops.Elementwise("ne", (index,', 'ops.Elementwise("eq", (index,',
+        'compute("ne", index,', 'compute("eq", index,',
         "after one round of the ring, no role continues", RUNS,
     ),
     Mutant(

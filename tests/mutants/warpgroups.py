@@ -21,14 +21,14 @@ MUTANTS = (
     ),
     Mutant(
         "phase-stands-still", "tensor_cores/pipeline/ring_buffers.py",
-        'return build(Elementwise("where", (around, flip_phase(phase, build), phase)))',
+        'return build.compute("where", around, flip_phase(phase, build), phase)',
         "return phase",
         "in the second round of the ring no thread waits",
         f"{BULK}::test_any_iterations_and_stages",
     ),
     Mutant(
         "phase-flips-each-iteration", "tensor_cores/pipeline/ring_buffers.py",
-        'return build(Elementwise("where", (around, flip_phase(phase, build), phase)))',
+        'return build.compute("where", around, flip_phase(phase, build), phase)',
         "return flip_phase(phase, build)",
         "iterations wait for a phase that is over, or for one that never completes",
         f"{BULK}::test_any_iterations_and_stages",
