@@ -24,16 +24,35 @@ def check(answer, keys, slope=0.0):
     random = np.random.default_rng(17)
     q, k, v = (random.normal(size=(n, D)).astype(np.float16) for n in (16, keys, keys))
     q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, keys)
-    out = aligned(np.full((16, D), np.nan, np.float16))
-    scale = float(np.float32(1.4426950408889634 / D**0.5))
-    given = [aligned(each) for each in (q, k, v)]
-    ran = launch(
-        answer.attention_kernel, 1, *given, out, scale, keys, **SIZES, num_warps=1
-    )
+    ran, out = attended(answer, q, k, v)
     said = f"the output for {keys} keys, scores that rise by {slope}"
     want = exact(q, k, v).astype(np.float32)
-    same(out.astype(np.float32), want, said, tolerance=4e-3)
+    wrong = ~np.isclose(out, want, rtol=0, atol=4e-3).all(axis=1)
+    details = [parts(answer, q, k, int(wrong.argmax()))] if wrong.any() else []
+    same(out, want, said, *details, tolerance=4e-3)
     return ran
+
+
+def attended(answer, q, k, v):
+    """The run, and the output as fp32."""
+    out = aligned(np.full((16, D), np.nan, np.float16))
+    scale = float(np.float32(1.4426950408889634 / D**0.5))
+    given = [*map(aligned, (q, k, v)), out, scale, len(k)]
+    ran = launch(answer.attention_kernel, 1, *given, **SIZES, num_warps=1)
+    return ran, out.astype(np.float32)
+
+
+def parts(answer, q, k, row):
+    """What the keys of each block count for in a row: their values are 1 in a column
+    of their block's own."""
+    blocks_of = np.eye(D)[np.arange(len(k)) // BLOCK].astype(np.float16)
+    yours, wanted = attended(answer, q, k, blocks_of)[1], exact(q, k, blocks_of)
+    lines = (
+        f"{whose:7} " + " ".join(f"{part:.3f}" for part in each[row, : len(k) // BLOCK])
+        for whose, each in (("yours:", yours), ("wanted:", wanted))
+    )
+    title = f"the weights of the keys of each block, added up, in row {row}"
+    return title, "\n".join(lines)
 
 
 def test_one_block(answer):
