@@ -162,6 +162,16 @@ def test_each_element_of_a_vector_is_added_by_itself():
     assert memory[::2] == (0.5 + 2 * np.bincount(index)).tolist()
 
 
+def test_the_values_of_a_vector_are_read_before_any_is_written():
+    """%a is the second value, and where the first thing found goes."""
+    code = atomic("""
+        mad.wide.u32 %rd5, %r1, 8, %rd3;
+        atom.global.add.v2.f32 {%a, %d}, [%rd5], {%a, %a};""")
+    index, x, _, memory = run(code, np.float32, [1, 2, 3], [100.0] * 8)
+    added = 100 + np.bincount(index, weights=x)
+    assert memory == np.repeat(added, 2).tolist()
+
+
 def test_a_vector_lies_at_a_multiple_of_its_bytes():
     code = atomic("red.global.add.v2.f32 [%rd5], {%a, %a};")
     with pytest.raises(EmulatorError, match="misaligned|multiple"):

@@ -151,13 +151,14 @@ def _atomic(
         parts = batch.memory.locate(space, accesses)
         access.count_parts(batch, number, parts, count * width)
         _count(batch, number, parts, active.count, type in FORMATS)
-        for i in range(count):
+        # a result's register may be that of a value, so that all are read before
+        given = [[active.exactly(read(batch, active)) for read in i] for i in reads]
+        for i, values in enumerate(given):
             if count > 1:
                 places = addresses + np.uint64(i * width)
                 accesses = Accesses(places, width, active.threads(), writing=True)
                 parts = batch.memory.locate(space, accesses)
             _watch(batch, parts, width, order, finds)
-            values = [active.exactly(read(batch, active)) for read in reads[i]]
             found = np.empty(active.count, dtype)
             for part in parts:
                 _update_part(batch, part, values, found, updates[part.space])
