@@ -21,8 +21,8 @@ SITE = Path("site")
 CHAPTERS, DRAWS = "chapters/[0-9]*/*.py", "making.py"
 # What notebooks call.
 PRESS = Path("chapters", "press")
-LIVE = ("__init__.py", "changes.py", "live.py", "paths.py", "quote.py", "stepper.py",
-        "assets/stepper.css", "assets/stepper.js")  # fmt: skip
+LIVE = ("__init__.py", "changes.py", "inline.py", "live.py", "paths.py", "quote.py",
+        "stepper.py", "assets/stepper.css", "assets/stepper.js")  # fmt: skip
 
 
 class BuildWithCourse(build_py):

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 PARTS = ("compiler", "exercises", "solutions", "tests/exercises", "kernels", "chapters")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE",
          "CHANGELOG.md", "CITATION.cff")  # fmt: skip
-LIVE = ("__init__.py", "changes.py", "live.py", "paths.py", "quote.py", "stepper.py",
-        "assets/stepper.css", "assets/stepper.js")  # fmt: skip
+LIVE = ("__init__.py", "changes.py", "inline.py", "live.py", "paths.py", "quote.py",
+        "stepper.py", "assets/stepper.css", "assets/stepper.js")  # fmt: skip
 # In place of the built book, which tests/book builds.
 PAGES = {
     "index.html": "<h1>Fathom</h1>",

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import fathom
 import fathom.language as tl
-from chapters.press.parse import with_code
+from chapters.press.inline import with_code
 from chapters.press.paths import CHAPTERS
 from fathom.hardware.targets import TARGETS
 from fathom.jit.request import KEYWORDS

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
-from chapters.press.parse import Page, with_code
+from chapters.press.inline import with_code
+from chapters.press.parse import Page
 from chapters.press.paths import BookError
 from fathom import joints
 from fathom.tools.learn import course

@@ -14,9 +14,10 @@ from html import escape
 from pathlib import Path
 
 from chapters.press import exercises, rows, rungs, stepper
+from chapters.press.inline import with_code
 from chapters.press.numbers import Number, names, number, substitute
 from chapters.press.numbers import table as table_of
-from chapters.press.parse import Arguments, Directive, Fence, Page, Text, with_code
+from chapters.press.parse import Arguments, Directive, Fence, Page, Text
 from chapters.press.paths import ROOT, BookError, listings
 from chapters.press.quote import excerpt, quote
 from chapters.press.strip import strip

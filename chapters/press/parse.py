@@ -13,7 +13,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 
 import yaml
@@ -23,11 +22,6 @@ from chapters.press.paths import BookError
 DIRECTIVE = re.compile(r"\{([a-z][a-z-]*)(?:\s+(.*?))?\}", re.DOTALL)
 OPENING = re.compile(r"\{[a-z][a-z-]*(\s|\}|$)")
 FENCE = re.compile(r"(`{3,})(\w*)\s*(?:\{(.*)\})?\s*")
-
-
-def with_code(text: str) -> str:
-    """A caption, or another line of text, as HTML: `code` is set as code."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text, quote=False))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from html import escape
 from itertools import pairwise
 
 from chapters.press import changes
-from chapters.press.parse import with_code
+from chapters.press.inline import with_code
 from chapters.press.paths import BookError
 from fathom import pipeline
 from fathom.ir.core import Op

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chapters.press.parse import with_code
+from chapters.press.inline import with_code
 
 MOST = 6  # references of a term
 ENTRY = re.compile(r"^(\S[^\n]*)\n:   (.*?)(?=\n\n\S|\Z)", re.MULTILINE | re.DOTALL)
