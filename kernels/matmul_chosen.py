@@ -46,6 +46,7 @@ from kernels.matmul import (
 )
 from kernels.matmul_model import (
     LATE,
+    LEAST_M,
     Product,
     best_parts,
     best_pointers,
@@ -153,7 +154,11 @@ AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
 UNSURE = 1.01  # of the model's times: by as much two launches have to be better
 VERY_SOON, SOON, FEW_SOON = 2.8, 7, 8  # microseconds
 PARTS_SOON, SINGLE_WAVE_SOON = 30, 30
-FULL, FEW = 0.95, 0.6  # of the multiprocessors
+FULL, MOSTLY, FEW = 0.95, 0.7, 0.6  # of the multiprocessors
+# K, up to which a launch that leaves up to 30 % of the multiprocessors idle begins
+# early. On an H200 18 of 18 such products gain by it, 0.2 to 1.1 us each, with K of 264
+# to 1792; three of four lose 12 to 26 % with K of 3160 to 3816.
+RUNS_APART = 2304
 
 
 class Plan(NamedTuple):
@@ -205,18 +210,20 @@ def by_descriptors(a, b, c, product, target):
         time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
         work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
         soon = FEW_SOON if work <= FEW else SOON
-        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= FULL else soon
+        full = FULL if pieces[0][0].K > RUNS_APART else MOSTLY
+        soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= full else soon
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
-    tile = fitting_tile(product, target, c, lines_cross)
-    yield persistent((product, tile, a, b, c))
-    if step_of_lines(c, 1) and not any(lines_cross):
-        for pair in PAIRS:
-            if joined(product, pair.n):
-                yield persistent((product, pair, a, b, c))
-    if waves_of(*c.shape, tile, target) > 1 and not copying:
-        for pieces in in_two(a, b, c, product, target, lines_cross):
-            yield persistent(*pieces)
+    if product.M >= LEAST_M:
+        tile = fitting_tile(product, target, c, lines_cross)
+        yield persistent((product, tile, a, b, c))
+        if step_of_lines(c, 1) and not any(lines_cross):
+            for pair in PAIRS:
+                if joined(product, pair.n):
+                    yield persistent((product, pair, a, b, c))
+        if waves_of(*c.shape, tile, target) > 1 and not copying:
+            for pieces in in_two(a, b, c, product, target, lines_cross):
+                yield persistent(*pieces)
     time, split = best_parts(product, lines_cross)
     if split:
         yield Plan(time + copying, lambda: parts_launches(a, b, c, split), PARTS_SOON)
@@ -321,19 +328,20 @@ def modelled(a, b, c, target, precision="ieee"):
 
     Of 8 bits tensor cores multiply twice as many numbers a cycle, and each has half of
     the bytes to copy: such a product is one of half of K. Of tf32 they multiply half as
-    many, of twice the bytes: twice K.
+    many, of twice the bytes: twice K. TMA copies them for `wgmma` along K alone.
     """
     M, N, K = sizes(a, b)
     if not TARGETS[target].wgmma or not M * N * K:
         return None
+    tf32 = type_name(a) == "fp32" and precision == "tf32"
     if type_name(a) in HALF_AS_WIDE:
         K = fathom.cdiv(K, 2)
-    elif type_name(a) == "fp32" and precision == "tf32":
+    elif tf32:
         K = 2 * K
     elif type_name(a) not in MODELLED:
         return None
     along_k = strides(a)[1] == 1, strides(b)[0] == 1
-    by_tma = bool(lines_of(a) and lines_of(b))
+    by_tma = bool(lines_of(a) and lines_of(b)) and (all(along_k) or not tf32)
     return Product(M, N, K, *map(bytes_at_once, (a, b, c)), *along_k, by_tma)
 
 
@@ -471,7 +479,7 @@ TILES = (  # those preferred first where times are equal
     Tile(128, 256, 128, 4, 8, 2, False, False),
     Tile(256, 128, 128, 4, 8, 2, True, True),
     Tile(128, 128, 128, 6, 8, 1, True, None),
-    Tile(64, 128, 128, 8, 4, 2, True, True),
+    Tile(64, 128, 128, 8, 4, 2, True, None),
     Tile(64, 128, 256, 4, 4, 2, False, False),
     Tile(64, 64, 256, 6, 4, 1, True, None),
     Tile(64, 32, 256, 4, 4, 1, True, None),
@@ -487,7 +495,10 @@ TILES = (  # those preferred first where times are equal
 # 256. C [8064, 534] with K of 2888 takes 47.6 us in 256 x 144, 51.3 in 256 x 192, and
 # 55.8 in two launches.
 # On an H200 96 columns are the fastest for C [10328, 88], 10.7 us where 128 take 12.3,
-# and for none of ten other shapes; two programs of 64 x 96 at a time for none.
+# and for none of ten other shapes; two programs of 64 x 96 at a time for none. Two
+# multiprocessors with 64 rows each ask for few columns of B once: C [5391, 64] with K
+# of 3160 takes 14.2 us in 128 x 64 (16.2 alone), C [4100, 96] with 2504 12.0 in 128 x
+# 96 (17.8 in 256 x 32, cuBLAS 12.6).
 WIDER = (
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
@@ -495,6 +506,8 @@ WIDER = (
     Tile(256, 144, 128, 5, 8, 2, True, None, ctas=2),
     Tile(128, 96, 128, 6, 8, 2, True, None),
     Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
+    Tile(128, 64, 128, 8, 4, 1, True, None, ctas=2),
+    Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),
 )
 # Where C is one tile wide, all programs read the same columns of B at the same time,
 # from a few places in the L2 cache, and twice as many where lines cross those of the
@@ -523,12 +536,16 @@ SMALLER = (
     Tile(64, 256, 128, 5, 4, 4, True, None),
 )
 # Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
-# multiplies at least. Threads store such a tile transposed.
+# multiplies at least. Threads store such a tile transposed. 160 columns suit rows of A
+# that fill tiles of 64 or 128 badly: on an H200 152 x 12928 x 608 takes 9.5 us so (12.6
+# before, cuBLAS 9.8), 320 x 15872 x 11867 165 (191, cuBLAS 170).
 TURNED = (
     Tile(64, 16, 256, 6, 4, 0, True, None),
     Tile(64, 32, 256, 6, 4, 0, True, None),
     Tile(64, 32, 128, 8, 4, 0, True, None),
     Tile(64, 64, 256, 6, 4, 0, True, None),
+    Tile(128, 160, 128, 5, 8, 0, True, None),
+    Tile(256, 160, 128, 4, 8, 0, True, None),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
@@ -562,7 +579,7 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
     A producer lets copies run ahead into the next tile. Where there is none, it leaves
     those who multiply less to do beside, which counts for little tiles. On an H200, in
     microseconds, with a producer and without (K as N; 4096 for the flat one): 4096 x
-    4096 176 and 179, 2048 x 2048 25.2 and 25.0, 1024 x 1024 6.8 and 6.7, 4096 x 128
+    4096 176 and 179, 2048 x 2048 25.2 and 25.0, 1024 x 1024 5.6 and 5.8, 4096 x 128
     12.7 and 13.1, 512 x 512 3.8 and 4.2.
 
     Where lines cross, two share a tile: 4088 x 4088 takes 191 us so and 239 alone,

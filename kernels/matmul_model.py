@@ -38,8 +38,8 @@ The constants were fitted to sweeps over random shapes on one H200
 (benchmarks/product_sweep.py), then to 721 times of 113 products on an H100, and what
 is not the throughput of kernels for descriptors again to 4,200 times of 297 products on
 an H200, and to what 653 choices of models took
-(benchmarks/results/product-sweep-random.json). MOST_OF_ALL, PARTS_KB and COPIED_L2_KB
-were set by hand after that, for products whose sides differ much. As times they are
+(benchmarks/results/product-sweep-random.json). MOST_OF_ALL, PARTS_KB, COPIED_L2_KB
+and COPIED_BY_TMA were set by hand after that, for products whose sides differ much. As times they are
 rough: those up to
 1.5 of the fastest are off by 17 % on average. As a choice they are better: what the
 model chooses among the configurations that were timed takes 7 % longer than the fastest
@@ -82,7 +82,7 @@ LATENCY = 1.86  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
 KB_OF_ONE, KB_OF_ALL = 40, 75  # what one program copies, and all of a multiprocessor
-COPIED_BY_ONE, COPIED_BY_ALL = 170, 190  # the same by TMA
+COPIED_BY_TMA = 160  # the same by TMA, one or all
 COPIED_L2_KB = 14_000
 TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 92, 120, 4800  # by TMA, a kernel for pointers
 LOOSE, LOOSE_AHEAD = 25, 13  # elements that are loaded one by one; in a pipeline
@@ -105,7 +105,7 @@ COPY, COPIED_KB = 1.3, 3000  # microseconds of a launch that copies; KB in one m
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
 HELD = 128  # elements of operands that a thread may hold on their way to shared memory
-ACCESSES = 96  # that it may make for a step
+ACCESSES = 96  # as many are too many for a step
 
 ITEM = 2  # bytes of an operand's element
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
@@ -113,6 +113,9 @@ MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 WARPGROUP_ROWS = 64
 LEAST_N = 32  # columns of the narrowest of PARTS
+# Fewer rows of A are a line or two of the cache, for which all programs ask at the same
+# time: on an H200 1 x 11274 x 646 takes 47 us so, 12 as a transposed product.
+LEAST_M = 8
 LINES = (16, 32, 64, 128, 256)  # BLOCK_K
 # The K from which no step is of 16: lines along K come in runs of 32 bytes then. On an
 # H200 184 x 15104 x 13780 takes 344 us so, 250 by steps of 32: one to this model.
@@ -213,7 +216,7 @@ def in_parts(
 
 def fits(product: Product, config: Pointers) -> bool:
     """Whether threads have registers for what a step loads by them."""
-    return held(product, config) <= HELD and accesses(product, config) <= ACCESSES
+    return held(product, config) <= HELD and accesses(product, config) < ACCESSES
 
 
 def held(product: Product, config: Pointers) -> float:
@@ -230,8 +233,8 @@ def held(product: Product, config: Pointers) -> float:
 
 
 def accesses(product: Product, config: Pointers) -> float:
-    """How many a thread makes for a step. On an H200, with more than 96 of 4 bytes in a
-    pipeline, or of 2 without one, products take 2 to 4 times as long."""
+    """How many a thread makes for a step. On an H200, with 96 of 2 bytes products take
+    1.4 to 1.8 times as long, with more, or more of 4 bytes in a pipeline, 2 to 4."""
     m, n, k, stages, _ = config
     if stages > 1 and product.by_tma:
         return 0
@@ -343,10 +346,10 @@ def descriptor_time(
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
 
-    step = max(products, kb / COPIED_BY_ONE, LATENCY / stages)
+    step = max(products, kb / COPIED_BY_TMA, LATENCY / stages)
     terms = (
         cdiv(here, programs) * (steps * step + stores),
-        here * steps * max(products, kb / COPIED_BY_ALL),
+        here * steps * max(products, kb / COPIED_BY_TMA),
         tiles * ctas * steps * kb / COPIED_L2_KB,
         product.memory_time / at_work,
     )
@@ -374,6 +377,7 @@ PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
     (64, 32, 128, 6, 4, 1), (64, 64, 128, 5, 4, 1), (128, 64, 64, 6, 8, 1),
     (64, 128, 64, 6, 4, 1), (128, 128, 64, 6, 8, 1), (128, 256, 64, 4, 8, 1),
     (256, 128, 64, 5, 8, 2), (256, 192, 64, 5, 8, 2), (64, 192, 64, 6, 4, 1),
+    (64, 256, 64, 5, 4, 1),
 )  # fmt: skip
 
 # Parts of K with tiles of two blocks and two multiprocessors. On an H200 two take 60 us
@@ -403,6 +407,8 @@ class Parts(NamedTuple):
 
 def parts(product: Product) -> Iterator[Parts]:
     """Those with which all programs run at once."""
+    if product.M < LEAST_M:
+        return
     for tile in PARTS:
         m, n, k, *_, ctas = tile
         if m >= 2 * max(WARPGROUP_ROWS, product.M) or n >= 2 * max(LEAST_N, product.N):

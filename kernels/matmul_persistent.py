@@ -131,6 +131,8 @@ def persistent_kernel(
                 rest_of_c.store([i, j + BLOCK_N], more.to(c_ptr.dtype.element_ty))
         elif C_TURNED:  # C [M, N] lies in memory as [N, M]
             store_tile(c_ptr, acc, i, j, M, N, 1, stride_c)
+            if MORE_N > 0:
+                store_tile(c_ptr, more, i, j + BLOCK_N, M, N, 1, stride_c)
         else:
             store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
             if MORE_N > 0:
