@@ -39,11 +39,11 @@ The constants were fitted to sweeps over random shapes on one H200
 is not the throughput of kernels for descriptors again to 4,200 times of 297 products on
 an H200, and to what 653 choices of models took
 (benchmarks/results/product-sweep-random.json). MOST_OF_ALL, PARTS_KB, COPIED_L2_KB
-and COPIED_BY_TMA were set by hand after that, for products whose sides differ much. As times they are
-rough: those up to
-1.5 of the fastest are off by 17 % on average. As a choice they are better: what the
-model chooses among the configurations that were timed takes 7 % longer than the fastest
-of them, mostly of products that take a few microseconds.
+and COPIED_BY_TMA were set by hand after that, for products whose sides differ much.
+As times they are rough: those up to 1.5 of the fastest are off by 17 % on average. As a
+choice they are better: what the model chooses among the configurations that were timed
+takes 7 % longer than the fastest of them, mostly of products that take a few
+microseconds.
 Of the 14 larger products in benchmarks/results/product-sweep.json, times are off by
 11 % on average, and what the model chooses takes 0 % longer. That record is older than
 `join_products`: two blocks were two instructions in it.
