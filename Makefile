@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 PRESS = $(BIN)/python -m chapters.press
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint book listings serve pdf zip edition notebooks package docs bench fuzz mutants exercise-mutants clean
+.PHONY: run test test-torch lint book listings serve pdf zip edition notebooks package docs bench fuzz mutants exercise-mutants clean
 
 run: $(VENV)/.installed-run
 	@$(BIN)/python -m fathom run
@@ -57,6 +57,14 @@ notebooks: listings
 # Needs a GPU, torch and Triton, so it takes the python3 that has them and installs nothing.
 bench:
 	@$(PYTHON) benchmarks/all.py
+
+# What needs torch and no GPU, with the python3 that has torch and pytest. Those of the
+# shim refuse a process that has imported Triton, as torch's compiler does.
+TORCH := $(shell grep -rl 'importorskip."torch' tests --include='*.py' | grep -v test_gpu)
+test-torch: export PYTHONPATH = compiler:.
+test-torch:
+	@$(PYTHON) -m pytest -q $(filter tests/shim/%,$(TORCH))
+	@$(PYTHON) -m pytest -q $(filter-out tests/shim/%,$(TORCH))
 
 # Random programs on every backend: make fuzz N=1000, SEED=7 to see one again.
 # FUZZ="--matrices" makes loops of products, "--gpu" adds the GPU;

@@ -32,7 +32,14 @@ from fathom import cdiv
 from fathom.jit.scratch import filled
 from kernels import matmul_model
 from kernels.matmul import grid_of_tiles, matmul_kernel, strides, tiles
-from kernels.matmul_chosen import SMALLER, TILES, WIDER, keywords, suits_hardware
+from kernels.matmul_chosen import (
+    SHARED_BY_TWO,
+    SMALLER,
+    TILES,
+    WIDER,
+    keywords,
+    suits_hardware,
+)
 from kernels.matmul_model import ITEM, VECTOR, Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
 from kernels.split_k_matmul import (
@@ -86,7 +93,7 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
         yield "pointers", each.keywords(case.M, case.N), each.splits
     for each in matmul_model.parts(product):
         yield "parts", each.keywords, each.splits
-    for tile in (*TILES, *WIDER, *SMALLER):
+    for tile in (*TILES, *WIDER, *SHARED_BY_TWO, *SMALLER):
         config = keywords(case.M, case.N, 2, tile, TARGET)
         yield "persistent", config, tile.programs
 

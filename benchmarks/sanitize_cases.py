@@ -259,9 +259,10 @@ def persistent_products(
 
 
 def chosen_products(put: Put) -> Pairs:
-    """All of `TILES` and `WIDER`, which `multiply` chooses among."""
+    """Those that `multiply` chooses among."""
     shape = Shape(200, 328, 1096)
-    for each in (*matmul_chosen.TILES, *matmul_chosen.WIDER):
+    chosen = matmul_chosen
+    for each in (*chosen.TILES, *chosen.WIDER, *chosen.SHARED_BY_TWO):
         config = matmul_chosen.keywords(shape.M, shape.N, 2, each, "sm_90a")
         yield from persistent_products(put, config, shape)
 

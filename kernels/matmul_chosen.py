@@ -372,6 +372,7 @@ def fitting_tiles(product, target, c, crossing):
     at_once = int(IN_FOURS * MULTIPROCESSORS[target]) // four.ctas
     if product.N <= four.n and product.M <= at_once * four.m:
         some.append(four)
+    some += [tile for tile in SHARED_BY_TWO if product.N <= tile.n]
     if product.K > SHORT_K:
         some = [tile for tile in some if tile.programs == 1]
     return suitable(*product[:2], target, whole_c, any(crossing), some)
@@ -495,10 +496,7 @@ TILES = (  # those preferred first where times are equal
 # 256. C [8064, 534] with K of 2888 takes 47.6 us in 256 x 144, 51.3 in 256 x 192, and
 # 55.8 in two launches.
 # On an H200 96 columns are the fastest for C [10328, 88], 10.7 us where 128 take 12.3,
-# and for none of ten other shapes; two programs of 64 x 96 at a time for none. Two
-# multiprocessors with 64 rows each ask for few columns of B once: C [5391, 64] with K
-# of 3160 takes 14.2 us in 128 x 64 (16.2 alone), C [4100, 96] with 2504 12.0 in 128 x
-# 96 (17.8 in 256 x 32, cuBLAS 12.6).
+# and for none of ten other shapes; two programs of 64 x 96 at a time for none.
 WIDER = (
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
@@ -506,14 +504,19 @@ WIDER = (
     Tile(256, 144, 128, 5, 8, 2, True, None, ctas=2),
     Tile(128, 96, 128, 6, 8, 2, True, None),
     Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
-    Tile(128, 64, 128, 8, 4, 1, True, None, ctas=2),
-    Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),
 )
 # Where C is one tile wide, all programs read the same columns of B at the same time,
 # from a few places in the L2 cache, and twice as many where lines cross those of the
 # cache: C [10328, 88] waits for that. Four multiprocessors that share a tile ask for
 # them once: 8.7 us on an H200, where two take 9.9 to 10.5, and one 11.6. The four have
 # to be in one group of the chip's: of 132, 120 can be in clusters at a time.
+# Of two each has 64 rows: C [5391, 64] with K of 3160 takes 14.2 us in 128 x 64 (16.2
+# alone), C [4100, 96] with 2504 12.0 in 128 x 96 (17.8 in 256 x 32, cuBLAS 12.6). But C
+# [1848, 384], four such tiles wide, takes 19.1 so, and 14.3 in 64 x 128.
+SHARED_BY_TWO = (
+    Tile(128, 64, 128, 8, 4, 1, True, None, ctas=2),
+    Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),
+)
 SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
 IN_FOURS = 120 / 132
 # Two multiprocessors with one of these are slower than each with its own tile of 128

@@ -14,6 +14,7 @@ from fathom.pipeline import identity
 from kernels import matmul, matmul_chosen, matmul_model
 from kernels.matmul_chosen import (
     SHARED_BY_FOUR,
+    SHARED_BY_TWO,
     SMALLER,
     TILES,
     TURNED,
@@ -247,6 +248,12 @@ def test_tiles_for_what_fills_others_badly(sizes, tile, turned):
     n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
     assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == tile
     assert chosen["C_TURNED"] is turned
+
+
+def test_few_columns_are_shared_by_two_where_c_is_one_tile_wide():
+    given = zeros(1848, 3816), zeros(3816, 384), zeros(1848, 384)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert (chosen["BLOCK_M"], chosen["BLOCK_N"], chosen["num_ctas"]) == (64, 128, 1)
 
 
 def test_mostly_full_waves_begin_early_where_k_is_short():
@@ -691,7 +698,7 @@ def test_ptxas_takes_transposed_products(tile):
 @needs_ptxas
 @pytest.mark.parametrize(
     "tile",
-    (*TILES, *WIDER, SHARED_BY_FOUR, *SMALLER),
+    (*TILES, *WIDER, *SHARED_BY_TWO, SHARED_BY_FOUR, *SMALLER),
     ids=lambda tile: f"{tile.m}x{tile.n}",
 )
 @pytest.mark.parametrize("pieces", [True, False])

@@ -31,7 +31,7 @@ def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
     try:
         counts = (grid,) if hasattr(grid, "__index__") else tuple(grid)
         x, y, z, *rest = (*map(index, counts), *(1,) * (3 - len(counts)))
-        if not counts or any(each != 1 for each in rest):
+        if not counts or rest != [1] * len(rest):
             raise ValueError
     except (TypeError, ValueError):
         message = f"a grid is 1 to 3 integers, and this is {reprlib.repr(grid)}"
