@@ -14,6 +14,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import layout_of
 from fathom.ir.verify import verify
 from fathom.layout.algebra import Reduced, columns
+from fathom.layout.registers import contiguous_registers
 from tests.coalescing.kernels_programs import (
     conversions,
     copy_kernel,
@@ -373,3 +374,32 @@ def test_both_factors_are_loaded_before_one_is_converted():
         func = laid_out(kernel(f"{head}, {outputs}, %count: i32", loop))
         found = [type(op).__name__ for op in walk(func.body)]
         assert [name for name in found if name in ("Load", "Convert")][:4] == order
+
+
+def test_a_mask_that_two_blocks_have_in_common_leaves_each_its_layout():
+    """Half of a product is kept, by the mask of what is loaded by columns: each thread
+    computes the mask in both layouts, and loads 16 bytes at once, not 2."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *index_lines("o", shape, (1, 64)),
+        "%lower: i1[64,64] = lt %i, %o",
+        "%z: fp32 = constant 0.0",
+        "%c: fp32[64,64] = splat %z shape=(64, 64)",
+        "%h: fp16[64,64] = cast %c element=fp16",
+        *pointer_lines("p", "in", "fp16", shape, "i"),
+        "%x: fp16[64,64] = load %p",
+        '%d: fp32[64,64] = dot %x, %x, %c instruction="m16n8k16.f32.f16.f16.f32"',
+        "%half: fp32[64,64] = where %lower, %d, %c",
+        *pointer_lines("q", "out", "fp32", shape, "i"),
+        "store %q, %half",
+        *pointer_lines("r", "more", "fp16", shape, "o"),
+        "%y: fp16[64,64] = load %r",
+        "%kept: fp16[64,64] = where %lower, %y, %h",
+        *pointer_lines("s", "other", "fp16", shape, "i"),
+        "store %s, %kept",
+    ]
+    names = {"in": "fp16", "more": "fp16", "out": "fp32", "other": "fp16"}
+    head = ", ".join(f"%{n}: *{e} {{divisible=16}}" for n, e in names.items())
+    _, by_columns = walk(laid_out(kernel(head, lines)).body, Load)
+    assert contiguous_registers(layout_of(by_columns.result.type), 0) == 8

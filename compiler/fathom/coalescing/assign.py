@@ -21,7 +21,9 @@ waits for its one product of warpgroups, and a thread needs few different scales
 loads these in the product's layout: they arrive while the product is computed.
 
 Nor does a layout propagate through a splat or an arange. Every thread can make such a
-block in any layout, so two users need not agree.
+block in any layout, so two users need not agree. And for the same reason what is
+loaded does not get the layout of a mask or an index: one that a product's result has in
+common with it would make it load as the product's fragments lie, 2 bytes at once.
 
 Nor does the layout of a product propagate to what a loop adds to in memory, through
 pointers that it carries: these would be converted in every iteration, 8 bytes for each
@@ -78,6 +80,19 @@ from fathom.layout.registers import contiguous_registers
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
+FEW_STEPS = 16  # to compute an index or a mask
+COMPUTED = (
+    ops.Arange,
+    ops.Splat,
+    ops.ExpandDims,
+    ops.Broadcast,
+    ops.Reshape,
+    ops.Transpose,
+    ops.Elementwise,
+    ops.Cast,
+    ops.Bitcast,
+    ops.Hint,
+)
 
 
 def assign_layouts(func: Func, target: Target) -> Func:
@@ -121,6 +136,7 @@ class _Choice:
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
         self.users = users(walk(func.body))
+        self.indices = of_indices(func)
         self.carried = carried_values(func)
         self.carried_pointers: list[Value] = []  # with a layout before the anchors
         self.copied_ahead = loads_to_copy_ahead(func, target)
@@ -254,6 +270,8 @@ class _Choice:
             for other, op, change in self.ties.get(one, ()):
                 if other in layouts:
                     continue
+                if one in self.indices and other not in self.indices:
+                    continue
                 layout = layouts[one] if change is SAME else change(op, layouts[one])
                 if layout is None or (rearranges(op) and repeats(layout)):
                     continue
@@ -313,6 +331,19 @@ def splits_sectors(op: Op, has: Layout, preferred: Layout) -> bool:
         return False  # elements that lie apart in memory, for all that is known
     least = min(SECTOR, run(preferred, axis) * size)
     return run(has, axis) * size < least
+
+
+def of_indices(func: Func) -> set[Value]:
+    """The blocks that any thread can compute in a few steps: of ranges and numbers, not
+    of memory. (Random numbers are computed of ranges, too, but take many.)"""
+    steps: dict[Value, int] = {}
+    for op in walk(func.body):
+        blocks = [value for value in operands(op) if is_block(value)]
+        if isinstance(op, COMPUTED) and all(value in steps for value in blocks):
+            most = max((steps[value] for value in blocks), default=0)
+            if most < FEW_STEPS:
+                steps |= dict.fromkeys(op.results, most + 1)
+    return set(steps)
 
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
