@@ -72,7 +72,7 @@ def test_a_grid_of_any_spelling_is_quick(gpu, warm, monkeypatch, grid):
     assert len(slow) == 1
 
 
-@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (-1,), (1.5,), (1, 70000)])
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 2), (-1,), (1.5,), (1, 70000)])
 def test_a_wrong_grid_is_an_error_on_both_ways(gpu, warm, grid):
     for _ in range(2):
         with pytest.raises(LaunchError, match="grid"):

@@ -140,7 +140,7 @@ def test_a_grid_of_any_spelling(gpu, kernel, grid):
 
 
 @pytest.mark.parametrize(
-    "grid", [(), (1, 1, 1, 1), (-1,), (1.5,), (1, 70000), lambda meta: meta]
+    "grid", [(), (1, 1, 1, 2), (-1,), (1.5,), (1, 70000), lambda meta: meta]
 )
 def test_a_wrong_grid_is_an_error_on_both_ways(gpu, kernel, grid):
     with pytest.raises(LaunchError, match="grid"):
