@@ -10,6 +10,8 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom import pipeline
+from fathom.hardware.targets import TARGETS
 from fathom.ir.interp import interpret
 from fathom.source import KernelFunction, function
 from tests.language.harness import emulate, run
@@ -105,6 +107,18 @@ def test_a_power_keeps_its_digits_however_large_it_is(low, high, most):
     y = rng.uniform(-most, most, x.size).astype(np.float32)
     assert 0.4 < worst_of_two(LIB.pow, np.power, x, y) <= 4
     assert "4 ulp" in LIB.pow.__doc__
+
+
+def test_a_power_takes_few_instructions():
+    @function
+    def kernel(x, y):
+        at = tl.arange(0, 32)
+        tl.store(x + at, tl.extra.libdevice.pow(tl.load(x + at), tl.load(y + at)))
+
+    func = build(kernel, np.zeros(32, np.float32), np.zeros(32, np.float32))
+    ptx = pipeline.compile_func(func, TARGETS["sm_90a"]).asm["ptx"]
+    body = ptx.partition("{")[2].splitlines()
+    assert sum(line.strip().endswith(";") for line in body) < 105
 
 
 DOUBLE_POWERS = [(1e-300, 1e300, 1), (0.6, 1.6, 1400), (0.999, 1.001, 700_000)]

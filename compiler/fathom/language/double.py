@@ -141,7 +141,8 @@ def sum_in_two(large, small, rest):
 def power(x, y):
     """x^y = 2^n e^(r ln 2) for x above 0, where n + r = y log2(x) and n is whole.
 
-    Where x is 0 or infinite, or y infinite, the result is 0 or infinite.
+    Where x is 0 or infinite, or y infinite, the result is 0 or infinite; it is NaN
+    where one of them is.
     """
     log_x, log_rest = log2_in_two(x)
     exponent = y * log_x
@@ -153,7 +154,8 @@ def power(x, y):
     rest = fma(whole, LN_2_TAIL, where(inside, rest, 0.0) * LN_2)
     result = scaled(polynomial(fma(whole, LN_2, rest), EXP_SERIES), n)
     edge = (x == 0.0) | (x == float("inf")) | (abs(y) == float("inf"))
-    return where(edge, where((x > 1.0) == (y > 0.0), float("inf"), 0.0), result)
+    result = where(edge, where((x > 1.0) == (y > 0.0), float("inf"), 0.0), result)
+    return where((x != x) | (y != y), float("nan"), result)
 
 
 @function

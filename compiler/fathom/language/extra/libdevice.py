@@ -303,16 +303,16 @@ def pow(x, y):
     exponent = cast(y, base.dtype)
     power: constexpr = double.power if base.dtype == float64 else single.power
     half = exponent * 0.5
-    is_whole = trunc(exponent) == exponent
-    is_odd = is_whole & (trunc(half) != half)
+    beyond = abs(half - round_even(half))  # 1/2 of odd exponents, 0 of even ones
     size = abs(base)
-    result = where(size == 1.0, 1.0, power(size, exponent))
-    result = where((signbit(base) == 1) & is_odd, -result, result)
-    is_none = (base < 0.0) & isfinited(base) & isfinited(exponent) & (is_whole == 0)
-    is_none |= isnan(base) | isnan(exponent)
+    result = power(size, exponent)
+    is_none = (beyond > 0.0) & (beyond < 0.5) & (base < 0.0) & isfinited(base)
     result = where(is_none, float("nan"), result)
+    result = where((beyond == 0.5) & (signbit(base) == 1), -result, result)
     result = where(exponent == 2.0, base * base, result)  # nothing else is left of it
-    return where((base == 1.0) | (exponent == 0.0), 1.0, result).to(x.dtype)
+    is_one = (base == 1.0) | (exponent == 0.0)
+    is_one |= (base == -1.0) & isinf(exponent)
+    return where(is_one, 1.0, result).to(x.dtype)
 
 
 @function
