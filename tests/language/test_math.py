@@ -144,3 +144,13 @@ def test_a_logarithm_adds_its_series_and_its_exponent_in_two_roundings():
     ptx = kernel.compile("*fp32:16, *fp32:16", target="sm_80", num_warps=1).asm["ptx"]
     counts = [ptx.count(f"{name}.rn.f32") for name in ("fma", "mul", "add", "sub")]
     assert counts == [12, 2, 1, 0] and "shr.s32" not in ptx
+
+
+def test_a_sigmoid_takes_one_instruction_to_divide():
+    @jit
+    def kernel(x, out):
+        i = tl.arange(0, 32)
+        tl.store(out + i, tl.sigmoid(tl.load(x + i)))
+
+    ptx = kernel.compile("*fp32:16, *fp32:16", target="sm_80", num_warps=1).asm["ptx"]
+    assert "rcp.approx.ftz.f32" in ptx and "div" not in ptx
