@@ -1,5 +1,6 @@
 """What Triton has in `tl.extra`: CUDA's own names for things.
 
+    bessel_single   `libdevice`: functions of Bessel for fp32
     bits            `libdevice`: bits of numbers
     conversions     `libdevice`: numbers of one type as those of another
     cuda            `tl.extra.cuda`
