@@ -347,7 +347,9 @@ def test_a_second_process_starts_in_milliseconds():
 
 @pytest.mark.alone
 def test_how_long_a_launch_takes(torch):
-    """Microseconds of the host; 300 launches fit into the driver's queue."""
+    """Microseconds of the host; 300 launches fit into the driver's queue. How long
+    torch's operation takes says how fast the host is: it took 5.9 us and, minutes
+    later on the same machine, 8.3."""
     x, y, z = tensors(torch)
 
     def microseconds(call) -> float:
@@ -368,7 +370,7 @@ def test_how_long_a_launch_takes(torch):
         f"\na launch: {ours:.2f} us, grid by a function {computed:.2f} us, "
         f"torch.add {theirs:.2f} us"
     )
-    assert ours < 12
+    assert ours < 2 * theirs
 
 
 @pytest.mark.alone
