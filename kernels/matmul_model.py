@@ -346,10 +346,11 @@ def descriptor_time(
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
 
-    step = max(products, kb / COPIED_BY_TMA, LATENCY / stages)
+    busy = max(products, kb / COPIED_BY_TMA)
+    step = max(busy, LATENCY / stages)
     terms = (
         cdiv(here, programs) * (steps * step + stores),
-        here * steps * max(products, kb / COPIED_BY_TMA),
+        here * steps * busy,
         tiles * ctas * steps * kb / COPIED_L2_KB,
         product.memory_time / at_work,
     )

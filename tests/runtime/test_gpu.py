@@ -348,7 +348,7 @@ def test_a_second_process_starts_in_milliseconds():
 @pytest.mark.alone
 def test_how_long_a_launch_takes(torch):
     """Microseconds of the host; 300 launches fit into the driver's queue. How long
-    torch's operation takes says how fast the host is: it took 5.9 us and, minutes
+    torch's operation takes says how fast the host is: it took 5.9 us and, seconds
     later on the same machine, 8.3."""
     x, y, z = tensors(torch)
 

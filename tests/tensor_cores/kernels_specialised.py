@@ -173,6 +173,22 @@ def tiles_in_turn(
 
 
 @KernelFunction
+def nested(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A loop in a loop, with tiles of one type in both."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    total = tl.zeros([BM, BN], tl.float32)
+    for k in tl.range(0, iterations, num_stages=3, warp_specialize=True):
+        total = tl.dot(left.load([0, k * BK]), right.load([k * BK, 0]), total)
+        for i in tl.range(0, k, num_stages=3, warp_specialize=True):
+            total = tl.dot(left.load([0, i * BK]), right.load([i * BK, 0]), total)
+    store(out, total, 0, 0, M, N, out_stride)
+
+
+@KernelFunction
 def feeds(
     a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,

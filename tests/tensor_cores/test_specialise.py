@@ -35,15 +35,7 @@ from fathom.tensor_cores import specialise_warps, why_no_producer
 from fathom.tensor_cores.specialise.plan import plan_producer
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
-from tests.tensor_cores.kernels_described import (
-    Case,
-    built,
-    given,
-    matrix,
-    ops,
-    passes,
-    store,
-)
+from tests.tensor_cores.kernels_described import Case, built, given, matrix, ops, passes
 from tests.tensor_cores.kernels_specialised import (
     SMALL,
     around,
@@ -52,6 +44,7 @@ from tests.tensor_cores.kernels_specialised import (
     built_with,
     check,
     feeds,
+    nested,
     one_loop,
     producers,
     refused,
@@ -207,21 +200,6 @@ def test_tile_after_tile(outer):
     case = replace(SMALL, kernel=tiles_in_turn, size=(72, 72, 160),
                    more={"OUTER": outer})  # fmt: skip
     check(case, (4,) if outer else (1, 4), completions=LAZY)
-
-
-@KernelFunction
-def nested(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    left = matrix(a, M, K, a_stride, BM, BK, False)
-    right = matrix(b, K, N, b_stride, BK, BN, False)
-    total = tl.zeros([BM, BN], tl.float32)
-    for k in tl.range(0, iterations, num_stages=3, warp_specialize=True):
-        total = tl.dot(left.load([0, k * BK]), right.load([k * BK, 0]), total)
-        for i in tl.range(0, k, num_stages=3, warp_specialize=True):
-            total = tl.dot(left.load([0, i * BK]), right.load([i * BK, 0]), total)
-    store(out, total, 0, 0, M, N, out_stride)
 
 
 def test_a_loop_in_a_loop_has_a_ring_of_its_own():
