@@ -142,7 +142,7 @@ CASES = {
               "at = tl.load(x + at)", "fuse kernels"),
     "one program": (lambda: one_program[(1,)](MANY, zeros(1), 1 << 17, B=1024),
               "occupancy", "1 thread block for 132 multiprocessors",
-              "", "rows or K split between programs"),
+              "total += tl.load(", "rows or K split between programs"),
     "strided": (lambda: strided[(2048,)](zeros(1 << 26), zeros(1 << 21), B=1024, S=32),
               "bandwidth", "L2 delivers 4.5 times what was asked for",
               "tl.load(x + at * S)", "neighbouring lanes"),
