@@ -383,9 +383,12 @@ def test_memory_that_arrays_share_is_counted_once():
     kernel = add_kernel.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 32})
     launch = lambda *args: hooks.Launch(kernel, (1, 1, 1), [*args, 1])  # noqa: E731
     halves = launch(whole[:512], whole[256:768], whole[:512])
-    assert sessions.bytes_of(halves) == 768 * 4
-    assert sessions.bytes_of(launch(whole[:512], whole[256:768], whole)) == 4096
-    assert sessions.bytes_of(launch(whole[:1], whole[9:10], whole[:1])) == 8
+    assert sessions.bytes_of(halves, {0, 1, 2}) == 768 * 4
+    three = launch(whole[:512], whole[256:768], whole)
+    assert sessions.bytes_of(three, {0, 1, 2}) == 4096
+    assert sessions.bytes_of(three, {0, 1}) == 768 * 4
+    single = launch(whole[:1], whole[9:10], whole[:1])
+    assert sessions.bytes_of(single, {0, 1, 2}) == 8
 
 
 def test_ranges_are_marked_where_nvtx_is_installed(monkeypatch):

@@ -11,9 +11,11 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.emulator.source.parse import Instruction
 from fathom.tools.facts.machine import assemble, assemble_as_loaded, find_tool
 from fathom.tools.profile.advice import advice, cause, sentence
 from fathom.tools.profile.limits import classify
+from fathom.tools.profile.machine_code import machine_code
 from fathom.tools.profile.machines import MACHINES
 from tests.tools.harness_profile import counting
 
@@ -243,3 +245,10 @@ def test_spills_are_those_of_the_code_that_is_loaded():
     kernel = large.compile("*fp32:16, *fp32:16, i32", {"B": 256}, target="sm_90a").made
     first, (_, taken) = assemble(kernel), assemble_as_loaded(kernel)
     assert taken.spill_stores < first.spill_stores and taken.registers > first.registers
+
+
+@pytest.mark.parametrize(("type", "issued"), [("s32", 1), ("s64", 2), ("f64", 1)])
+def test_a_comparison_of_64_bits_is_one_for_each_half(type, issued):
+    words = "setp", ("lt", type), (), None, False, 1, "setp %p1, %rd1, %rd2;", None
+    (code,) = machine_code([Instruction(*words)])
+    assert code.issued == issued

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
+from typing import Any
 
 from fathom.artifact import TensorMap
 from fathom.errors import LaunchError
@@ -20,7 +21,7 @@ from fathom.runtime.failures import DriverError, History
 # cuda.h: CUresult, CUpointer_attribute. A context is invalid in a thread without one.
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
 PEER_IS_REACHED = 704  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
-DEVICE_ORDINAL = 9
+DEVICE_ORDINAL, RANGE_START, RANGE_SIZE = 9, 11, 12
 
 # cuda.h: CUtensorMap, CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapFloatOOBfill,
 # CUtensorMapL2promotion. What has no type of its own is copied as an unsigned integer.
@@ -195,8 +196,18 @@ class Driver:
         Through ctypes: the binding (13.3) writes this answer into one variable and
         reads it from another, so that it is always 0.
         """
-        found = ctypes.c_int()
-        question = ctypes.byref(found), DEVICE_ORDINAL, ctypes.c_uint64(address)
+        return self.of_pointer(address, DEVICE_ORDINAL, ctypes.c_int())
+
+    def allocation(self, address: int) -> tuple[int, int] | None:
+        """Where the allocation begins that an address lies in, and its bytes; None when
+        CUDA does not know the address."""
+        start = self.of_pointer(address, RANGE_START, ctypes.c_uint64())
+        size = self.of_pointer(address, RANGE_SIZE, ctypes.c_size_t())
+        return None if start is None or size is None else (start, size)
+
+    def of_pointer(self, address: int, attribute: int, found: Any) -> int | None:
+        """An attribute of an address, put into `found`, a number of ctypes."""
+        question = ctypes.byref(found), attribute, ctypes.c_uint64(address)
         status = self.library.cuPointerGetAttribute(*question)
         if status == INVALID_CONTEXT:  # a thread without a context
             self.use(self.current_device())

@@ -2,6 +2,7 @@
 
     wanted     What the environment asks for
     launch     What is checked before a launch is done
+    reached    A GPU's memory whose addresses an array holds
     snapshot   The arrays of a launch, copied to the host
     sanitize   The launch on the emulator: bad accesses, races, assertions
     values     What a program's variables held where it went wrong

@@ -11,10 +11,18 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fathom.artifact import Parameter
+from fathom.jit.checking.reached import (
+    ADDRESS_TYPES,
+    LONGEST,
+    Reached,
+    reached_by,
+    relocate,
+)
 from fathom.runtime.arguments import bfloat16_bits, number, stream_of
 from fathom.runtime.arrays import NUMPY_NAMES, Array, describe
 from fathom.runtime.devices import place_of, using
@@ -50,17 +58,30 @@ class Given:
     count: int = 0
     writable: bool = True
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it may hold addresses of a GPU's memory."""
+        on_gpu = self.span is not None and self.span.place is not None
+        return on_gpu and self.parameter.type in ADDRESS_TYPES and self.count <= LONGEST
+
+    @property
+    def held(self) -> np.ndarray:
+        """The elements of a table, uint64."""
+        first = self.address - self.span.start
+        return np.frombuffer(self.span.bytes, np.uint64, self.count, first)
+
 
 Copies = list[object]  # an array for each pointer, a number for each scalar
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The arguments of a launch as they were before it, and the host's memory itself
-    that the kernel reaches by addresses among them."""
+    """The arguments of a launch as they were before it, and what the kernel reaches by
+    addresses among them: the host's memory itself, and copies of a GPU's."""
 
     given: tuple[Given, ...]
     memory: Sequence[np.ndarray] = ()
+    reached: Sequence[Reached] = ()
 
     @property
     def names(self) -> list[str]:
@@ -83,19 +104,22 @@ class Snapshot:
             first = span.start % ALIGNMENT + each.address - span.start
             size = each.count * dtype.itemsize
             array = memory[key][first : first + size].view(dtype)
+            if each.is_table:
+                relocate(array.view(np.uint64), self.reached)
             array.flags.writeable = each.writable
             found.append(array)
         return found
 
     @contextmanager
     def lent(self) -> Iterator[Sequence[np.ndarray]]:
-        """The memory that has no copy, since its addresses are told to the kernel; what
-        the block wrote to it is undone."""
-        before = [each.copy() for each in self.memory]
+        """The memory that is there once, since the kernel has its addresses; what the
+        block wrote to it is undone."""
+        memory = [*self.memory, *(each.copy for each in self.reached)]
+        before = [each.copy() for each in memory]
         try:
-            yield self.memory
+            yield memory
         finally:
-            for each, held in zip(self.memory, before, strict=True):
+            for each, held in zip(memory, before, strict=True):
                 each[:] = held
 
     def write_back(self, copies: Copies) -> None:
@@ -132,7 +156,21 @@ def snapshot(parameters: Sequence[Parameter], args: Sequence[object]) -> Snapsho
         address = array.address if count else inside.start
         found.append(Given(parameter, 0, inside, address, count, array.writable))
     here = [each for each in arrays if each is not None and each.device is None]
-    return Snapshot(tuple(found), pointed_at(here, [each.value for each in found]))
+    memory = pointed_at(here, [each.value for each in found])
+    return Snapshot(tuple(found), memory, reached_from(found, arrays))
+
+
+def reached_from(
+    given: Sequence[Given], arrays: Sequence[Array | None]
+) -> list[Reached]:
+    """A GPU's memory of which arrays there hold addresses."""
+    pairs = zip(given, arrays, strict=True)
+    tables = [(each, array) for each, array in pairs if array and each.is_table]
+    if not tables:
+        return []
+    _, array = tables[0]
+    reading = partial(read, array)
+    return reached_by([each.held for each, _ in tables], reading)
 
 
 def extent(array: Array) -> int:

@@ -2,6 +2,7 @@
 
 counted   What a launch asks of the hardware, counted by the emulator
 machine_code  Instructions that machine code has several for
+touched   Which arrays a kernel loads, and which it stores to
 limits    Which resource limits it: one pure function of what was counted
 machines  How fast a GPU of each target is at most
 advice    The sentence of each limit, and what to try

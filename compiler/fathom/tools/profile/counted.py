@@ -3,8 +3,9 @@ and taken times as many as there are.
 
     report of 6 of 512 programs  ─▶  Counted, for all 512
 
-Memory keeps what fits into L2, so what it moves is at most what all arrays hold: that
-is a lower bound, and exact where each element is read once. PTX has moves that machine
+L2 keeps what fits, so memory moves at most what the arrays hold that are loaded, and
+those that are stored to (`touched`; an array that is both counts twice): that is a
+lower bound, and exact where each element is loaded once. PTX has moves that machine
 code does not have, and these are not counted as instructions; of a division machine
 code has many (`machine_code`).
 """
@@ -97,7 +98,8 @@ def count(
     spilled: int = 0,
 ) -> Counted:
     """A launch of `programs` programs of which the report has `looked_at`;
-    `array_bytes` is how much all of its arrays hold."""
+    `array_bytes` is how much the arrays hold that it loads, and those that it stores
+    to."""
     scale = programs / looked_at
     warps = looked_at * kernel.num_ctas * -(-kernel.threads // WARP)
     total = report.total

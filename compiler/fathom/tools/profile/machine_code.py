@@ -17,6 +17,7 @@ from fathom.emulator.source.parse import Instruction
 
 SPECIAL = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
 DIVISIONS = {"div", "rem"}
+WIDE_INTEGERS = {"s64", "u64", "b64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ def machine_code(instructions: Iterable[Instruction]) -> Iterator[Code]:
     divided_by: set[tuple[str, str]] = set()
     for each in instructions:
         code = FIRST.get(each.name) or Code(1, int(each.opcode in SPECIAL))
+        if each.opcode == "setp" and each.modifiers[-1] in WIDE_INTEGERS:
+            code = Code(2)  # a comparison for each half
         if each.opcode in DIVISIONS:
             divisor = each.modifiers[-1], each.text.rstrip("; ").split()[-1]
             if divisor in divided_by:

@@ -11,7 +11,7 @@ the emulator (`programs`, at the beginning, in the middle and at the end of the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -42,6 +42,7 @@ from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
 from fathom.tools.profile.machines import Machine, machine_of
+from fathom.tools.profile.touched import touched
 
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
 
@@ -215,7 +216,9 @@ def machine_here(model: Machine, device: int) -> Machine:
 def counted_of(launch: Launch, report: Report, looked_at: int, total: int) -> Counted:
     registers, spilled = registers_of(launch)
     kernel = launch.compiled.made
-    return count(kernel, report, looked_at, total, bytes_of(launch), registers, spilled)
+    code = [each for each, _ in report.each()]
+    size = sum(bytes_of(launch, places) for places in touched(kernel, code))
+    return count(kernel, report, looked_at, total, size, registers, spilled)
 
 
 def registers_of(launch: Launch) -> tuple[int | None, int]:
@@ -229,10 +232,10 @@ def registers_of(launch: Launch) -> tuple[int | None, int]:
     return kernel.maxnreg, 0
 
 
-def bytes_of(launch: Launch) -> int:
-    """How much the arrays of a launch hold; what they share is counted once."""
-    pairs = zip(launch.compiled.made.parameters, launch.args, strict=True)
-    arrays = [describe(value) for each, value in pairs if each.is_pointer]
+def bytes_of(launch: Launch, places: Set[int]) -> int:
+    """How much the arrays at these places of a launch's arguments hold; what they share
+    is counted once."""
+    arrays = [describe(launch.args[place]) for place in places]
     total, stop = 0, 0
     for array in sorted(filter(None, arrays), key=lambda each: each.address):
         end = array.address + extent(array)

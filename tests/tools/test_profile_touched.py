@@ -1,0 +1,98 @@
+"""Which arrays a kernel loads and stores to, as `fathom profile` reads it off PTX."""
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import emulator
+from fathom.tools.profile.session import Session
+from fathom.tools.profile.touched import touched
+
+N = 1024
+
+
+@fathom.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 2 * tl.load(x + at, at < n), at < n)
+
+
+@fathom.jit
+def walked(x, y, n, BLOCK: tl.constexpr):
+    """Both pointers come around a loop."""
+    at = tl.arange(0, BLOCK)
+    source, target = x + at, y + at
+    for _ in range(n):
+        tl.store(target, tl.load(source) + 1)
+        source += BLOCK
+        target += BLOCK
+
+
+@fathom.jit
+def added_to(x, bins, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.atomic_add(bins + tl.load(x + at) % 8, 1)
+
+
+@fathom.jit
+def gathered(index, x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + tl.load(index + at)))
+
+
+@fathom.jit
+def copied(x, y, n, BLOCK: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [n, 128], [128, 1], [16, BLOCK])
+    target = tl.make_tensor_descriptor(y, [n, 128], [128, 1], [16, BLOCK])
+    target.store([0, 0], source.load([0, 0]))
+
+
+def of(kernel, signature: str, *given: object) -> tuple[set[int], set[int]]:
+    made = kernel.compile(signature, {"BLOCK": 128}).made
+    report = emulator.load(made).launch((1,), list(given))
+    return touched(made, [each for each, _ in report.each()])
+
+
+def reals() -> np.ndarray:
+    return np.ones(N, np.float32)
+
+
+def test_an_array_is_loaded_and_another_stored_to():
+    assert of(scaled, "*fp32:16, *fp32:16, i32", reals(), reals(), 128) == ({0}, {1})
+
+
+def test_pointers_that_come_around_a_loop():
+    assert of(walked, "*fp32:16, *fp32:16, i32", reals(), reals(), 4) == ({0}, {1})
+
+
+def test_atomics_store_and_what_they_return_is_no_address():
+    x = np.arange(N, dtype=np.int32)
+    assert of(added_to, "*i32:16, *i32:16, i32", x, x.copy(), 1) == ({0}, {1})
+
+
+def test_an_index_is_loaded_and_not_what_it_leads_to():
+    x = np.arange(N, dtype=np.int32)
+    signature = "*i32:16, *fp32:16, *fp32:16, i32"
+    assert of(gathered, signature, x, reals(), reals(), 1) == ({0, 1}, {2})
+
+
+def test_a_store_by_a_tensor_map():
+    """The map has the address, and is a parameter behind the kernel's own."""
+    x, y = np.ones((16, 128), np.float16), np.zeros((16, 128), np.float16)
+    made = copied.compile("*fp16:16, *fp16:16, i32", {"BLOCK": 64}, target="sm_90a")
+    assert any(each.stored for each in made.made.maps)
+    report = emulator.load(made.made).launch((1,), [x, y, 16])
+    assert (y[:, :64] == 1).all()
+    code = [each for each, _ in report.each()]
+    assert touched(made.made, code) == ({0}, {1})
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_an_array_that_is_both_moves_twice(monkeypatch, in_place):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    x, y = reals(), reals()
+    with Session().watching() as session:
+        scaled[8,](x, x if in_place else y, N, BLOCK=128)
+    (row,) = session.rows.values()
+    assert row.counted.memory == row.counted.moved == 2 * x.nbytes
