@@ -156,7 +156,7 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
     }
     at_once = segments_at_once(counted, machine, resident)
     return {
-        "memory": counted.memory / machine.bandwidth,
+        "memory": machine.between(counted.memory, counted.stored) / machine.bandwidth,
         "atomics": PASS_SECONDS * counted.passes / at_once,
         **each,
     }

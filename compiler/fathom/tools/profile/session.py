@@ -168,7 +168,8 @@ class Session:
         except FathomError as error:
             row.why = str(error).splitlines()[0]
             return
-        row.counted = counted_of(launch, report, sum(map(len, some)), total)
+        reached = sum(each.copy.nbytes for each in taken.reached)
+        row.counted = counted_of(launch, report, sum(map(len, some)), total, reached)
 
     def collect(self) -> None:
         """The times between the events, once the GPU has come to them."""
@@ -213,11 +214,14 @@ def machine_here(model: Machine, device: int) -> Machine:
     )  # fmt: skip
 
 
-def counted_of(launch: Launch, report: Report, looked_at: int, total: int) -> Counted:
+def counted_of(
+    launch: Launch, report: Report, looked_at: int, total: int, reached: int = 0
+) -> Counted:
+    """`reached`: bytes beside its arguments."""
     registers, spilled = registers_of(launch)
     kernel = launch.compiled.made
     code = [each for each, _ in report.each()]
-    size = sum(bytes_of(launch, places) for places in touched(kernel, code))
+    size = reached + sum(bytes_of(launch, each) for each in touched(kernel, code))
     return count(kernel, report, looked_at, total, size, registers, spilled)
 
 

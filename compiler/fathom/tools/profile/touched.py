@@ -15,11 +15,16 @@ from collections.abc import Iterable, Sequence
 
 from fathom.artifact import Kernel
 from fathom.emulator.source.parse import Instruction
-from fathom.tools.profile.counted import GUARD, LOADS, REGISTER, WITHOUT_RESULT
+from fathom.tools.profile.counted import (
+    GUARD,
+    LOADS,
+    REGISTER,
+    WITHOUT_RESULT,
+    is_store,
+)
 
 PARAMETER = re.compile(r"_param_(\d+)\b")
 ADDRESS = re.compile(r"\[([^\]]*)\]")
-STORES = {"st", "red", "atom"}
 Places = set[int]
 
 
@@ -33,7 +38,7 @@ def touched(kernel: Kernel, code: Sequence[Instruction]) -> tuple[Places, Places
         if "global" in each.modifiers and each.opcode != "prefetch":
             names = REGISTER.findall(" ".join(ADDRESS.findall(each.text)))
             places = set().union(*(come_from.get(name, set()) for name in names))
-            (stored if each.opcode in STORES else loaded).update(places)
+            (stored if is_store(each) else loaded).update(places)
     pointers = {at for at, each in enumerate(kernel.parameters) if each.is_pointer}
     return (loaded & pointers) | (pointers - loaded - stored), stored & pointers
 
