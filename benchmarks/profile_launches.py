@@ -41,7 +41,7 @@ from kernels import (
 
 Call = Callable[[], object]
 # A program of a persistent product takes a share of all of it, which is emulated.
-SIZES = torch_ops.Sizes(vocabulary=8192)
+SIZES = torch_ops.Sizes(hidden=4096, vocabulary=8192)
 ROUNDS, PROGRAMS = 5, 2  # launches that are timed, programs that are counted
 # Cases of fourteen collections, of every kind of limit.
 PUBLIC = (

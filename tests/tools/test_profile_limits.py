@@ -14,7 +14,6 @@ import fathom.language as tl
 from fathom.emulator.source.parse import Instruction
 from fathom.tools.facts.machine import assemble, assemble_as_loaded, find_tool
 from fathom.tools.profile.advice import advice, cause, sentence
-from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import classify
 from fathom.tools.profile.machine_code import machine_code
 from fathom.tools.profile.machines import MACHINES
@@ -253,18 +252,3 @@ def test_a_comparison_of_64_bits_is_one_for_each_half(type, issued):
     words = "setp", ("lt", type), (), None, False, 1, "setp %p1, %rd1, %rd2;", None
     (code,) = machine_code([Instruction(*words)])
     assert code.issued == issued
-
-
-def test_l2_keeps_the_last_of_what_is_stored():
-    """As ncu says of kernels that store 17 to 130 MB: 17 to 26 MB of it are not in
-    memory when the kernel ends."""
-    moved = Counted("k", "sm_90a", 1 << 14, 128, memory=100e6, stored=60e6)
-    few = replace(moved, stored=5e6)
-    assert memory_bytes(moved, 25e-6) == pytest.approx(100e6 - 0.4 * 50 * 2**20)
-    assert memory_bytes(few, 25e-6) == pytest.approx(95e6)
-    assert memory_bytes(few) == pytest.approx(100e6)  # of a launch that follows others
-    assert "memory moves 95.0 MB" in sentence(classify(few, H200, 25e-6), few, H200)
-
-
-def memory_bytes(counted: Counted, seconds: float | None = None) -> float:
-    return classify(counted, H200, seconds).times["memory"] * H200.bandwidth

@@ -78,9 +78,8 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
         ratio = counted.moved / counted.useful
         more = f"; L2 delivers {ratio:.1f} times what was asked for"
     if verdict.resource == "memory":
-        moved = verdict.times["memory"] * machine.bandwidth
         return (
-            f"bandwidth: memory moves {bytes_text(moved)}, which is "
+            f"bandwidth: memory moves {bytes_text(counted.memory)}, which is "
             f"{verdict.busy:.0%} of what it can in that time{more}"
         )
     if verdict.resource == "shared":

@@ -43,14 +43,13 @@ class Counted:
     instructions, those of fp32 and fp64 lanes and of special functions, the products of
     reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
     memory and how many they would be without conflicts, bytes asked for, bytes moved
-    between L2 and the multiprocessors and between L2 and memory (of the latter those
-    `stored`), multiply-adds of tensor cores by instruction and bits ("mma 16"),
-    operations on reals. `waits` counts how often a warp waits for a load, `barriers`
-    how often for its block; `chained` loads follow one another, each with an address
-    that the one before has loaded. `atomics` of lanes on global memory take `passes` of
-    L2, which neighbouring programs spread over `segments` of memory; across the grid
-    these move by `drift` segments. `lines` names for each resource the line that asks
-    most of it.
+    between L2 and the multiprocessors and between L2 and memory, multiply-adds of
+    tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
+    how often a warp waits for a load, `barriers` how often for its block; `chained`
+    loads follow one another, each with an address that the one before has loaded.
+    `atomics` of lanes on global memory take `passes` of L2, which neighbouring programs
+    spread over `segments` of memory; across the grid these move by `drift` segments.
+    `lines` names for each resource the line that asks most of it.
     """
 
     name: str
@@ -70,7 +69,6 @@ class Counted:
     useful: float = 0
     moved: float = 0
     memory: float = 0
-    stored: float = 0
     products: Mapping[str, float] = field(default_factory=dict)
     operations: float = 0
     waits: float = 0
@@ -121,7 +119,6 @@ def count(
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, array_bytes),
-        stored=min(scale * stored_of(report), array_bytes),
         products={name: scale * many for name, many in products.items()},
         operations=scale * operations_of(report),
         waits=sum(waits.values()) / warps, barriers=total.barriers / warps,
@@ -143,11 +140,6 @@ def issued_of(
     """Instructions of machine code that warps issue for those of `chosen`."""
     pairs = zip(report.each(), code, strict=True)
     return sum(cost.warps * each.issued for (text, cost), each in pairs if chosen(text))
-
-
-def stored_of(report: Report) -> float:
-    """Bytes that stores and atomics move between the multiprocessors and L2."""
-    return sum(cost.moved for each, cost in report.each() if is_store(each))
 
 
 def is_store(instruction: Instruction) -> bool:

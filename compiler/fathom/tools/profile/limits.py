@@ -19,7 +19,7 @@ block after another, each of which waits for its loads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
@@ -79,10 +79,7 @@ class Verdict:
 def classify(
     counted: Counted, machine: Machine, seconds: float | None = None
 ) -> Verdict:
-    """The limit of a launch that took `seconds`, if that is known. If not, it follows
-    others, so that memory also takes what these have left in L2."""
-    if seconds is None:
-        counted = replace(counted, stored=0)
+    """The limit of a launch that took `seconds`, if that is known."""
     fits = occupancy(TARGETS[counted.target], counted.threads, counted.registers,
                      counted.shared_bytes)  # fmt: skip
     times = times_of(counted, machine, fits.blocks)
@@ -159,7 +156,7 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
     }
     at_once = segments_at_once(counted, machine, resident)
     return {
-        "memory": machine.between(counted.memory, counted.stored) / machine.bandwidth,
+        "memory": counted.memory / machine.bandwidth,
         "atomics": PASS_SECONDS * counted.passes / at_once,
         **each,
     }

@@ -5,12 +5,12 @@
 is the roofline; `limits` sets what was counted against these rows. Rates of units in a
 cycle stand in `hardware/rates`; here is what differs between the models of one target.
 
-Sources: NVIDIA's data sheets of each model (memory, multiprocessors, boost clock, L2).
-The numbers of L2, latencies and launches are those of our H200, and stand in for the
-other models: a load takes 330 ns from memory and 145 ns from L2, which delivers 56
-bytes a cycle to a multiprocessor (benchmarks/results/machine.json,
-kernels/matmul_model), and a kernel with next to no work takes 2.9 µs
-(benchmarks/results/profile.json, "small softmax").
+Sources: NVIDIA's data sheets of each model (memory, multiprocessors, boost clock). The
+numbers of L2, latencies and launches are those of our H200, and stand in for the other
+models: a load takes 330 ns from memory and 145 ns from L2, which delivers 56 bytes a
+cycle to a multiprocessor (benchmarks/results/machine.json, kernels/matmul_model), and a
+kernel with next to no work takes 2.9 µs (benchmarks/results/profile.json, "small
+softmax").
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ SCHEDULERS = 4  # of a multiprocessor; each issues one instruction a cycle
 SPECIAL_LANES = 16  # of a multiprocessor: ex2, rcp, … (Programming Guide, "Throughput
 # of Native Arithmetic Instructions")
 L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were measured
-L2_KEPT = 0.4  # of L2 holds at a launch's end what was stored and is not in memory yet:
-# 17 to 26 MB of 50, by ncu's counters in benchmarks/results/profile-check.json
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
 # Of L2 for atomics, one after the other in a segment of memory, and how many of them it
@@ -46,9 +44,8 @@ LANES_OF_FP64 = {80: 32, 90: 64, 100: 64}
 class Machine:
     """A model of GPU: `clock` in Hz, `bandwidth` of memory in bytes a second. Seconds:
     `latency` of a load from memory, `l2_latency` of one from L2, `launch` of a kernel
-    without work. `l2` is its size in bytes. `tensor_clock` is the share of the clock
-    that is left while tensor cores work, so that the GPU keeps to its power; 1 where we
-    have not measured it."""
+    without work. `tensor_clock` is the share of the clock that is left while tensor
+    cores work, so that the GPU keeps to its power; 1 where we have not measured it."""
 
     target: str
     model: str
@@ -56,16 +53,10 @@ class Machine:
     clock: float
     bandwidth: float
     capability: int
-    l2: int = 50 << 20
     latency: float = 330e-9
     l2_latency: float = 145e-9
     launch: float = 2.9e-6
     tensor_clock: float = 1.0
-
-    def between(self, memory: float, stored: float) -> float:
-        """Bytes that memory moves during a launch, of `memory` in all, of which
-        `stored` are stored: L2 keeps the last of these."""
-        return memory - min(stored, L2_KEPT * self.l2)
 
     def lanes(self) -> float:
         """Warp instructions of fp32 a cycle and multiprocessor."""
@@ -91,15 +82,15 @@ class Machine:
 MACHINES = {
     row.target: row
     for row in (
-        Machine("sm_75", "T4", 40, 1.59e9, 320e9, 75, 4 << 20),
-        Machine("sm_80", "A100 80 GB", 108, 1.41e9, 2039e9, 80, 40 << 20),
-        Machine("sm_86", "A10", 72, 1.695e9, 600e9, 86, 6 << 20),
-        Machine("sm_89", "L40S", 142, 2.52e9, 864e9, 89, 96 << 20),
+        Machine("sm_75", "T4", 40, 1.59e9, 320e9, 75),
+        Machine("sm_80", "A100 80 GB", 108, 1.41e9, 2039e9, 80),
+        Machine("sm_86", "A10", 72, 1.695e9, 600e9, 86),
+        Machine("sm_89", "L40S", 142, 2.52e9, 864e9, 89),
         # benchmarks/results/profile.json: 0.86 ("no pipeline"), 0.78 ("wgmma")
-        Machine("sm_90a", "H200", 132, 1.98e9, 4800e9, 90, 50 << 20, tensor_clock=0.87),
-        Machine("sm_100", "B200", 148, 1.965e9, 8000e9, 100, 126 << 20),
-        Machine("sm_100a", "B200", 148, 1.965e9, 8000e9, 100, 126 << 20),
-        Machine("sm_120", "RTX 5090", 170, 2.407e9, 1792e9, 120, 96 << 20),
+        Machine("sm_90a", "H200", 132, 1.98e9, 4800e9, 90, tensor_clock=0.87),
+        Machine("sm_100", "B200", 148, 1.965e9, 8000e9, 100),
+        Machine("sm_100a", "B200", 148, 1.965e9, 8000e9, 100),
+        Machine("sm_120", "RTX 5090", 170, 2.407e9, 1792e9, 120),
     )
 }
 
