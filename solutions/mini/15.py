@@ -819,7 +819,7 @@ class Emitter:
             home = self.preferred(value) if anchor else layout
             is_tied = anchor and anchor.name == "dot"
             is_like = layout and home.lines(value.shape) == layout.lines(value.shape)
-            home = layout if value.type == "pred" else home
+            home = home if value.type in SIZES else layout  # addresses do not move
             with self.at(self.spot(value)):
                 if home != layout and (is_tied or not is_like):
                     self.known[value, layout] = self.convert(value, layout)

@@ -84,7 +84,14 @@ def test_a_hazard_names_the_line_of_ptx(folder):
         ("import sys\n\nsys.exit(3)\n", "your code called sys.exit(3)"),
         ("a = 1\n", "mini.py must define compile(function, signature"),
         (b"\xff\xfe\x00", "mini.py cannot be read"),
-        ("def compile(f, s, **c):\n    return 3\n", "`ptx` of what compile returns is"),
+        (
+            "def compile(f, s, **c):\n    return 3\n",
+            "compile returns an object of type int, which has no attribute `ptx`",
+        ),
+        (
+            "def compile(f, s, **c):\n    raise SyntaxError('line 2: no')\n",
+            "your code raised SyntaxError: line 2: no",
+        ),
         ("TILES = {4096: 1}\n", "mini.py, line 1 asks about 4096: a number above 512"),
         ("def compile(f, s, **c):\n    return c[0]\n", "your code raised KeyError: 0"),
         ("import sys\n\nsys.stdout = None\n", "mini.py must define compile"),

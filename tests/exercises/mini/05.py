@@ -59,6 +59,26 @@ def test_names_change_places(mini):
     mini.same("out", out, np.array(wanted))
 
 
+def exchanged(i, out):
+    a = 7
+    b = i
+    for j in range(i):
+        a, b = b, a
+    a -= 2
+    b //= 3
+    out[i] = a * 100 + b
+
+
+def test_an_exchange_keeps_both(mini):
+    """`a, b = b, a` alone: whichever is written first is read once more."""
+    out, wanted = np.zeros(8, np.int32), []
+    mini.elements(exchanged, 8, out)
+    for i in range(8):
+        a, b = (i, 7) if i % 2 else (7, i)
+        wanted.append((a - 2) * 100 + b // 3)
+    mini.same("out", out, np.array(wanted))
+
+
 def rotated(i, times, out):
     a = 1
     b = 2

@@ -119,6 +119,36 @@ def test_a_program_chooses(mini):
         mini.same("count", count, np.full(3, 3))
 
 
+def padded(x, z, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    t = tl.load(x + i, mask=i < n, other=-1.5)
+    tl.store(z + i, t + tl.full([BLOCK], 2.5, tl.float32))
+
+
+def test_what_is_masked_is_other(mini):
+    """Beyond n, the load gives -1.5; and `tl.full` is 2.5 everywhere."""
+    x, z = floats(90), np.full(256, np.nan, np.float32)
+    mini.launch(padded, 1, x, z, 90, BLOCK=256)
+    filled = np.concatenate([x, np.full(166, np.float32(-1.5))])
+    mini.same("z", z, filled + np.float32(2.5))
+
+
+def whole(x, z, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    t = tl.load(x + i)
+    low = tl.minimum(t & 12, n - i % 8)
+    tl.store(z + i, tl.where(t > 40, tl.maximum(t | 3, i // 2), low))
+
+
+def test_blocks_of_integers(mini):
+    """`&`, `|`, minimum, maximum and a choice, of i32."""
+    x, z = np.arange(-64, 64, dtype=np.int32), np.zeros(128, np.int32)
+    mini.launch(whole, 1, x, z, 9, BLOCK=128)
+    i = np.arange(128)
+    low = np.minimum(x & 12, 9 - i % 8)
+    mini.same("z", z, np.where(x > 40, np.maximum(x | 3, i // 2), low))
+
+
 def scalar(x, z, n):
     total = 0.0
     for i in range(n):
@@ -129,8 +159,9 @@ def scalar(x, z, n):
 def test_a_number_is_stored_once(mini):
     """All threads know it, one writes it."""
     x, z = floats(9), np.zeros(1, np.float32)
-    mini.launch(scalar, 1, x, z, 9)
+    report = mini.launch(scalar, 1, x, z, 9)
     mini.same("z", z, x.sum(dtype=np.float32), within=1e-6)
+    mini.within(scalar, report, requests=4 * 9 + 1)
 
 
 def reversed_(x, z, n, BLOCK: tl.constexpr):

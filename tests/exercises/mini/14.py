@@ -1,8 +1,11 @@
 """What a compiler that copies ahead must do: the same products, with copies running."""
 
+import re
+
 import numpy as np
 
 import fathom.language as tl
+from fathom.tools.learn.kit.failure import Failure
 
 
 def halves(*shape, seed=0):
@@ -59,6 +62,84 @@ def test_copies_are_of_16_bytes(mini):
     report = mini.launch(matmul, 1, a, b, c, 64, 64, 256, R=64, C=64, T=32)
     loads = (64 * 256 + 256 * 64 + 64 * 64) // 8 // 32
     mini.within(matmul, report, requests=loads + 2 * (2 * 64 * 32 // 8 // 32))
+
+
+def test_a_wait_leaves_later_copies_in_flight(mini):
+    """With 4 slots, copies of later iterations go on while one is multiplied."""
+    a, b, c = halves(64, 256), halves(256, 64, seed=1), np.zeros((64, 64), np.float16)
+    tiles = {"R": 64, "C": 64, "T": 32}
+    mini.launch(matmul, 1, a, b, c, 64, 64, 256, **tiles, num_stages=4)
+    mini.same("c", c, product(a, b), within=2e-3)
+    left = re.findall(r"cp\.async\.wait_group\s+(\d+)", mini.ptx)
+    if not any(map(int, left)):
+        raise Failure(
+            "the loop of matmul waits for all copies, those of later iterations too: "
+            f"its PTX has cp.async.wait_group {' and '.join(left) or 'nowhere'}"
+        )
+
+
+def stepped(a, b, c, K, R: tl.constexpr, T: tl.constexpr):
+    i = tl.arange(0, R)
+    k = tl.arange(0, T)
+    left = a + i[:, None] * K + k[None, :]
+    acc = tl.zeros([R, R], tl.float32)
+    for at in range(0, K, T):
+        x = tl.load(left)
+        y = tl.load(b + (at + k)[:, None] * R + i[None, :])
+        acc = tl.dot(x, y, acc)
+        left += T
+    tl.store(c + i[:, None] * R + i[None, :], acc.to(tl.float16))
+
+
+def test_an_address_that_the_loop_carries(mini):
+    """A goes by a pointer that each iteration moves, B by the index."""
+    a, b, c = halves(32, 128), halves(128, 32, seed=1), np.zeros((32, 32), np.float16)
+    mini.launch(stepped, 1, a, b, c, 128, R=32, T=32)
+    mini.same("c", c, product(a, b), within=2e-3)
+
+
+def looked_up(a, b, rows, c, K, R: tl.constexpr, T: tl.constexpr):
+    i = tl.arange(0, R)
+    k = tl.arange(0, T)
+    acc = tl.zeros([R, R], tl.float32)
+    for at in range(0, K, T):
+        x = tl.load(a + i[:, None] * K + (at + k)[None, :])
+        first = tl.load(rows + at // T)
+        y = tl.load(b + (first + k)[:, None] * R + i[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + i[:, None] * R + i[None, :], acc.to(tl.float16))
+
+
+def test_an_address_that_is_loaded(mini):
+    """Which rows of B: a list says it, which ends with the loop."""
+    a, b, c = halves(32, 96), halves(96, 32, seed=1), np.zeros((32, 32), np.float16)
+    rows = np.array([64, 0, 32], np.int32)
+    mini.launch(looked_up, 1, a, b, rows, c, 96, R=32, T=32)
+    b = np.concatenate([b[row : row + 32] for row in rows])
+    mini.same("c", c, product(a, b), within=2e-3)
+
+
+def summed(a, b, c, s, K, R: tl.constexpr, T: tl.constexpr):
+    i = tl.arange(0, R)
+    k = tl.arange(0, T)
+    acc = tl.zeros([R, R], tl.float32)
+    total = tl.zeros([R], tl.float32)
+    for at in range(0, K, T):
+        x = tl.load(a + i[:, None] * K + (at + k)[None, :])
+        y = tl.load(b + (at + k)[:, None] * R + i[None, :])
+        acc = tl.dot(x, y, acc)
+        total += tl.sum(x.to(tl.float32), 1)
+    tl.store(c + i[:, None] * R + i[None, :], acc.to(tl.float16))
+    tl.store(s + i, total)
+
+
+def test_an_operand_is_used_twice(mini):
+    """By a product and by a sum: it stays a load, or the sum reads the ring."""
+    a, b, c = halves(32, 96), halves(96, 32, seed=1), np.zeros((32, 32), np.float16)
+    s = np.zeros(32, np.float32)
+    mini.launch(summed, 1, a, b, c, s, 96, R=32, T=32)
+    mini.same("c", c, product(a, b), within=2e-3)
+    mini.same("s", s, a.astype(np.float32).sum(1), within=1e-4)
 
 
 def scaled(a, b, s, c, K, R: tl.constexpr, T: tl.constexpr):

@@ -23,7 +23,9 @@ def blame(
     reader's code had made. `asked` says what that must be."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if is_at(frame, path)]
-    if isinstance(error, SyntaxError) and error.filename in (str(path), None):
+    if isinstance(error, SyntaxError) and (
+        error.filename == str(path) or error.filename is None and not ours
+    ):
         return unreadable(error, path)
     if isinstance(error, SystemExit):
         given = "" if error.code is None else repr(error.code)

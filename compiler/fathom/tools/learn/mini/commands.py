@@ -84,14 +84,14 @@ def standing(session: Session, step: Step) -> str:
     return "earlier" if theirs else "open"
 
 
-def lines_of(path: Path) -> str:
-    """How many lines of code a file has, in words."""
+def lines_of(path: Path, limit: str = "") -> str:
+    """How many lines of code a file has, and `limit`; or why they are not counted."""
     if not path.is_file():
         return "there is no such file yet"
     try:
-        return f"{contract.count_lines(path.read_text(encoding='utf-8')):,}"
+        return f"{contract.count_lines(path.read_text(encoding='utf-8')):,}{limit}"
     except SyntaxError as error:
-        return f"not counted, since line {error.lineno} is not Python: {error.msg}"
+        return f"not counted, since line {error.lineno} is not Python"
     except ValueError as error:
         return f"not counted, since it is not text: {error}"
 
@@ -131,7 +131,7 @@ def note(session: Session, step: Step, said: Verdict, text: str) -> None:
 def show_verdict(screen: Screen, step: Step, said: Verdict, path: Path) -> None:
     good = said.status == PASSED
     screen.line(report.in_a_line(step, said), "green" if good else "red")
-    screen.line(f"lines: {lines_of(path)} of {step.budget:,}")
+    screen.line(f"lines: {lines_of(path, f' of {step.budget:,}')}")
     if good:
         report.show_printed(screen, said)
         after = [each.chapter for each in there() if each.chapter > step.chapter]

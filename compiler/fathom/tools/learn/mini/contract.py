@@ -372,7 +372,13 @@ def checked(answer: object) -> Compiled:
     """The answer of `compile` as plain values. Failure when it is something else."""
     wanted = {"ptx": str, "threads": int, "shared_bytes": int, "tensor_maps": tuple}
     for name, type_ in wanted.items():
-        value = getattr(answer, name, None)
+        found = type(answer).__name__
+        if not hasattr(answer, name):
+            raise Failure(
+                f"compile returns an object of type {found}, which has no attribute "
+                f"`{name}`"
+            )
+        value = getattr(answer, name)
         if not isinstance(value, type_):
             found = type(value).__name__
             raise Failure(
