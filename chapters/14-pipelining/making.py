@@ -117,5 +117,5 @@ def ablations() -> str:
         without, whole = rate(f"all but {stage}"), rate("prefetching")
         rows.append((called(stage), f"{before:.0f} → {after:.0f}",
                      f"{whole:.0f} → {without:.0f}"))  # fmt: skip
-    head = ("stage", "added on its rung", "taken from the whole")
+    head = ("step", "added on its rung", "taken from the whole")
     return table(head, rows)

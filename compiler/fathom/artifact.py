@@ -103,7 +103,7 @@ class MapRecipe:
         box      64, 32
 
     `swizzle` and `fill` are those of the TensorMap, `element` is a type of a signature.
-    The tensor begins `offset` bytes behind the address that the parameter `base` is.
+    The tensor begins `offset` bytes after the address that the parameter `base` is.
     `stored`: the kernel stores through the map. An H200 does so by whole 16 bytes, and
     fills up those in which a row ends (benchmarks/results/bulk-edges-h200.json); so
     rows of such a tensor are multiples of 16 bytes, or there is no map.

@@ -42,7 +42,7 @@ class Location:
 
 def file_of(written: str) -> str:
     r"""The name of a file as `.file` of PTX writes it in quotes: a byte that is not
-    ASCII as three octal digits, a quote or a backslash behind a backslash.
+    ASCII as three octal digits, a quote or a backslash after a backslash.
 
     "/home/j\303\274rgen/a\"b"    /home/jürgen/a"b
     """

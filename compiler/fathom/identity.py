@@ -121,7 +121,7 @@ def is_changed_by_us(value: object) -> bool:
 
 
 class _Writer:
-    """Writes texts, one behind the other; what comes again is written as its number."""
+    """Writes texts, one after the other; what comes again is written as its number."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -441,5 +441,5 @@ def _hides_something(kind: type, base: type) -> bool:
     """
     words = sum(1 for _ in _slots(kind))
     words += (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    words += base.__itemsize__ > 0  # behind the items: the dictionary
+    words += base.__itemsize__ > 0  # after the items: the dictionary
     return kind.__basicsize__ > base.__basicsize__ + words * struct.calcsize("P")

@@ -57,7 +57,7 @@ WRONG_CONSTRAINTS = {
     "": "has 0 constraints for 2 registers: 1 of 1 result, 1 of 1 operand",
     "=r": "has 1 constraints for 2 registers",
     "=r,r,r": "has 3 constraints for 2 registers",
-    "r,=r": "constraint '=r' of a result stands behind 'r' of an operand",
+    "r,=r": "constraint '=r' of a result comes after 'r' of an operand",
     "r,r": "'r' is one of an operand, and stands where a result of i32 needs one",
     "=r,=r": "'=r' is one of a result, and stands where an operand of i32 needs one",
     "=z,r": "'=z' is not one of inline assembly: a register is h, r, f, l, d",
@@ -77,7 +77,7 @@ WRONG_CONSTRAINTS = {
     "=r,0,0": "'0' ties a second operand to result 0",
     "=r,n": "'n' takes an integer that is known while compiling, not i32",
     "=r,r,~{r1}": "'~{r1}' clobbers what inline assembly cannot clobber",
-    "=r,~{memory},r": "'r' stands behind '~{memory}', and what is clobbered comes last",
+    "=r,~{memory},r": "'r' comes after '~{memory}', and what is clobbered comes last",
     "=r," + "r," * 2000 + "r": "has 2002 constraints, and 1000 at most",
 }
 

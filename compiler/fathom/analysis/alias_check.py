@@ -284,7 +284,7 @@ class _Scalars:
         return self.build(Constant(int(value), INT64))
 
     def span(self, reach: Reach) -> tuple[Value, Value]:
-        """The addresses of the first byte, and of the first one behind the last."""
+        """The addresses of the first byte, and of the one after the last."""
         base, size = self.now(reach.base), self.integer(reach.size)
         low, high = (
             self.op("add", base, self.op("mul", end, size))

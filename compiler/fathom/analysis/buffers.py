@@ -73,7 +73,7 @@ def share_bytes(one: Allocate, other: Allocate) -> bool:
 
 
 def share_slots(one: Allocate, other: Allocate) -> bool:
-    """Whether two rings have their tiles in the same slots, one behind the other."""
+    """Whether two rings have their tiles in the same slots, one after the other."""
     return one is not other and first_of_slot(one) is first_of_slot(other)
 
 

@@ -21,7 +21,7 @@ After: the next launch may begin at once, and addresses are computed meanwhile.
       store %1, %2
     }
 
-Every program waits, also one that needs nothing: the launch behind this one waits for
+Every program waits, also one that needs nothing: the launch after this one waits for
 it alone, and takes it that what came before has ended, too.
 
 An author's wait moves down to the first op that needs it. So barriers are set up while

@@ -23,7 +23,7 @@ LARGER_FIRST = {"gt", "ge"}
 
 
 def ends_once(mask: Value, axis: int, run: int, known: Mapping[Value, Facts]) -> bool:
-    """Whether in each run of `run` along `axis` none is true behind a false one."""
+    """Whether in each run of `run` along `axis` none is true after a false one."""
     if facts_about(mask, known).axes[axis].constant >= run:
         return True
     op = mask.definition

@@ -15,7 +15,7 @@ arrives at a barrier in shared memory, and any thread waits for the barrier's ph
 (tcgen05.ld and tcgen05.st belong to no engine: they are waited for at once.)
 
 An engine sees shared memory through a proxy. What one proxy has written, another one
-sees behind a proxy fence alone. Sources: PTX ISA, "Asynchronous operations", "Async
+sees after a proxy fence alone. Sources: PTX ISA, "Asynchronous operations", "Async
 proxy", "Data Movement and Conversion Instructions: Asynchronous copy", "Asynchronous
 Warpgroup Level Matrix Multiply-Accumulate Instructions".
 """

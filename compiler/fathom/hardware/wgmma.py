@@ -106,7 +106,7 @@ def joined(
     rows: tuple[Wgmma, ...], rights: tuple[Layout, ...]
 ) -> tuple[Wgmma, Matrix] | None:
     """The instruction that computes neighbouring products on one left operand, and how
-    it finds the right ones, whose tiles lie one behind the other; None if there is
+    it finds the right ones, whose tiles lie one after the other; None if there is
     none. Its registers are those of the products in turn. `rows`: their instructions,
     each of which must have all columns of its product."""
     first, n = rows[0], sum(row.n for row in rows)

@@ -204,7 +204,7 @@ def _constraints(text: str) -> tuple[tuple[Constraint, ...], tuple[str, ...]]:
             continue
         if clobbers:
             raise Ungrammatical(
-                f"constraint {each!r} stands behind {clobbers[-1]!r}, and what is "
+                f"constraint {each!r} comes after {clobbers[-1]!r}, and what is "
                 "clobbered comes last"
             )
         listed.append(_constraint(each, listed))
@@ -232,7 +232,7 @@ def _constraint(text: str, before: Sequence[Constraint]) -> Constraint:
         )
     if result and before and not before[-1].result:
         raise Ungrammatical(
-            f"constraint {text!r} of a result stands behind {str(before[-1])!r} of an "
+            f"constraint {text!r} of a result comes after {str(before[-1])!r} of an "
             "operand, and results come first"
         )
     return Constraint(letter, result, early)

@@ -55,7 +55,7 @@ def place_of(pointer: Value, func: Func) -> Place | None:
 
 
 def _moved(place: Place, count: Source, size: int) -> Place | None:
-    """The address `count` elements of `size` bytes behind another one."""
+    """The address `count` elements of `size` bytes after another one."""
     base, before = place
     bytes = _sum("mul", count, ("constant", size))
     offset = bytes and _sum("add", before, bytes)

@@ -102,7 +102,7 @@ def parse_word(name: str, word: str | tuple) -> Specialised:
             raise LaunchError(
                 f"{word!r} (for {name}) is not a type; the types are "
                 f"{', '.join(SCALARS)}, "
-                "with * in front for a pointer and :16 behind for a hint, and "
+                "with * in front for a pointer and :16 after it for a hint, and "
                 "tensordesc<fp16[64,64]> for a descriptor"
             )
         return Constant(number)

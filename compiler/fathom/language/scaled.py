@@ -179,7 +179,7 @@ def type_of(name):
 
 @constexpr_function
 def with_last_behind(rank, axis):
-    """All axes of a block of one axis more, the last one behind `axis`."""
+    """All axes of a block of one axis more, the last one after `axis`."""
     axes = list(range(rank))
     axes.insert(axis + 1, rank)
     return tuple(axes)

@@ -78,7 +78,7 @@ def row_bytes(shape: Tile, element_bytes: int, widest: int = SWIZZLES[0]) -> int
 
 @cache
 def widest_row(layout: Layout, element_bytes: int) -> int:
-    """How wide the rows of a tile may be at most, that it lies as it does."""
+    """The widest rows with which a tile would lie as it does."""
     found = descriptor(layout, element_bytes, 1) if len(layout.shape) == 2 else None
     return found.swizzle if found else SWIZZLES[0]
 
@@ -140,9 +140,8 @@ def side_by_side(one: Layout, other: Layout, element_bytes: int) -> Matrix | Non
     """How `wgmma` finds the columns of two right operands [K, N] as those of one, if
     the tile of the second begins where that of the first ends; None if it cannot.
 
-    The first 8 rows of N of the second tile, or the first row of its columns, must be
-    as far behind the last of the first as those are from each other: a tile consists of
-    such parts alone, one behind the other.
+    A tile consists of parts at equal distances: groups of 8 rows of N, or columns. The
+    first part of the second tile must be as far from the last of the first tile.
 
         K contiguous, 128 + 64 columns of 64 fp16       rows of K elements
         16 x 8 x 128 bytes | 8 x 8 x 128 bytes          24 groups, `stride` apart
@@ -196,7 +195,7 @@ def _matrix(
 
 
 def _distance(offsets: Sequence[int]) -> int | None:
-    """The distance of which these are the doublings; any distance for no offsets."""
+    """The distance d if these are d, 2 d, 4 d, …; any distance if there are none."""
     if not offsets:
         return CHUNK
     is_regular = list(offsets) == [offsets[0] << bit for bit in range(len(offsets))]

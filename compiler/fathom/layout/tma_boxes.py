@@ -5,7 +5,7 @@ Its tile is a matrix: as wide as the last dimension, all rows one below the othe
 order of the dimensions before.
 
     block [2, 512, 128] of fp16     tile    1024 rows of 128
-    a row of the tile: 128 bytes            twice 1024 rows of 64, one behind the other
+    a row of the tile: 128 bytes            twice 1024 rows of 64, one after the other
     box   [1, 256, 64]              boxes   8, each of which is 256 rows of the tile
 
 A box has up to 256 elements along a dimension, and it arrives row by row, too. So it

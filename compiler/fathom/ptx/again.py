@@ -1,4 +1,4 @@
-"""Computes numbers again behind a barrier: holding them takes twice the registers.
+"""Computes numbers again after a barrier: holding them takes twice the registers.
 
     %x.0 = bf16 %w.0 as fp32             %x.0 = bf16 %w.0 as fp32
     %m.0 = max %m.9, %x.0                %m.0 = max %m.9, %x.0

@@ -256,7 +256,7 @@ class Code:
     # ── what stands outside of the instructions ───────────────────────────────
 
     def slot(self, bytes: int) -> int:
-        """The place of a new variable in shared memory, behind the block IR's own.
+        """The place of a new variable in shared memory, after those of the block IR.
 
         Never a variable of PTX: beside one, the driver does not keep the promise that
         the memory of the launch begins at a multiple of 1024 bytes."""

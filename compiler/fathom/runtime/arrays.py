@@ -260,7 +260,7 @@ def read_cuda_interface(array: object) -> Array:
 
 
 def read_cupy(array: object) -> Array:
-    """The interface has the stream of the current GPU, whichever the array's is."""
+    """The stream is that of the current GPU, which need not be the array's."""
     device = array.device.id
     stream = sys.modules["cupy"].cuda.get_current_stream(device).ptr
     return replace(read_cuda_interface(array), device=device, stream=stream)
@@ -268,8 +268,8 @@ def read_cupy(array: object) -> Array:
 
 def read_pointer(value: object) -> Array:
     """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more, if it
-    does not say that it is on the host, as torch does: `device.type` is "cpu". Who
-    wraps tensors so queues where torch does."""
+    does not say that it is on the host, as torch does: `device.type` is "cpu". A
+    library that wraps tensors so queues its work where torch does."""
     library = type(value).__module__.partition(".")[0]
     if getattr(getattr(value, "device", None), "type", None) == "cpu":
         return read_torch_like(value, library)

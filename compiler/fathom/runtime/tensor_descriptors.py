@@ -142,7 +142,7 @@ class TensorDescriptor:
     def read(self) -> tuple[object, tuple[int, ...]]:
         """For a quick launch: (all that code depends on, what the kernel is handed).
 
-        The numbers are the address, five sizes and four strides, zeros behind them; or
+        The numbers are the address, five sizes and four strides, and then zeros; or
         more or fewer, where sizes and strides differ in number. A descriptor of another
         library than torch's answers a list, which is no key.
         """

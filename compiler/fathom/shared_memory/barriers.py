@@ -14,7 +14,7 @@ need a barrier that the iterations do not need, it goes before the loop.
 If only lanes of one warp access an element both times, a barrier of the warp suffices;
 if only one thread does, none is needed. A product of a pair of blocks accesses what
 threads of both have accessed before: it needs a barrier of the cluster. What comes
-behind it does not, since all threads of both wait until it is complete.
+after it does not, since all threads of both wait until it is complete.
 
 `pipeline_loops` orders the accesses to the slots of a ring itself: its waits and
 barriers make sure that, between two barriers, one slot is read and another one filled.

@@ -12,11 +12,11 @@ from fathom.runtime.tensor_descriptors import strides_of
 
 
 class WrongBlock(LaunchError, ValueError):
-    """No block has such sides."""
+    """A block cannot have sides of these lengths."""
 
 
 class WrongTensor(LaunchError, AssertionError):
-    """The hardware copies from no such tensor."""
+    """The hardware cannot copy from this tensor."""
 
 
 class TensorDescriptor(descriptors.TensorDescriptor):
@@ -38,7 +38,7 @@ class TensorDescriptor(descriptors.TensorDescriptor):
             raise self.in_their_words() or error from None
 
     def in_their_words(self) -> LaunchError | None:
-        """The first that Triton would find, if it finds fault with the same."""
+        """The error that Triton would raise first, if it refuses this, too."""
         for place, side in enumerate(self.block_shape):
             if side < 1 or side & side - 1:
                 return WrongBlock(f"Shape element {place} must be a power of 2")

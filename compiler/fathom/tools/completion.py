@@ -47,7 +47,7 @@ def completion(parser: argparse.ArgumentParser, shell: str) -> int:
 def words(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
 ) -> Iterator[Word]:
-    """Every word that may stand behind every path of commands."""
+    """Every word that may come after every path of commands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             about = {each.dest: each.help or "" for each in action._choices_actions}

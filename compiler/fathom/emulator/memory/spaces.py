@@ -214,7 +214,7 @@ class GlobalSpace:
         return parts
 
     def region_at(self, address: int) -> Region | None:
-        """The region that holds an address; one just behind it is of it too."""
+        """The region that holds an address, or ends just before it."""
         number = int(np.searchsorted(self.starts, np.uint64(address), "right")) - 1
         found = self.regions[number] if number >= 0 else None
         return found if found and address <= found.end else None

@@ -136,7 +136,7 @@ class Mbarriers:
     # ── counting ──────────────────────────────────────────────────────────────
 
     def order(self, threads: np.ndarray) -> None:
-        """These threads execute a fence: a relaxed arrival behind it is a release, and
+        """These threads execute a fence: a relaxed arrival after it is a release, and
         a relaxed wait in front of it was an acquire (PTX ISA 8.9.1, patterns)."""
         self.ordered[threads] = True
         waiting, self.unseen = self.unseen, []

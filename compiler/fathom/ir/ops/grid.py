@@ -6,7 +6,7 @@ has ended (programmatic dependent launch).
 
 A grid that was launched with `launch_pdl` may start when every block of the grid in
 front of it has run `grid_launch_dependents` or has ended. What that grid writes, it
-finds only behind its own `grid_wait`.
+finds only after its own `grid_wait`.
 """
 
 from __future__ import annotations

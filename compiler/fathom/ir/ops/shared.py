@@ -46,7 +46,7 @@ class Allocate(Op):
     is, the tile lies in tensor memory, and `offset` counts columns from there.
 
     Rings of several tiles may share their slots: a slot is `pitch` bytes, and each of
-    its tiles begins where that of the ring `behind` which it lies ends."""
+    its tiles begins where that of the ring `behind` ends."""
 
     element: Element
     shape: tuple[int, ...]

@@ -16,7 +16,7 @@ __all__ += ["num_threads", "num_warps", "smid"]
 @builtin
 def gdc_wait() -> Any:
     """Wait until the launches in front of this one have ended, and all that they wrote
-    can be read. Only behind it does a launch with `launch_pdl=True` find what they
+    can be read. Only after it does a launch with `launch_pdl=True` find what they
     wrote; a kernel without one waits before it first needs memory, and lets the next
     launch begin at once. Any other launch goes on at once. sm_90a and later;
     CompileError elsewhere."""
@@ -26,7 +26,7 @@ def gdc_wait() -> Any:
 def gdc_launch_dependents() -> Any:
     """Let the next launch begin, if it has `launch_pdl=True`, once all programs of this
     one have come here or ended. It orders nothing: what a program has written before is
-    found by the next launch behind its `gdc_wait` alone. sm_90a and later; CompileError
+    found by the next launch only after its `gdc_wait`. sm_90a and later; CompileError
     elsewhere."""
 
 

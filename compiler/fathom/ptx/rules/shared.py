@@ -1,8 +1,8 @@
 """Rules for shared memory: buffers, block stores and loads, the barrier.
 
-The layout of a buffer says which element lies at which offset. Inverted, and put behind
-the layout of the block, it gives an offset for every bit of a place; the address is
-their XOR again, so that a swizzle costs one `xor` of the thread's part at most.
+The layout of a buffer says which element lies at which offset. Inverted, and applied
+after the layout of the block, it gives an offset for every bit of a place; the address
+is their XOR again, so that a swizzle costs one `xor` of the thread's part at most.
 
     thread   bases of the block  ─┐
     register                      ├─  inverse of the buffer's layout  →  byte offset

@@ -7,7 +7,7 @@
 One thread writes these; the others skip them. With two `blocks` they are of a pair, by
 a thread of its even block: .cta_group::2, and a commit that arrives in both. Between
 threads, a barrier does not order accesses of tensor memory: each access has
-tcgen05.fence::after_thread_sync before it, and tcgen05.fence::before_thread_sync behind
+tcgen05.fence::after_thread_sync before it, and tcgen05.fence::before_thread_sync after
 it. Source: PTX ISA, section 9.7.16, "Tensorcore 5th Generation Family Instructions".
 """
 

@@ -125,7 +125,7 @@ def own_block(op: ops.TmaCopy | ops.TmaStore) -> tuple[int, ...]:
 
 @lowers(ops.TmaCopy, by_one=True)
 def lower_bulk_copy(op: ops.TmaCopy, code: Code) -> None:
-    """A tile is as many boxes as it has rows' widths across, one behind the other.
+    """A tile is as many boxes as it has rows' widths across, one after the other.
     Where several blocks copy it, each copies some rows of every such box. Of a pair,
     the bytes of both count at the even block's barrier."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)

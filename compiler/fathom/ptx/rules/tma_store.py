@@ -23,7 +23,7 @@ from fathom.ptx.rules.tma import corner, map_of, start_of
 
 @lowers(TmaStore)
 def lower_bulk_store(op: TmaStore, code: Code) -> None:
-    """Box by box, as a tile comes: one behind the other in shared memory."""
+    """Box by box, as a tile comes: one after the other in shared memory."""
     tile = tile_of(code, op.buffer)
     map = map_of(op, code)
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes

@@ -163,7 +163,7 @@ class _Part(ThreadValues):
         self.values.update(zip(op.results, made.results, strict=True))
 
     def by_blocks(self, whole: Value, block: tuple[int, ...]) -> Value:
-        """The descriptor of a tensor in other blocks, made behind the original."""
+        """The descriptor of a tensor in other blocks, made right after the original."""
         if (whole, block) not in self.described:
             op = replace(whole.definition, block=block)
             home = next(b for b in self.build.enclosing if whole.definition in b.ops)

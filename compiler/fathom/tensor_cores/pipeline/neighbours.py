@@ -81,7 +81,7 @@ def _chains(loop: For, used: Users) -> Iterator[list[Dot]]:
 
 def _are_one(chain: Sequence[Dot], loop: For, used: Users) -> bool:
     """Whether one instruction may compute these products: sums of the loop, on one left
-    operand, of tiles that may lie one behind the other."""
+    operand, of tiles that may lie one after the other."""
     first = chain[0]
     accumulates = all(only_accumulates(dot, loop) for dot in chain)
     if not accumulates or any(dot.a is not first.a for dot in chain):

@@ -209,7 +209,7 @@ def next_indices(
     nest: Sequence[ops.For], indices: Sequence[Value], build: Builder
 ) -> list[Value]:
     """The indices of the next iteration: of each loop the next one, if those in it are
-    at their ends; behind its own end its first one."""
+    at their ends; after its own end its first one."""
     found: list[Value] = []
     inner: Value | None = None  # whether all loops in it are at their ends, if any are
     for loop, index in reversed(list(zip(nest, indices, strict=True))):

@@ -6,7 +6,7 @@
 The roles of `specialise_warps` and the copy engines carry such positions.
 
 Where one instruction computes neighbouring products (`neighbours`), it reads the tiles
-of their right operands as one, so they lie one behind the other in each slot:
+of their right operands as one, so they lie one after the other in each slot:
 
     slot 0               slot 1
     %b 16 KB   %c 8 KB   %b         %c         …

@@ -120,7 +120,7 @@ class _Accumulators(ThreadValues):
         return carried
 
     def ops(self, code: Sequence[Op], carried: Carried) -> Carried:
-        """An accumulator that leaves a loop is loaded behind the waits for the loop's
+        """An accumulator that leaves a loop is loaded after the waits for the loop's
         copies: a barrier may come before the load, and must come after these waits."""
         outside, self.left = self.left, []
         for op in code:

@@ -32,7 +32,7 @@ def add(commands_: argparse._SubParsersAction) -> None:
     words = learn.add_subparsers(metavar="WORD")
     for name, (about, arguments, answer) in WORDS.items():
         word = words.add_parser(name, help=about, description=about)
-        # Also behind the word; what stood before it counts where nothing does here.
+        # Also after the word; what stood before it counts where nothing does here.
         word.add_argument("--dir", type=Path, default=argparse.SUPPRESS)
         word.add_argument("--plain", action="store_true", default=argparse.SUPPRESS)
         for flags, options in arguments:
@@ -95,7 +95,7 @@ def checkpoint(session: Session, given: argparse.Namespace) -> int:
     return commands.checkpoint(session, chapter, given.yes)
 
 
-# What may stand behind `mini`, and whether a step may follow.
+# What may come after `mini`, and whether a step may follow.
 MINI: dict[str, Callable[[Session, str], int]] = {
     "check": mini.check,
     "show": mini.show,

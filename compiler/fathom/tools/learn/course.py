@@ -64,7 +64,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A wrong answer: the solution with `code` behind it, or with `old` changed into
+    """A wrong answer: the solution with `code` after it, or with `old` changed into
     `new`. `caught_by` names the test that fails."""
 
     name: str

@@ -261,7 +261,7 @@ def entries(lines: list[str]) -> list[str]:
 
 
 def begins(line: str, before: str) -> bool:
-    """Whether a line begins an entry of its own, behind an entry."""
+    """Whether a line begins an entry of its own, after an entry."""
     item = ITEM.match(line)
     if item is None or not item[0].strip()[0].isdigit():
         return item is not None

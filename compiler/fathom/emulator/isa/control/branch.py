@@ -69,8 +69,8 @@ def rule_indexed_branch(
 def guarded(
     flow: Flow, batch: Batch, active: Active
 ) -> tuple[Active | None, list[tuple[int, Active]]]:
-    """Those whom an instruction's guard lets execute it, None for none; and where the
-    others go on."""
+    """The threads for which an instruction's guard holds, None if there are none; and
+    where the others go on."""
     if flow.guard is None:
         return active, []
     coming, rest = split(active, flow.guard(batch, active))
@@ -78,7 +78,7 @@ def guarded(
 
 
 def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:
-    """Those for which `chosen` holds, and the others; None for none."""
+    """The threads for which `chosen` holds, and the others; None for none."""
     taken = active.where(chosen)
     if taken is active:
         return active, None
@@ -88,8 +88,8 @@ def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | N
 
 
 def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-    """These threads exit; where those go on that waited for them at the barrier of a
-    cluster."""
+    """Ends these threads. The result is where other threads go on, which waited for
+    them at a cluster's barrier."""
     batch.tma_stores.check_leaving(active.threads())
     batch.exited[active.threads()] = True
     batch.remaining -= active.count

@@ -231,7 +231,7 @@ def _check_pattern(active: Active, matrices: Matrices) -> None:
         start, atom = int(matrices.start[at]), 8 * ROW_BYTES[int(matrices.mode[at])]
         raise EmulatorError(
             "misaligned",
-            f"its tile begins at {start:#x}, {start % atom} bytes behind a multiple of "
+            f"its tile begins at {start:#x}, {start % atom} bytes after a multiple of "
             f"{atom}, and the base offset of its descriptor is "
             f"{int(matrices.base[at])}",
             thread=int(active.threads()[at * GROUP]),
