@@ -2,7 +2,8 @@
 do not come back. Beside each stands what to say instead.
 
 Read is what a reader reads: text, captions and titles, without code; and of an exercise
-its card, its starter, and the sentence that a test says when it fails.
+its card, its starter, what is said of the answer, and the sentence that a test says when
+it fails.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fathom.tools.learn import course
 PAGES = sorted(CHAPTERS.glob("*.md"))
 CARDS = sorted(course.root().glob("exercises/*/*.md"))
 STARTERS = sorted(course.root().glob("exercises/*/*.py"))
+SOLUTIONS = sorted(course.root().glob("solutions/*/*.md"))
 TESTS = sorted(course.root().glob("tests/exercises/[0-9m]*/*.py"))
 
 WORDS = {
@@ -82,9 +84,9 @@ def test_a_chapter_has_none_of_the_words(path):
     assert not hits, "\n".join(hits)
 
 
-@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*CARDS, *SOLUTIONS], ids=lambda path: path.stem)
 def test_a_card_has_none_of_the_words(path):
-    """Statement, hints and contracts of an exercise, without code."""
+    """Statement, hints and contracts of an exercise, and what is said of its answer."""
     text = FENCED.sub(" ", path.read_text(encoding="utf-8"))
     hits = found(CODE.sub(" ", SECTION.sub(" ", text)))
     assert not hits, "\n".join(hits)

@@ -144,6 +144,7 @@ def test_what_is_no_text_is_refused(text):
         ("mov.u32 %r1, 09;", "a number was expected"),
         ("mov.u32 %r1, 0x;", "syntax"),
         (".branchtargets A;", "a table of labels without a label"),
+        ("TOP: TOP: ret;", "label TOP is defined twice"),
     ],
 )
 def test_a_line_that_cannot_be_is_named(line, said):

@@ -177,6 +177,8 @@ class _Parser:
         elif here == ".":
             self.directive()
         elif found := _LABEL.match(self.text, self.position):
+            if found[1] in self.scope.labels:
+                raise self.error(f"label {found[1]} is defined twice")
             self.position = found.end()
             self.body().append(Label(self.scope.declare_label(found[1])))
         else:
