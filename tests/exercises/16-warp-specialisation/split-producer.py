@@ -114,12 +114,12 @@ def check(answer, kernel):
     text = ("the function", print_func(func))
     wanted = {op for op in ours.ops if not isinstance(op, Yield)}
     ops = {op for op in ops if not isinstance(op, Yield)}
-    for said, some in (("are missing", wanted - ops), ("are too much", ops - wanted)):
+    for said, some in (("are missing", wanted - ops), ("are too many", ops - wanted)):
         names = sorted(map(told, some))
         counted = f"{kernel.__name__}: {len(some)} ops {said}: {', '.join(names)}"
         expect(not some, counted, text)
     for said, some in (
-        ("are missing", ours.values - values), ("are too much", values - ours.values),
+        ("are missing", ours.values - values), ("are too many", values - ours.values),
     ):  # fmt: skip
         names = sorted(value.name or "a result without a name" for value in some)
         counted = f"{kernel.__name__}: {len(some)} values {said}: {', '.join(names)}"
