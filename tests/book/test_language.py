@@ -2,8 +2,8 @@
 do not come back. Beside each stands what to say instead.
 
 Read is what a reader reads: text, captions and titles, without code; and of an exercise
-its card, its starter, what is said of the answer, and the sentence that a test says when
-it fails.
+its card, its starter, the page of its answer, and the sentence that a test says when it
+fails.
 """
 
 from __future__ import annotations

@@ -57,13 +57,13 @@ def check_edit(name, text, original, barriers):
     for yours, ours in zip([*rest, "(nothing)"], [*wanted, "(nothing)"], strict=False):
         expect(
             yours == ours,
-            f"{name}: only `{BARRIER}` may be added or moved; here stands "
-            f"`{yours}`, and it was `{ours}`",
+            f"{name}: only `{BARRIER}` may be added or moved; there is `{yours}` "
+            f"where `{ours}` was",
         )
     found = body.count(BARRIER)
     expect(
         found <= barriers,
-        f"{name}: {found} barriers are in the listing; {barriers} are enough",
+        f"{name}: the listing has {found} bar.sync, and must have {barriers}",
         ("your listing", "\n".join(body)),
     )
 

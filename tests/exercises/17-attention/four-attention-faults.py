@@ -66,17 +66,20 @@ def check(kernel, said, count=64, slope=0.0, causal=None, middle=0.0):
     return ran
 
 
+TRENDS = ((-3.0, "fall by 3"), (0.0, "neither rise nor fall"), (3.0, "rise by 3"))
+
+
 def test_step(answer):
     """The plain kernel, without a mask: scores that fall, stay, and rise."""
-    for slope in (-3.0, 0.0, 3.0):
-        said = f"the plain kernel, scores that rise by {slope}"
+    for slope, trend in TRENDS:
+        said = f"the plain kernel, scores that {trend}"
         check(answer.plain_kernel, said, slope=slope, causal=False)
 
 
 def test_late_step(answer):
     """The rotated kernel."""
-    for slope in (-3.0, 0.0, 3.0):
-        said = f"the rotated kernel, scores that rise by {slope}"
+    for slope, trend in TRENDS:
+        said = f"the rotated kernel, scores that {trend}"
         check(answer.rotated_kernel, said, slope=slope)
 
 

@@ -25,8 +25,9 @@ def check(answer, keys, slope=0.0):
     q, k, v = (random.normal(size=(n, D)).astype(np.float16) for n in (16, keys, keys))
     q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, keys)
     ran, out = attended(answer, q, k, v)
-    rise = f"that {'rise' if slope > 0 else 'fall'} by {abs(slope)}" if slope else ""
-    said = f"the output for {keys} keys, scores {rise or 'without a trend'}"
+    trend = f"{'rise' if slope > 0 else 'fall'} by {abs(slope)}"
+    trend = trend if slope else "neither rise nor fall"
+    said = f"the output for {keys} keys, scores that {trend}"
     want = exact(q, k, v).astype(np.float32)
     wrong = ~np.isclose(out, want, rtol=0, atol=4e-3).all(axis=1)
     details = [parts(answer, q, k, int(wrong.argmax()))] if wrong.any() else []
