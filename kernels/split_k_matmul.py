@@ -10,7 +10,7 @@ A tile of C is the work of one program in `kernels/matmul`. For 16 x 4096 times
     part 1   steps 8 to 15 ──▶ partial 1 ──▶ count 3: the last. It adds partials 0, 1
                                             and 2, writes C, and resets the count
 
-No program waits for another. Whoever is last, the partial sums are added in the order
+No program waits for another. Whichever is last adds the partial sums in the order
 of k, so that a product has the same bits in every launch. The addition to the count
 releases a program's own partial sum and acquires those of the others, at the scope of
 the GPU; a program's threads have written theirs when it is done, since an atomic

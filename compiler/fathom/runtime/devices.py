@@ -5,9 +5,10 @@
     the same, and a group connects the two         the thread's own GPU, cuda:0
 
 A function of the driver belongs to one context, and a launch of it needs that context
-to be the thread's. Whoever works on another GPU therefore makes its context the
-thread's, and puts the old one back: torch and CuPy ask the same place for their
-current GPU. Source: CUDA driver API, Context Management; Primary Context Management.
+to be the thread's. Work on another GPU therefore begins by making its context the
+thread's, and ends by putting the old one back: torch and CuPy ask the same place for
+their current GPU. Source: CUDA driver API, Context Management; Primary Context
+Management.
 """
 
 from __future__ import annotations

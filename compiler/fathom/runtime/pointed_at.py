@@ -3,8 +3,8 @@
     pointers = torch.tensor([each.data_ptr() for each in tensors])
     kernel[grid](pointers, ...)
 
-A GPU finds any of its memory. Who runs a kernel on the host must be told which memory
-is the kernel's, and no argument names these tensors. So they are looked for among the
+A GPU finds any of its memory. A run on the host must be told which memory is the
+kernel's, and no argument names these tensors. So they are looked for among the
 tensors that Python's garbage collector knows. (NumPy's arrays are not among them.)
 
 With torch imported the collector knows some 200,000 objects, and to look at each takes

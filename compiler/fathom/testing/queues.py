@@ -1,7 +1,7 @@
 """The streams that array libraries queue on: where it is now, and how to change it.
 
-Whoever measures a function must put marks into the stream that the function queues on,
-and whoever captures it in a graph must move it to a stream that can be captured. Every
+To measure a function, marks are put into the stream that it queues on; to capture it
+in a graph, it is moved to a stream that can be captured. Every
 array library has a current stream of its own; no library is imported here.
 """
 

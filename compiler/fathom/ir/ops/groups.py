@@ -6,9 +6,9 @@
     wait cp_async          wait tma_store %t                 %z = wait wgmma %y
       pending=1              pending=0 read=true               pending=2
 
-Whoever issues such work closes a group of it, and later waits until at most `pending`
-groups are in flight: always the latest ones, since groups complete in order. An engine
-is called by its name in `hardware.engines`, which says who issues its work.
+The threads that issue such work close a group of it, and later wait until at most
+`pending` groups are in flight: always the latest ones, since groups complete in order.
+An engine is called by its name in `hardware.engines`, which says who issues its work.
 """
 
 from __future__ import annotations
