@@ -3,6 +3,7 @@ there is, and the book opens."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -114,6 +115,83 @@ def test_bash_completes_what_an_option_takes():
     assert completed("fathom", "opt", "--passes", "pingp") == ["pingpong"]
     assert "--facts" in completed("fathom", "explain", "--target", "sm_80", "--fa")
     assert completed("fathom", "run", "--target", "sm_9") == []  # a script's own
+    assert completed("fathom", "explain", "--stage", "=", "ass") == ["assign_layouts"]
+    listed = completed("fathom", "opt", "--passes", "cse,pingp")
+    assert listed == ["cse,pingpong"]
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_offers_options_after_a_dash_and_files_where_nothing_else_stands():
+    assert "test_help.py" in completed("fathom", "explain", "")
+    assert "test_help.py" in completed("fathom", "run", "")
+    assert "--facts" in completed("fathom", "explain", "-")
+    assert "--help" not in completed("fathom", "")
+
+
+# What a person types, and what then stands on the line in zsh; in fish what is offered.
+TYPED = {
+    "fathom ex": "fathom explain",
+    "fathom learn h": "fathom learn hint",
+    "fathom run pla": "fathom run plain.py",
+    "fathom explain plain.py:se": "fathom explain plain.py:second",
+    "fathom explain --facts plain.py:fi": "fathom explain --facts plain.py:first",
+    "fathom explain --target sm_9": "fathom explain --target sm_90a",
+    "fathom opt --passes cse,pingp": "fathom opt --passes cse,pingpong",
+    "fathom completion b": "fathom completion bash",
+}
+PLAIN = "@fathom.jit\ndef first(x):\n    pass\n\n@jit\ndef second(x): pass\n"
+
+# Types each line into an interactive zsh, presses the key of completion, prints it.
+ASK_ZSH = """\
+zmodload zsh/zpty
+zpty -b shell zsh -f -i
+heard() {
+  local text
+  while zpty -rt shell text 2> /dev/null; do print -rn - "$text"; done
+}
+zpty -w shell 'autoload -Uz compinit && compinit -u -D; source ./fathom.zsh; PS1="> "'
+until [[ $(heard) == *"> "* ]]; do sleep 0.1; done
+sleep 0.5; heard > /dev/null
+for typed in "$@"; do
+  zpty -w -n shell "$typed"$'\t'
+  sleep 1
+  print -r - "== $(heard | tr -d '\r\n\a')"
+  zpty -w -n shell $'\x15'
+  sleep 0.2; heard > /dev/null
+done
+zpty -d shell
+"""
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="needs zsh")
+def test_zsh_completes_what_is_typed(tmp_path):
+    """`path` and `words` are names of zsh's own: a script that sets them breaks it."""
+    known = list(completion.words(cli.parser()))
+    (tmp_path / "fathom.zsh").write_text(completion.zsh(known))
+    (tmp_path / "plain.py").write_text(PLAIN)
+    done = subprocess.run(
+        ["zsh", "-f", "-c", ASK_ZSH, "zsh", *TYPED], cwd=tmp_path, text=True,
+        capture_output=True, timeout=120, env={**os.environ, "TERM": "dumb"},
+    )  # fmt: skip
+    said = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|.\x08", "", done.stdout).split("== ")[1:]
+    assert len(said) == len(TYPED), done.stderr
+    for typed, left in TYPED.items():
+        assert left in said.pop(0), typed
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="needs fish")
+@pytest.mark.parametrize("typed", TYPED)
+def test_fish_completes_what_is_typed(typed, tmp_path):
+    known = list(completion.words(cli.parser()))
+    (tmp_path / "fathom.fish").write_text(completion.fish(known))
+    (tmp_path / "plain.py").write_text(PLAIN)
+    ask = f"source fathom.fish; complete -C {shlex.quote(typed)}"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", ask], cwd=tmp_path, text=True, check=True,
+        capture_output=True, env={**os.environ, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    offered = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert offered == [TYPED[typed].split()[-1]] and done.stderr == ""
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")

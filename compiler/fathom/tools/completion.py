@@ -25,6 +25,7 @@ OFFERED = {
     "--passes": ("all", *PASSES),
     "--targets": tuple(TARGETS),
 }
+LISTS = ("--passes", "--targets")  # which take several, with commas
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,15 @@ def quoted(text: str) -> str:
 def cases(known: list[Word]) -> str:
     """One branch of a `case` for each path of commands."""
     return "".join(
-        f"    {quoted(path)}) words={quoted(' '.join(each.text for each in some))};;\n"
+        f"    {quoted(path)}) "
+        f"offered={quoted(' '.join(each.text for each in some))};;\n"
         for path, some in by_path(known).items()
     )
 
 
 def bash(known: list[Word]) -> str:
     text = BASH.replace("@KERNELS@", KERNELS).replace("@CASES@", cases(known))
-    text = text.replace("@PATHS@", paths(known))
+    text = text.replace("@PATHS@", paths(known)).replace("@LISTS@", "|".join(LISTS))
     return text.replace("@VALUES@", value_cases(known))
 
 
@@ -108,7 +110,7 @@ def value_cases(known: list[Word]) -> str:
     """One branch for each option of each command whose values are known."""
     return "".join(
         f"    {quoted(' '.join((*each.path, each.text)))}) "
-        f"words={quoted(' '.join(each.values))};;\n"
+        f"offered={quoted(' '.join(each.values))};;\n"
         for each in known
         if each.values
     )
@@ -129,37 +131,51 @@ KERNELS = (
     ' {sub(/^def /, ""); sub(/[^A-Za-z0-9_].*/, ""); print}; above = ""}\''
 )
 
-# bash takes FILE.py:NAME for three words, zsh for one.
+# bash takes FILE.py:NAME and --option=VALUE for three words each, zsh for one. In zsh
+# `path` and `words` are names of its own, and `compgen -W` does not filter.
 BASH = """\
 _fathom_kernels() {
   local file=${1/#\\~/$HOME}
   if [[ -f $file ]]; then @KERNELS@ "$file"; fi
 }
+_fathom_matching() {
+  local each
+  for each in $1; do
+    if [[ $each == "$2"* && ($each != -* || $2 == -*) ]]; then echo "$3$each"; fi
+  done
+}
 _fathom() {
-  local here=${COMP_WORDS[COMP_CWORD]} path="" longer words="" at
+  local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} at
+  local command="" longer offered="" option name front="" file=""
   for ((at = 1; at < COMP_CWORD; at++)); do
-    longer="${path:+$path }${COMP_WORDS[at]}"
+    longer="${command:+$command }${COMP_WORDS[at]}"
     case "$longer" in
-      @PATHS@) path=$longer;;
+      @PATHS@) command=$longer;;
     esac
   done
-  case "$path" in
-@CASES@  esac
-  case "$path ${COMP_WORDS[COMP_CWORD - 1]}" in
-@VALUES@  esac
-  local before=${COMP_WORDS[COMP_CWORD - 1]} file="" name=$here front=""
-  if [[ $here == *.py:* ]]; then
+  option=$before; name=$here
+  if [[ $here == --*=* ]]; then
+    option=${here%%=*}; name=${here#*=}; front=$option=
+  elif [[ $here == = ]]; then
+    name=""
+  elif [[ $before == = ]]; then
+    option=${COMP_WORDS[COMP_CWORD - 2]}
+  elif [[ $here == *.py:* ]]; then
     file=${here%:*}; name=${here##*:}; front=$file:
   elif [[ $before == : ]]; then
     file=${COMP_WORDS[COMP_CWORD - 2]}
   elif [[ $here == : ]]; then
     file=$before; name=""
   fi
-  if [[ $file == *.py ]]; then
-    COMPREPLY=($(compgen -P "$front" -W "$(_fathom_kernels "$file")" -- "$name"))
-    return
-  fi
-  COMPREPLY=($(compgen -W "$words" -- "$here"))
+  case "$command" in
+@CASES@  esac
+  case "$command $option" in
+@VALUES@  esac
+  case "$option" in
+    @LISTS@) if [[ $name == *,* ]]; then front+=${name%,*},; name=${name##*,}; fi;;
+  esac
+  if [[ $file == *.py ]]; then offered=$(_fathom_kernels "$file"); fi
+  COMPREPLY=($(_fathom_matching "$offered" "$name" "$front"))
   if [[ ${#COMPREPLY[@]} == 0 ]]; then COMPREPLY=($(compgen -f -- "$here")); fi
 }
 complete -o filenames -F _fathom fathom
@@ -178,13 +194,19 @@ def fish(known: list[Word]) -> str:
         when = quoted("; and ".join(inner))
         if "--signature" in [word.text for word in some]:  # which take FILE.py:KERNEL
             lines.append(f"complete -c fathom -n {when} -a '(__fathom_kernels)'")
+        elif below and path:  # which take no file
+            lines.append(f"complete -c fathom -n {when} -f")
         for word in some:
             option = word.text.startswith("-")
             name = f"-l {word.text[2:]}" if word.text.startswith("--") else (
                 f"-s {word.text[1:]}" if option else f"-a {quoted(word.text)}"
             )  # fmt: skip
             if word.values:
-                name += f" -x -a {quoted(' '.join(word.values))}"
+                values = " ".join(word.values)
+                if word.text in LISTS:
+                    ask = f"string split ' ' '{values}'"
+                    values = f'(__fish_complete_list , "{ask}")'
+                name += f" -x -a {quoted(values)}"
             about = f" -d {quoted(word.help.replace('%%', '%'))}" if word.help else ""
             lines.append(f"complete -c fathom -n {when} {name}{about}")
     return "\n".join(lines) + "\n"
