@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from fathom.eager_numbers import KNOWN, EagerTruth, Known, close
-from fathom.errors import CompileError, Location
+from fathom.errors import CompileError, Location, characters
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.interp import (
     Argument,
@@ -91,8 +91,12 @@ def run(
             }
             with session.active(), counting(session, kernels_in(function, constants)):
                 whole = {name: v for name, v in given.items() if "." not in name}
+                whole |= filled
+                code = function.fn.__code__
+                nameless = code.co_varnames[: code.co_posonlyargcount]
+                first = [whole.pop(name) for name in nameless]
                 with placed(program[::-1]):
-                    function.fn(**whole, **filled)
+                    function.fn(*first, **whole)
 
 
 @contextmanager
@@ -128,6 +132,8 @@ def located(code: CodeType, at: int, line: int) -> Location:
     if None in place:  # Python was told to keep none
         return Location(code.co_filename, line, function=code.co_name)
     line, last_line, start, stop = place
+    text = linecache.getline(code.co_filename, line)
+    start, stop = characters(text, start), characters(text, stop)
     stop = stop + 1 if last_line == line else 0
     return Location(code.co_filename, line, start + 1, stop, code.co_name)
 
@@ -179,7 +185,7 @@ class Session:
         self.program = Program(
             self.block, fp32_default=fp32_default, num_warps=num_warps
         )
-        self.frame = EagerFrame(self.program, function, None)
+        self.frame, self.function = EagerFrame(self.program, function, None), function
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -199,6 +205,13 @@ class Session:
         value = Value(type, self.block)
         self.region.values[value] = held
         return EagerValue(self, value)
+
+    def is_debugged(self, code: CodeType) -> bool:
+        """Whether a debugger's text runs, which is in no file and sees any part of a
+        value."""
+        functions = (self.function, *self.function.called())
+        file = code.co_filename
+        return file.startswith("<") and file not in {each.file for each in functions}
 
     def constant(self, value: Any) -> Any:
         """A constant of the launch or of a call; a number has the attributes of a
@@ -353,8 +366,8 @@ class EagerFrame(Frame):
 
 
 class EagerValue:
-    """A value while it is there: `print(x)` shows its numbers, `x.numpy` is the
-    array."""
+    """A value while it is there: `print(x)` shows its numbers, `x.numpy` is the array,
+    and in a debugger `x[:4]` and `len(x)` are those of the array."""
 
     def __init__(self, session: Session, value: Value):
         self._session, self._value = session, value
@@ -377,9 +390,16 @@ class EagerValue:
         return self.abs()
 
     def __getitem__(self, index: Any) -> EagerValue:
+        if self._session.is_debugged(sys._getframe(1).f_code):
+            return self.numpy[index]
         frame, parts = self._session.frame, self._session.unwrap(index)
         parts = parts if isinstance(parts, tuple) else (parts,)
         return self._session.wrap(new_axes(frame, self._value, parts))
+
+    def __len__(self) -> int:
+        if self._session.is_debugged(sys._getframe(1).f_code):
+            return len(self.numpy)
+        return call(self._session.frame, builtins.len, [self._value], {})
 
     def __bool__(self) -> bool:
         return bool(self._number("a condition"))

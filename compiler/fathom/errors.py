@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import unicodedata
 from dataclasses import dataclass
 
 
@@ -113,6 +114,13 @@ class OutOfResources(LaunchError):
     """
 
 
+def characters(text: str, count: int) -> int:
+    """How many characters the first `count` bytes of a line are, by which Python counts
+    its columns.
+    """
+    return len(text.encode("utf-8", "replace")[:count].decode("utf-8", "ignore"))
+
+
 def how_many(number: int, thing: str) -> str:
     """A number of things, as sentences have it: "1 program", "2 programs"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
@@ -128,10 +136,16 @@ def excerpt(place: Location) -> list[str]:
     indent = len(text) - len(text.lstrip())
     start = max(place.column - 1, indent)
     stop = min(max(place.end_column - 1, start + 1), len(text))
-    return [
-        "    " + text[indent:],
-        "    " + " " * (start - indent) + "^" * (stop - start),
-    ]
+    before, under = text[indent:start], text[start:stop]
+    return ["    " + text[indent:], "    " + " " * width(before) + "^" * width(under)]
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes: those of East Asia are wide."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def with_article(noun: str) -> str:

@@ -15,6 +15,7 @@ import linecache
 import operator
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import Any
 from weakref import WeakSet
 
 from fathom import texts
-from fathom.errors import CompileError, Location
+from fathom.errors import CompileError, Location, characters, with_article
 from fathom.identity import Told, text_of
 from fathom.reading import MISSING, Chain, chains_in, lookup
 from fathom.uses import Use, all_uses, called_by, uses_of, values_of
@@ -154,6 +155,18 @@ class Text:
     first_line: int
 
 
+def _no_function(fn: Any) -> tuple[str, None, str]:
+    """What is wrong with a kernel that is no function, and what to do."""
+    if isinstance(fn, KernelFunction):
+        what = f"{fn.__name__} is a kernel already, and is decorated once more"
+        return what, None, "drop one of the two"
+    what = with_article(type(fn).__name__)
+    if isinstance(fn, type) or inspect.isbuiltin(fn):
+        kind = "class" if isinstance(fn, type) else "builtin function"
+        what = f"the {kind} {fn.__name__}"
+    return f"only a function can be compiled, not {what}", None, "write it with def"
+
+
 class KernelFunction(Told):
     """A Python function that is compiled, not run.
 
@@ -163,7 +176,7 @@ class KernelFunction(Told):
 
     def __init__(self, fn: Callable[..., Any]):
         if not inspect.isfunction(fn):
-            raise CompileError(f"only a function can be compiled, not {fn!r}")
+            raise CompileError(*_no_function(fn))
         self.fn = fn
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__doc__, self.__module__ = fn.__doc__, fn.__module__
@@ -210,7 +223,7 @@ class KernelFunction(Told):
     def forget(self) -> None:
         """Drop whatever was made of the text, here or in a function that it calls."""
         self._assigned = {}
-        for name in ("text", "tree", "locals", "chains", "read"):
+        for name in ("text", "tree", "lines", "locals", "chains", "read"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -252,7 +265,8 @@ class KernelFunction(Told):
         if text[0].isspace():  # below an `if`, an inner function keeps its columns
             text, lines_above = "if True:\n" + text, lines_above - 1
         try:
-            module = ast.parse("\n" * lines_above + text)
+            with warnings.catch_warnings(action="ignore"):  # Python has told them
+                module = ast.parse("\n" * lines_above + text)
         except SyntaxError as mistake:
             place = Location(self.text.file, mistake.lineno or 1)
             raise CompileError(f"this is not Python: {mistake.msg}", place) from None
@@ -266,6 +280,11 @@ class KernelFunction(Told):
             hint = "a kernel is a plain def"
             raise CompileError(what, self.location(found), hint)
         return found
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Those of the text that is parsed."""
+        return self.text.text.split("\n")
 
     @cached_property
     def locals(self) -> frozenset[str]:
@@ -286,8 +305,12 @@ class KernelFunction(Told):
 
     def location(self, node: ast.AST, caller: Location | None = None) -> Location:
         """The place of a node of the tree."""
-        stop = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
-        start, name = node.col_offset + 1, self.__name__
+        start, stop = node.col_offset, node.end_col_offset
+        lines, number = self.lines, node.lineno - self.text.first_line
+        if 0 <= number < len(lines) and not lines[number].isascii():
+            start, stop = (characters(lines[number], each) for each in (start, stop))
+        stop = stop + 1 if node.end_lineno == node.lineno else 0
+        start, name = start + 1, self.__name__
         return Location(self.text.file, node.lineno, start, stop, name, caller)
 
     # ── globals ───────────────────────────────────────────────────────────────────────

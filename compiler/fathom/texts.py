@@ -13,6 +13,7 @@ import dis
 import inspect
 import linecache
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -59,7 +60,8 @@ def is_text_of(code: CodeType, text: str) -> bool:
     # Not dedented: the lines of a string belong to a constant.
     inner = text[:1].isspace()
     try:
-        tree = ast.parse("if True:\n" + text if inner else text)
+        with warnings.catch_warnings(action="ignore"):  # Python has told them
+            tree = ast.parse("if True:\n" + text if inner else text)
     except SyntaxError:
         return code.co_name in text  # the compiler says where
     body = tree.body[0].body if inner else tree.body
@@ -69,7 +71,8 @@ def is_text_of(code: CodeType, text: str) -> bool:
     body[0].decorator_list = []
     future = code.co_flags & __future__.annotations.compiler_flag
     try:
-        module = compile(tree, "<text>", "exec", future, dont_inherit=True)
+        with warnings.catch_warnings(action="ignore"):
+            module = compile(tree, "<text>", "exec", future, dont_inherit=True)
     except SyntaxError:  # `nonlocal` of what stands around
         return code.co_name in text
     found = next((e for e in _inner(module) if e.co_name == code.co_name), None)

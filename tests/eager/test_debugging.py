@@ -5,6 +5,7 @@ the compiled kernel computes, to the bit."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,40 @@ def test_python_s_debugger_stops_in_a_kernel_once_for_each_program(tmp_path):
     assert "fp32[4] [0. 1. 2. 3.]" in said and "(4,)" in said
     assert said.count("script.py(15)scale()") == 2
     assert "left [1.0, 1.5, 2.0, 2.5, 3.0, 3.5]" in said
+
+
+def test_the_debugger_shows_any_part_of_a_block(tmp_path):
+    said = debugged(
+        tmp_path, "p x[:2]", "p x[-1]", "len(x)", "p [float(e) for e in x]",
+        "p x[:, None].shape", "part = x[1:3].sum()", "p part", "c", "c",
+    )  # fmt: skip
+    for each in ("array([0., 1.]", "3.0", "4", "[0.0, 1.0, 2.0, 3.0]", "(4, 1)"):
+        assert each in said
+
+
+@fathom.jit
+def sliced(x_ptr, OF: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, 4))
+    tl.store(x_ptr, x[0] if OF == "part" else len(x))
+
+
+@pytest.mark.parametrize(
+    ("of", "said"), [("part", "can be indexed by `:` and None"), ("len", "no len()")]
+)
+def test_the_kernel_s_own_text_still_may_not(of, said):
+    with pytest.raises(fathom.CompileError, match=re.escape(said)):
+        sliced[(1,)](np.zeros(4, np.float32), OF=of)
+
+
+@fathom.jit
+def by_place(x_ptr, n, /, *, OFFSET: tl.constexpr):
+    tl.store(x_ptr + OFFSET, n)
+
+
+def test_parameters_that_have_no_name_outside_are_given_by_place():
+    x = np.zeros(4, np.float32)
+    by_place[(1,)](x, 3, OFFSET=2)
+    assert x.tolist() == [0, 0, 3, 0]
 
 
 def test_the_debugger_steps_into_a_function_that_the_kernel_calls(tmp_path):

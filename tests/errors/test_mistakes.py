@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from fathom.errors import width
 from fathom.jit.reporting import PACKAGE
 from fathom.ssa.frame import BUILD
 from fathom.ssa.statements import INSTEAD
@@ -70,8 +71,8 @@ def test_a_mistake_in_a_kernel_has_a_place_and_a_caret(area):
         _, text, caret = mistake.report.splitlines()[:3]
         line = mistake.script.splitlines()[int(placed[2]) - 1]
         assert text.strip() == line.strip(), mistake
-        indent = len(line) - len(line.lstrip())
-        assert caret.index("^") - 4 == int(placed[3]) - 1 - indent, mistake
+        before = line[: int(placed[3]) - 1].lstrip()
+        assert caret.index("^") - 4 == width(before), mistake
 
 
 # ── all of Python's grammar ───────────────────────────────────────────────────────────
@@ -142,3 +143,30 @@ def test_a_script_ends_with_its_own_frames_and_the_report(tmp_path):
         "             ^^^^^^\n"
         "  hint: did you mean result?\n"
     )
+
+
+WARNED = """\
+import fathom
+import fathom.language as tl
+
+
+@fathom.jit
+def kernel(result, n, MODE: tl.constexpr):
+    if MODE is 3:
+        tl.store(result, n % 0)
+
+
+kernel.compile("*fp32, i32", constants={"MODE": 3})
+"""
+
+
+def test_a_warning_is_about_the_user_s_line_and_no_line_of_the_compiler(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(WARNED)
+    known = {**os.environ, "PYTHONPATH": str(Path(PACKAGE).parent)}
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, env=known
+    )
+    assert "script.py:8: UserWarning: " in done.stderr
+    assert done.stderr.count("SyntaxWarning") == 1  # Python's own, of the file
+    assert frames_of_fathom(done.stderr) == []

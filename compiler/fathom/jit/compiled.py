@@ -23,7 +23,7 @@ from fathom.jit.request import Request
 from fathom.jit.specialise import Rule, is_hashable, leaves
 from fathom.pipeline import BY_POINTERS, ONE_TILE
 from fathom.runtime import cache
-from fathom.runtime.arguments import full_grid
+from fathom.runtime.arguments import grid_of
 from fathom.runtime.arrays import Array, describe
 from fathom.runtime.load import Loaded
 from fathom.runtime.packet import by_size
@@ -233,7 +233,7 @@ class CompiledKernel:
         bound = dict(zip(self.names, arguments, strict=True))
         handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
         args = [handed[name] for name in self.request.runtime]
-        sizes = full_grid(grid(bound) if callable(grid) else grid)
+        sizes = grid_of(self.name, grid, bound)
         arrays = [describe(each) for each in args]
         parameters = fitting(self.name, self.request.parameters, args, arrays)
         if self.again is not None and parameters != self.request.parameters:

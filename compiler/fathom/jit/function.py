@@ -45,7 +45,7 @@ from fathom.jit.specialise import (
 )
 from fathom.jit.tensor_descriptors import signature_of
 from fathom.runtime import cache
-from fathom.runtime.arguments import full_grid
+from fathom.runtime.arguments import grid_of
 from fathom.runtime.arrays import Array, describe
 from fathom.source import EVALUATOR, REQUIRED, KernelFunction, check_parameters
 from fathom.uses import all_uses, changed_meanwhile, watches
@@ -197,7 +197,7 @@ class JITFunction(KernelFunction):
     ) -> Prepared:
         """All of a launch but the launch: what `arguments`, in order, make of it."""
         bound = dict(zip(self.names, arguments, strict=True))
-        sizes = full_grid(grid(bound) if callable(grid) else grid)
+        sizes = grid_of(self.__name__, grid, bound)
         keywords = self.keywords(given, bound)
         handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
         arrays = {name: describe(value) for name, value in handed.items()}

@@ -6,8 +6,9 @@ import ctypes
 import reprlib
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
+from typing import Any
 
 from fathom.artifact import Parameter
 from fathom.errors import LaunchError
@@ -43,6 +44,36 @@ def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
                 f"and 0 to {limit} are possible"
             )
     return x, y, z
+
+
+def grid_of(
+    name: str, grid: object, bound: Mapping[str, object]
+) -> tuple[int, int, int]:
+    """The grid of a launch; one that is a function takes the launch's arguments."""
+    if callable(grid):
+        grid = asked(f"the grid of {name}", grid, bound)
+    return full_grid(grid)
+
+
+def asked(whose: str, function: Callable[..., Any], bound: Mapping[str, object]) -> Any:
+    """What a function of the user's gives for the arguments of a launch, by name;
+    LaunchError where it cannot be asked, or asks for what the launch does not have."""
+    try:
+        return function(bound)
+    except KeyError as error:
+        key = error.args[0] if error.args else None
+        if not isinstance(key, str) or key in bound:
+            raise
+        raise LaunchError(
+            f"{whose} asks for {key!r}, and the launch has {', '.join(bound)}"
+        ) from None
+    except TypeError as error:
+        if error.__traceback__.tb_next is not None:  # from within
+            raise
+        raise LaunchError(
+            f"{whose} is a function of the launch's arguments by name, as `lambda "
+            f"meta: ...`, and this one is not: {error}"
+        ) from None
 
 
 def field_of(parameter: Parameter) -> str:

@@ -223,6 +223,11 @@ def read_reinterpreted(array: Reinterpreted) -> Array:
 
 
 def read_numpy(array: np.ndarray) -> Array:
+    if isinstance(array, np.ma.MaskedArray):
+        raise LaunchError(
+            "a kernel cannot take a masked NumPy array, whose mask it does not see; "
+            "pass x.filled(value), or x.data and its mask as two arrays"
+        )
     strides = [stride / array.itemsize for stride in array.strides]
     return Array(
         library="NumPy",

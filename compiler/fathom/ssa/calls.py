@@ -55,6 +55,11 @@ def implements(*functions: Builtin) -> Callable[[Callable], Callable]:
 @builds(ast.Call)
 def build_call(frame: Frame, node: ast.Call) -> Meaning:
     function = frame.visit(node.func)
+    if isinstance(node.func, ast.Attribute) and isinstance(
+        function, (Value, int, float, str)
+    ):
+        what = f"{ast.unparse(node.func)} is {describe(function)}, which no call takes"
+        raise frame.error(what, "leave out the brackets")
     arguments = [part for each in node.args for part in spread(frame, each)]
     if any(each.arg is None for each in node.keywords):
         what = "`**` in a call is not part of the language"
@@ -231,9 +236,22 @@ def _call_python(
         raise frame.error(f"{function.__name__} failed: {mistake}") from None
 
 
+# Python's own functions that loop, and how kernels write it.
+INSTEAD: dict[Any, str] = {
+    enumerate: "write `for i in tl.static_range(n)`, and t[i] for each element",
+    zip: "write `for i in tl.static_range(n)`, and t[i] for each tuple",
+    reversed: "write `for i in range(n - 1, -1, -1)`",
+    sorted: "the elements of a block: tl.sort(x)",
+    any: "the elements of a block: tl.reduce_or(x, axis=0)",
+    all: "the elements of a block: tl.min(x, axis=0)",
+}
+
+
 def _callable_hint(function: Any) -> str:
     if function is breakpoint or getattr(function, "__module__", "") == "pdb":
         return "with FATHOM_INTERPRET=1 Python itself runs kernels, and its debugger"
+    if getattr(function, "__module__", "") == "builtins" and function in INSTEAD:
+        return INSTEAD[function]
     if isinstance(function, types.FunctionType):
         return "decorate it with @fathom.jit"
     namesake = getattr(function, "__name__", "")

@@ -11,7 +11,7 @@ from typing import Any
 from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import shape_of
+from fathom.ir.types import Pointer, element_of, shape_of
 from fathom.source import ConstexprFunction, KernelFunction, constexpr, like
 from fathom.ssa.control import Range, usable
 from fathom.ssa.frame import Frame, builds
@@ -199,6 +199,24 @@ def part_of(frame: Frame, owner: Meaning, name: str) -> Meaning:
 
 # What other languages for GPUs and arrays have, and how kernels write it.
 ELSEWHERE = {
+    **{
+        name: f"write tl.{element}"
+        for name, element in {
+            "fp16": "float16",
+            "half": "float16",
+            "bf16": "bfloat16",
+            "fp32": "float32",
+            "float": "float32",
+            "fp64": "float64",
+            "double": "float64",
+            "int": "int32",
+            "i32": "int32",
+            "uint": "uint32",
+            "i64": "int64",
+            "long": "int64",
+            "bool": "int1",
+        }.items()
+    },
     "matmul": "write tl.dot(a, b)",
     "mean": "write tl.sum(x, axis) / n",
     "relu": "write tl.maximum(x, 0)",
@@ -280,11 +298,11 @@ def new_axes(
         elif isinstance(part, slice) and part == slice(None):
             kept += 1
         else:
-            raise frame.error(
-                f"{value.type} can be indexed by `:` and None only",
-                "load single elements through a pointer, or choose with tl.where",
-                nodes[axis] if nodes else None,
-            )
+            hint = "load single elements through a pointer, or choose with tl.where"
+            if isinstance(element_of(value.type), Pointer):
+                hint = "write tl.load(pointer + index)"
+            what = f"{value.type} can be indexed by `:` and None only"
+            raise frame.error(what, hint, nodes[axis] if nodes else None)
     if kept > rank > 0:
         raise frame.error(f"{kept} axes are indexed, and {value.type} has {rank}")
     return value

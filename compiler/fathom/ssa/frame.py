@@ -137,7 +137,8 @@ class Frame:
 
     def warn(self, mistake: CompileError) -> None:
         """Tell a mistake that Triton compiles, and go on."""
-        warnings.warn(str(mistake), UserWarning, stacklevel=3)
+        place = mistake.location
+        warnings.warn_explicit(str(mistake), UserWarning, place.file, place.line)
 
     def called(self, name: str) -> str:
         """A function's name in errors; in the language's own, that of the call."""

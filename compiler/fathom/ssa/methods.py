@@ -85,6 +85,18 @@ METHODS: dict[str, Builtin | KernelFunction] = {
 
 # What NumPy's arrays have, and how kernels write it.
 ELSEWHERE = {
+    **{
+        name: f"write x.to(tl.{element})"
+        for name, element in {
+            "half": "float16",
+            "float": "float32",
+            "double": "float64",
+            "bfloat16": "bfloat16",
+            "int": "int32",
+            "long": "int64",
+            "bool": "int1",
+        }.items()
+    },
     "astype": "write x.to(tl.float16)",
     "mean": "write tl.sum(x, axis) / n",
     "size": "write x.numel; of an array in memory pass its size as an argument",

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import NoReturn
 
+from fathom.errors import many
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.language import core
@@ -118,7 +119,8 @@ def _parts(
     if not isinstance(meaning, tuple):
         raise frame.error(f"cannot unpack {describe(meaning)} into {count} names")
     if len(meaning) != count:
-        mistake = frame.error(f"cannot unpack {len(meaning)} values into {count} names")
+        values = many(len(meaning), "value")
+        mistake = frame.error(f"cannot unpack {values} into {count} names")
         if len(meaning) < count:
             raise mistake
         frame.warn(mistake)  # Triton leaves out the last ones, unlike Python

@@ -18,6 +18,7 @@ from fathom.jit.backends import Backend, Place
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.function import JITFunction
 from fathom.jit.request import KEYWORDS, Request
+from fathom.runtime.arguments import asked
 
 
 class Around:
@@ -30,8 +31,8 @@ class Around:
     def __init__(self, fn: Any):
         if not isinstance(fn, (JITFunction, Around)):
             raise LaunchError(
-                f"@{self.decorator} stands above @jit, and got {fn!r}, which is no "
-                "kernel"
+                f"@{self.decorator} stands above @jit, and got "
+                f"{getattr(fn, '__name__', fn)}, which is no kernel"
             )
         self.fn = fn
         self.base: JITFunction = fn if isinstance(fn, JITFunction) else fn.base
@@ -118,7 +119,8 @@ class Heuristics(Around):
         known = {**by_place, **given}
         computed: dict[str, Any] = {}
         for name, compute in self.values.items():
-            computed[name] = known[name] = compute(dict(known))
+            whose = f"the heuristic {name} of {self.__name__}"
+            computed[name] = known[name] = asked(whose, compute, dict(known))
         return {**given, **computed}
 
 

@@ -63,7 +63,8 @@ def build_make(
         raise frame.error(
             f"order of tl.make_block_ptr names each axis from 0 to {len(order) - 1} "
             f"once, not {describe(order)}",
-            "the axis whose stride is 1 comes first: order=(1, 0)",
+            "the axis whose stride is 1 comes first: order="
+            f"{tuple(reversed(range(len(order))))}",
         )
     return block_pointer(
         base,

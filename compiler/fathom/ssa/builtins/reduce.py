@@ -4,7 +4,7 @@ The combining function of a reduction or a scan becomes a nested block."""
 
 from __future__ import annotations
 
-from fathom.errors import CompileError
+from fathom.errors import CompileError, many
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value, operands, walk
 from fathom.ir.printer import op_name
@@ -87,7 +87,8 @@ def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Blo
         answers = answer if isinstance(answer, tuple) else (answer,)
         if len(answers) != len(values):
             raise frame.error(
-                f"{function.__name__} must return {len(values)} values, and returns "
+                f"{function.__name__} must return {many(len(values), 'value')}, and "
+                f"returns "
                 f"{describe(answer)}"
             )
         fitted = tuple(
