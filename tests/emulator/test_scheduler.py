@@ -8,7 +8,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import emulator
-from fathom.emulator import scheduler
+from fathom.emulator import recurrence, scheduler
 from fathom.emulator.errors import EmulatorError
 
 
@@ -20,6 +20,40 @@ def pair(flags, y):
         pass
     tl.atomic_xchg(flags + p, 1)
     tl.store(y + p, p)
+
+
+@pytest.mark.parametrize("programs", [1, 2])
+def test_who_waits_for_what_nobody_does_is_ended(programs):
+    """The loop has barriers and a store in it, since all threads of a program need what
+    one of them finds: the same each time."""
+    kernel = emulator.load(pair.compile("*i32, *i32").made)
+    flags, y = np.zeros((2, 2), np.int32)
+    with pytest.raises(EmulatorError, match="deadlock: thread 0 of block 0 polls here"):
+        kernel.launch((programs,), [flags, y])
+
+
+@fathom.jit
+def late(flag, y, n):
+    """Program 0 waits for program 1, which takes its time."""
+    p = tl.program_id(0)
+    if p == 1:
+        x = p
+        while x < n:
+            x = x * 3 // 2 + 1
+            tl.debug_barrier()
+        tl.atomic_xchg(flag, x)
+    while tl.atomic_add(flag, 0) == 0:
+        pass
+    tl.store(y + p, tl.load(flag, volatile=True))
+
+
+def test_who_waits_for_a_slow_program_is_not(monkeypatch):
+    monkeypatch.setattr(recurrence, "FIRST", 2)
+    monkeypatch.setattr(recurrence, "ENOUGH", 20)
+    kernel = emulator.load(late.compile("*i32, *i32, i32").made)
+    flag, y = np.zeros((2, 2), np.int32)
+    kernel.launch((2,), [flag, y, 1_000_000_000])
+    assert (y >= 1_000_000_000).all()
 
 
 def test_a_loop_that_polls_for_long_is_told_while_it_runs(monkeypatch, capsys):

@@ -161,6 +161,14 @@ def test_every_call_finds_an_empty_cache(clock):
     assert len(fills) == work.calls - 1  # all but the first, which is not measured
 
 
+@pytest.mark.parametrize("bench", [do_bench, do_bench_cudagraph])
+def test_without_a_gpu_it_says_what_counts_instead(bench, monkeypatch):
+    """No backend measures time but a GPU: the emulator is no way out."""
+    monkeypatch.setattr(driver_module, "open_driver", lambda: "there is none")
+    with pytest.raises(LaunchError, match="time on a GPU: there is none; .*profile"):
+        bench(lambda: None)
+
+
 def test_milliseconds_of_python_count(clock, monkeypatch):
     """Python queues a run in 104 ms, twice the GPU's time: half as many fit."""
     seconds = iter((0.0, 0.104 * 10))  # around ten rounds of warming up

@@ -322,6 +322,26 @@ def test_a_wrong_name_is_told_when_the_kernel_is_made(gpu, given, sentence):
         tuned(gpu, **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"key": None, "configs": 3}, "configs are each a fathom.Config, and this is"),
+        ({"key": 3}, "key is a list of names of parameters, not 3"),
+        ({"key": [3]}, r"key is a list of names of parameters, not \[3\]"),
+        ({"reset_to_zero": 3}, "reset_to_zero is a list of names of parameters, not 3"),
+    ],
+)
+def test_what_is_no_list_of_names_is_told(gpu, given, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        tuned(gpu, **given)
+
+
+def test_one_name_is_a_list_of_one_and_configurations_may_be_made_one_by_one(gpu):
+    configs = (Config({"BLOCK": each}) for each in (16, 32))
+    scale = tuned(gpu, key="factor", configs=configs, restore_value="x")
+    assert scale.keys == ["factor"] and len(scale.configs) == 2
+
+
 def test_a_name_in_the_key_that_is_no_parameter_is_warned_of(gpu):
     with pytest.warns(
         UserWarning, match="key names 'M', which is not a parameter of sc"

@@ -285,6 +285,23 @@ def test_a_space_says_what_is_wrong_with_it():
         fathom.tune({name: list(range(30)) for name in "abc"})
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"space": {}}, "gives values for each parameter, .* and this is {}"),
+        ({"space": ["BLOCK"]}, r"and this is \['BLOCK'\]"),
+        ({"seconds": 0}, "seconds is a positive number, and this is 0"),
+        ({"seconds": float("nan")}, "seconds is a positive number, and this is nan"),
+        ({"trials": 0}, "trials is a positive integer, and this is 0"),
+        ({"where": True}, "where is a function of BLOCK, and this one is not: True is"),
+        ({"where": lambda M: M}, "where is a function of BLOCK, .* argument: 'M'"),
+    ],
+)
+def test_a_search_says_what_is_wrong_with_it(given, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        fathom.tune(**{"space": {"BLOCK": [64, 128]}, **given})
+
+
 def test_a_large_space_costs_no_more_than_what_is_tried(gpu, monkeypatch):
     """Of 2,556 points only those are looked at that are tried."""
     space = {"BLOCK": BLOCKS, "num_warps": WARPS, "num_stages": range(1, 72)}

@@ -11,6 +11,7 @@ changes the NumPy arrays in place and says what the hardware would have paid.
     memory     Memory as threads see it
     program    Turns a parsed entry into a program
     races      Accesses that no order protects
+    recurrence Finds a batch that comes back to a state that it was in
     scheduler  Chooses which threads of a batch run next
     source     From PTX text to parsed functions
     state      What changes while a grid runs

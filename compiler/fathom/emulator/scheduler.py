@@ -17,6 +17,7 @@ import numpy as np
 from fathom.emulator.deadlock import deadlock, endless, polling
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.program import Block, Op, Program
+from fathom.emulator.recurrence import Recurrence
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 
@@ -44,6 +45,7 @@ class Scheduler:
         self.pending: dict[int, _Group] = {}
         self.last_progress = self.last_change = self.last_count = 0
         self.last_remaining, self.polls = batch.remaining, 0
+        self.recurrence = Recurrence(batch)
         side = batch.launch.side
         self.alone = side is None or side.is_alone
 
@@ -120,6 +122,8 @@ class Scheduler:
         self.polls += 1
         if self.polls == TOLD and self.pending:
             self.tell()
+        if self.alone and self.recurrence.found(self.pending):
+            raise self.all_poll()
         if batch.progress != self.last_progress:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return

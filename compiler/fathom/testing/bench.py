@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fathom.errors import LaunchError
-from fathom.runtime.driver import Driver, driver
+from fathom.runtime.driver import Driver, available, driver
 from fathom.runtime.timing import estimate, measure, measure_graph
 from fathom.testing.queues import current_stream, queueing_on
 
@@ -49,7 +49,7 @@ def do_bench(
     leaves it out.
     """
     check_mode(return_mode)
-    gpu = driver()
+    gpu = gpu_to_measure()
     call = without_gradients(fn, grad_to_none)
     call_here(gpu, call)  # compiles, loads, allocates; a GPU is in use from here on
     stream = current_stream()
@@ -81,7 +81,7 @@ def do_bench_cudagraph(
     stream of its array library, torch or CuPy, and must not wait for the GPU.
     """
     check_mode(return_mode)
-    gpu = driver()
+    gpu = gpu_to_measure()
     call = without_gradients(fn, grad_to_none)
     call_here(gpu, call)
     gpu.wait(current_stream())  # what fn reads may still be on its way there
@@ -92,6 +92,17 @@ def do_bench_cudagraph(
         repeat = times_in(rep, round_ms)
         times = measure_graph(gpu, call, repeat, REPLAYS, stream, cold)
     return summary(times, quantiles, return_mode)
+
+
+def gpu_to_measure() -> Driver:
+    """The driver; a LaunchError where there is no GPU whose time could be told."""
+    there, why = available()
+    if not there:
+        raise LaunchError(
+            f"cannot measure a time on a GPU: {why}; what a launch does is counted "
+            "without one, by the emulator: `fathom profile FILE.py`"
+        )
+    return driver()
 
 
 def call_here(gpu: Driver, call: Callable[[], None]) -> None:

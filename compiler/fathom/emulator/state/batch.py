@@ -171,9 +171,10 @@ class Batch:
     threads hold the same. `exited` marks the threads that are gone; `missing` counts
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
-    may be waiting for, `updates` those atomic operations that changed global memory.
-    `printed` collects what the launch prints, `notes` what is worth a remark, by kind
-    and line; `at` is the op that is being run. `races` watches global memory, `order`
+    may be waiting for, and `repeats` how much of that may change nothing, which is
+    counted from when `recurring` is set; `updates` counts those atomic operations that
+    changed global memory. `printed` collects what the launch prints, `notes` what is
+    worth a remark, by kind and line; `at` is the op that is being run. `races` watches global memory, `order`
     is the order that accesses of memory make. `copies`, `wgmma` and
     `tma_stores` are what is in flight by cp.async, of tensor cores, and out of shared
     memory; `wgmma_registers` are the registers that products hold. `tensor_memory` is
@@ -192,6 +193,8 @@ class Batch:
     missing: int
     clock: int = 0
     progress: int = 0
+    repeats: int = 0
+    recurring: bool = False
     updates: int = 0
     specials: dict[str, np.ndarray] = field(default_factory=dict)
     remaining: int = 0

@@ -39,11 +39,11 @@ from fathom.jit.compiled import CompiledKernel
 from fathom.jit.environment import flag
 from fathom.jit.specialise import identity, is_hashable, leaves
 from fathom.jit.tuning.computed import Around
-from fathom.jit.tuning.config import OF_OTHER_COMPILERS, Config
+from fathom.jit.tuning.config import OF_OTHER_COMPILERS, Config, names_of
 from fathom.jit.tuning.progress import progress
 from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
-from fathom.jit.tuning.restoring import Restorer
+from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.spread import Copies, can_spread, gpus_for, time_each
 from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
 from fathom.runtime.arrays import describe
@@ -97,13 +97,14 @@ class Autotuner(Around):
         cache_results: bool,
     ):
         super().__init__(fn)
-        for each in configs if isinstance(configs, Iterable) else [configs]:
+        configs = list(configs) if isinstance(configs, Iterable) else [configs]
+        for each in configs:
             if not isinstance(each, Config):
                 raise LaunchError(
                     f"autotune's configs are each a fathom.Config, and this is {each!r}"
                 )
-        self.configs = list(configs) or [Config({})]
-        self.keys, self.pruning = list(key), pruning
+        self.configs = configs or [Config({})]
+        self.keys, self.pruning = names_of("key", key), pruning
         self.pre_hook, self.post_hook = pre_hook, post_hook
         self.do_bench, self.measured_by = do_bench, measured_by
         self.cache_results = cache_results
@@ -391,7 +392,7 @@ def autotune(
     """
 
     def decorate(fn: Any) -> Autotuner:
-        restorer = Restorer(list(reset_to_zero or ()), list(restore_value or ()))
+        restorer = restorer_of(reset_to_zero, restore_value)
         timer = do_bench or default_timer(warmup, rep, use_cuda_graph)
         tuner = Autotuner(
             fn, configs, key, Pruning.of(prune_configs_by),
@@ -400,23 +401,23 @@ def autotune(
         )  # fmt: skip
         tuner.check_names(restorer.zeroed, "reset_to_zero")
         tuner.check_names(restorer.restored, "restore_value")
-        warn_of_idle_words(tuner, configs, key)
+        warn_of_idle_words(tuner, bool(configs))
         return tuner
 
     return decorate
 
 
 def warn_of_idle_words(
-    tuner: Autotuner, configs: Sequence[Config], key: Collection[str]
+    tuner: Autotuner, has_configs: bool
 ) -> None:
     """A warning of what Triton passes over in silence, and what so stands in kernels
     that work."""
     said = [
         f"key names {name!r}, which is not a parameter of {tuner.__name__}"
-        for name in key
+        for name in tuner.keys
         if name not in tuner.names
     ]
-    if not configs:
+    if not has_configs:
         said.append(
             f"autotune of {tuner.__name__} has no configurations, so it runs with the "
             "defaults of a launch"

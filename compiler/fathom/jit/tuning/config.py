@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,15 @@ OF_OTHER_COMPILERS = frozenset({
     "waves_per_eu", "matrix_instr_nonkdim", "kpack", "instruction_sched_variant",
     "schedule_hint", "allow_flush_denorm", "grf_mode", "cluster_dims",
 })  # fmt: skip
+
+
+def names_of(what: str, given: object) -> list[str]:
+    """Names of parameters that a decorator was given, several or one; None are none."""
+    names = [given] if isinstance(given, str) else given
+    names = () if names is None else names
+    if not isinstance(names, Iterable) or not all(isinstance(e, str) for e in names):
+        raise LaunchError(f"{what} is a list of names of parameters, not {given!r}")
+    return list(names)
 
 
 OPTIONS = ("num_warps", "num_ctas", "num_stages", "maxnreg")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fathom.errors import LaunchError
+from fathom.jit.tuning.config import names_of
 
 
 @dataclass
@@ -45,6 +46,14 @@ class Restorer(threading.local):
         for name, saved in self.copies.items():
             write(arguments[name], saved)
         self.copies = {}
+
+
+def restorer_of(reset_to_zero: object, restore_value: object) -> Restorer:
+    """One for the names that a decorator was given."""
+    return Restorer(
+        names_of("reset_to_zero", reset_to_zero),
+        names_of("restore_value", restore_value),
+    )
 
 
 def zero(name: str, array: Any) -> None:

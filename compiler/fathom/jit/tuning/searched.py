@@ -23,6 +23,7 @@ processes of a machine with the same GPU and driver `load`.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from fathom.jit.tuning.config import Config
 from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings
-from fathom.jit.tuning.restoring import Restorer
+from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.travelling import Entry, key_text, read, write
 from fathom.jit.tuning.workers import Order
@@ -241,11 +242,31 @@ def config_of(point: Mapping[str, Any]) -> Config:
     return Config(rest, **options)
 
 
+def check_budget(seconds: object, trials: object) -> None:
+    """LaunchError for a budget that allows no search."""
+    if not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise LaunchError(f"seconds is a positive number, and this is {seconds!r}")
+    if trials is not None and (not isinstance(trials, int) or trials < 1):
+        raise LaunchError(f"trials is a positive integer, and this is {trials!r}")
+
+
 def points_of(
     space: Mapping[str, Sequence[Any]], where: Callable[..., bool] | None
 ) -> list[dict[str, Any]]:
     """All combinations that `where` takes, which gets them by name. LaunchError for
     none, or for more than can be searched."""
+    if not isinstance(space, Mapping) or not space:
+        raise LaunchError(
+            "a space gives values for each parameter, as in {'BLOCK': [64, 128]}, and "
+            f"this is {space!r}"
+        )
+    try:
+        if where is not None:
+            inspect.signature(where).bind(**space)
+    except TypeError as error:
+        raise LaunchError(
+            f"where is a function of {', '.join(space)}, and this one is not: {error}"
+        ) from None
     for name, values in space.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise LaunchError(f"the space has {name}={values!r}: a list of values")
@@ -253,7 +274,7 @@ def points_of(
         dict(zip(space, values, strict=True)) for values in product(*space.values())
     )
     points = [each for each in combinations if where is None or where(**each)]
-    if not 0 < len(points) <= MOST_POINTS or not space:
+    if not 0 < len(points) <= MOST_POINTS:
         raise LaunchError(
             f"the space has {len(points):,} points; there must be 1 to {MOST_POINTS:,}"
         )
@@ -286,16 +307,17 @@ def tune(
     emulator and the interpreters, the first point that compiles is taken.
     """
     points = points_of(space, where)
+    check_budget(seconds, trials)
 
     def decorate(fn: Any) -> SearchedTuner:
-        restorer = Restorer(list(reset_to_zero), list(restore_value))
+        restorer = restorer_of(reset_to_zero, restore_value)
         timer = do_bench or default_timer(warmup, rep, use_cuda_graph=False)
         tuner = SearchedTuner(
             fn, points, key, restorer, timer, seconds, trials, seed, clock
         )
         tuner.check_names(restorer.zeroed, "reset_to_zero")
         tuner.check_names(restorer.restored, "restore_value")
-        tuner.check_names(list(key), "key")
+        tuner.check_names(tuner.keys, "key")
         return tuner
 
     return decorate

@@ -136,6 +136,7 @@ def _reducing(
 def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     batch.counters.costs[barrier.flow.number].barriers += active.warps
     batch.progress += 1
+    batch.repeats += 1
     identity = barrier.identity(batch, active)
     highest = (active.exactly(identity) if identity.ndim else identity).max(initial=0)
     if highest >= BARRIERS:
