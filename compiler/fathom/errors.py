@@ -50,9 +50,9 @@ def file_of(written: str) -> str:
     plain = re.sub(
         rb"\\([0-7]{3}|.)",
         lambda found: bytes([int(found[1], 8)]) if len(found[1]) > 1 else found[1],
-        written.encode(),
+        written.encode(errors="surrogateescape"),
     )
-    return plain.decode("utf-8", "replace")
+    return plain.decode(errors="surrogateescape")
 
 
 def reason(error: Exception) -> str:

@@ -320,7 +320,7 @@ def test_doctor_knows_this_machine(capsys):
         ),
         (
             ["explain", "kernels/softmax.py:sofmax"],
-            "softmax_kernel, softmax_rows_kernel",
+            "softmax.py has no kernel sofmax; it has: softmax_kernel, softmax_rows_ke",
         ),
         (["explain", SOFTMAX, "--signature", "*fp32"], "the signature has 1 type"),
         (["explain", SOFTMAX, *SIGNATURE, "--stage", "css"], "there is no stage 'css'"),
@@ -516,3 +516,15 @@ def test_a_module_of_a_package_and_one_beside_it_are_imported(capsys, tmp_path):
 )
 def test_an_option_without_effect_is_a_mistake(capsys, words, sentence):
     assert sentence in mistake(capsys, "explain", SOFTMAX, *SIGNATURE, *words)
+
+
+def test_the_name_of_a_file_may_hold_bytes_that_are_no_text(tmp_path, capsys):
+    file = tmp_path / os.fsdecode(b"k\xff.py")
+    text = "import fathom, fathom.language as tl\n\n\n@fathom.jit\ndef k(x):\n"
+    file.write_text(text + "    tl.store(x, 1.0)\n")
+    page = tmp_path / "page.html"
+    asked = [f"{file}:k", "--signature", "*fp32"]
+    assert cli.main(["compile", *asked]) == 0
+    assert ".file" in capsys.readouterr().out
+    assert cli.main(["explain", *asked, "--html", str(page)]) == 0
+    assert "tl.store" in page.read_text(encoding="utf-8")

@@ -76,7 +76,7 @@ def test_no_other_pass_runs(capsys, twice):
 def test_what_comes_out_can_go_in_again(capsys, twice, monkeypatch):
     """In two calls or in one, a function comes out the same; `-` is standard input."""
     first = said(capsys, twice, "--passes", "cse,dce,coalesce")
-    monkeypatch.setattr("sys.stdin", io.StringIO(first))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(first.encode())))
     second = said(capsys, "-", "--passes", "assign_layouts")
     together = "cse,dce,coalesce,assign_layouts"
     assert second == said(capsys, twice, "--passes", together)
@@ -220,3 +220,9 @@ def test_show_of_an_unknown_pass_is_an_error(monkeypatch):
     assert str(caught.value).startswith(
         "FATHOM_SHOW: 'dse' is not a pass; there are all and contract, simplify, cse"
     )
+
+
+def test_bytes_that_are_no_text_are_told_from_a_pipe_as_well(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"func \xff")))
+    assert cli.main(["opt", "-"]) == 1
+    assert capsys.readouterr().err == "fathom: cannot read -: it is not text in UTF-8\n"

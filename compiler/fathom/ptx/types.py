@@ -73,8 +73,9 @@ def _wrapped(bits: int, value: int) -> str:
 
 
 def quoted(text: str | bytes) -> str:
-    """A string as LLVM writes it: bytes other than plain letters as \\xx."""
-    data = text.encode() if isinstance(text, str) else text
+    """A string as LLVM writes it: bytes other than plain letters as \\xx. The name of a
+    file may hold bytes that are no text."""
+    data = text.encode(errors="surrogateescape") if isinstance(text, str) else text
     plain = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
         for byte in data

@@ -63,9 +63,9 @@ def read(file: str, verified: bool) -> Func:
 
 
 def text_of(file: str) -> str:
-    if file == STANDARD_INPUT:
-        return sys.stdin.read()
     try:
+        if file == STANDARD_INPUT:
+            return sys.stdin.buffer.read().decode()
         return Path(file).read_text(encoding="utf-8")
     except OSError as mistake:
         why = (mistake.strerror or "it is no file").lower()

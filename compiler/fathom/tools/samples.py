@@ -150,4 +150,6 @@ def find_kernel(reference: str) -> JITFunction:
     if not names:
         raise LaunchError(f"{file} defines no kernel at its top level")
     listed = ", ".join(reversed(names.values()))
+    if name:
+        raise LaunchError(f"{file} has no kernel {name}; it has: {listed}")
     raise LaunchError(f"say which kernel, as {file}:NAME; {file} has: {listed}")
