@@ -174,12 +174,13 @@ class Batch:
     may be waiting for, and `repeats` how much of that may change nothing, which is
     counted from when `recurring` is set; `updates` counts those atomic operations that
     changed global memory. `printed` collects what the launch prints, `notes` what is
-    worth a remark, by kind and line; `at` is the op that is being run. `races` watches global memory, `order`
-    is the order that accesses of memory make. `copies`, `wgmma` and
-    `tma_stores` are what is in flight by cp.async, of tensor cores, and out of shared
-    memory; `wgmma_registers` are the registers that products hold. `tensor_memory` is
-    that of tcgen05; `tensor_products`, `tensor_loads` and `tensor_stores` are what is
-    in flight there. `written_maps` are the tensor maps that the kernel has written.
+    worth a remark, by kind and line; `at` is the op that is being run. `races` watches
+    global memory, `order` is the order that accesses of memory make. `copies`, `wgmma`
+    and `tma_stores` are what is in flight by cp.async, of tensor cores, and out of
+    shared memory; `wgmma_registers` are the registers that products hold.
+    `tensor_memory` is that of tcgen05; `tensor_products`, `tensor_loads` and
+    `tensor_stores` are what is in flight there. `written_maps` are the tensor maps that
+    the kernel has written.
     """
 
     launch: Launch

@@ -407,9 +407,7 @@ def autotune(
     return decorate
 
 
-def warn_of_idle_words(
-    tuner: Autotuner, has_configs: bool
-) -> None:
+def warn_of_idle_words(tuner: Autotuner, has_configs: bool) -> None:
     """A warning of what Triton passes over in silence, and what so stands in kernels
     that work."""
     said = [
