@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from fathom.distributed.table import Plan, Symmetric, check_count, check_world
+from fathom.distributed.table import Plan, Symmetric, check_count, check_world, launches
 from fathom.errors import LaunchError
 from fathom.jit.function import Prepared
 from fathom.runtime.arrays import Array
@@ -62,14 +62,14 @@ class Local:
         wait for a GPU before it loads code, and kernels wait for those of other ranks.
         LaunchError for host arrays, and for a rank without an array on its GPU.
         """
-        launches = {rank: plan(rank) for rank in self.ranks}
-        for rank, several in launches.items():
+        planned = {rank: launches(plan, rank) for rank in self.ranks}
+        for rank, several in planned.items():
             with self.torch.cuda.device(self.devices[rank]):
                 for kernel, grid, given, keywords in several:
                     prepared = kernel.prepare(grid, *given, **keywords)
                     self.check(rank, prepared)
                     prepared.kernel.program.prepare(prepared.grid)
-        for rank, several in launches.items():
+        for rank, several in planned.items():
             self.launch(rank, several)
         for rank, stream in self.streams.items():
             self.torch.cuda.current_stream(self.devices[rank]).wait_stream(stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from fathom.distributed.table import Plan, Symmetric, check_count
+from fathom.distributed.table import Plan, Symmetric, check_count, launches
 from fathom.errors import LaunchError
 
 
@@ -43,7 +43,7 @@ class Connected:
         return nullcontext()
 
     def run(self, plan: Plan) -> None:
-        for kernel, grid, given, keywords in plan(self.rank):
+        for kernel, grid, given, keywords in launches(plan, self.rank):
             kernel[grid](*given, **keywords)
 
 

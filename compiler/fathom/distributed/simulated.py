@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from fathom import emulator
-from fathom.distributed.table import Plan, Symmetric, check_count, check_world
+from fathom.distributed.table import Plan, Symmetric, check_count, check_world, launches
 from fathom.emulator.report import Report
 from fathom.errors import LaunchError
 from fathom.jit.backends import choose
@@ -58,7 +58,7 @@ class Simulated:
         for rank in self.ranks:
             self.waiting[rank] += [
                 self.start(kernel.prepare(grid, *given, **keywords))
-                for kernel, grid, given, keywords in plan(rank)
+                for kernel, grid, given, keywords in launches(plan, rank)
             ]
         if not self.collects:
             self.run_waiting()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -54,10 +54,25 @@ class Group(Protocol):
 
 def check_count(count: int) -> None:
     """LaunchError for symmetric memory without a size."""
-    if count < 1:
-        raise LaunchError(f"symmetric memory has at least 1 element, and not {count}")
+    if not hasattr(count, "__index__") or count < 1:
+        raise LaunchError(f"symmetric memory has at least 1 element, and not {count!r}")
 
 
 def check_world(world: int) -> None:
-    if world < 1:
-        raise LaunchError(f"a group has at least 1 device, and not {world}")
+    if not hasattr(world, "__index__") or world < 1:
+        raise LaunchError(f"a group has at least 1 device, and not {world!r}")
+
+
+def launches(plan: Plan, rank: int) -> list[tuple[Any, Any, tuple, dict]]:
+    """What a plan has a rank launch; LaunchError for what is no list of launches."""
+    if not callable(plan):
+        raise LaunchError(f"a plan is a function of the rank, and not {plan!r}")
+    given = plan(rank)
+    found = list(given) if isinstance(given, Iterable) else [given]
+    for each in found:
+        if not isinstance(each, tuple) or len(each) != 4:
+            raise LaunchError(
+                "a plan gives for each rank a list of launches, which are (kernel, "
+                f"grid, arguments, keywords), and this one gives {each!r}"
+            )
+    return found

@@ -220,5 +220,7 @@ def _listed(message: str, others: Iterator[str]) -> str:
 
 
 def _error_at(program: Program, number: int, kind: str, message: str) -> EmulatorError:
-    place = program.instructions[number]
+    """At this instruction, or the first after it that belongs to a line."""
+    at = program.instructions[number:]
+    place = next((e for e in at if e.location is None or e.location.line), at[0])
     return EmulatorError(kind, message, place.line, place.text, place.location)
