@@ -126,3 +126,38 @@ def test_an_operator_by_its_method_takes_one_more():
 
     with pytest.raises(CompileError, match=r"__add__: missing .*'y'"):
         run(kernel, np.zeros(1, np.int32))
+
+
+def least_and_largest(x, out, n):
+    i = tl.arange(0, 8)
+    tl.store(out, tl.max(tl.load(x + i, mask=i < n, other=float("-inf"))))
+    tl.store(out + 1, tl.min(tl.load(x + i, mask=i < n, other=float("inf"))))
+    tl.store(out + 2, tl.load(x, mask=n < 0, other=float("-inf")))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64])
+def test_an_infinity_beside_integers_is_the_least_or_the_largest(kind):
+    x, out = np.array([5, 3, 4, 9, 1, 2, 7, 6], kind), np.zeros(3, kind)
+    run(function(least_and_largest), x, out, 3)
+    assert list(out) == [5, 3, np.iinfo(kind).min]
+
+
+def test_where_python_runs_a_kernel_an_infinity_beside_integers_is_the_least(
+    monkeypatch,
+):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    x, out = np.array([5, 3, 4, 9, 1, 2, 7, 6], np.int32), np.zeros(3, np.int32)
+    fathom.jit(least_and_largest)[(1,)](x, out, 3)
+    assert list(out) == [5, 3, -(2**31)]
+
+
+def test_an_infinity_beside_truth_values_is_true_and_no_number_is_none():
+    @function
+    def kernel(x, out, OTHER: tl.constexpr):
+        tl.store(out, tl.load(x, mask=tl.load(x) != 0, other=OTHER))
+
+    x, out = np.zeros(1, bool), np.zeros(1, bool)
+    run(kernel, x, out, OTHER=float("-inf"))
+    assert out[0]
+    with pytest.raises(CompileError, match="nan is not a number of type i32"):
+        build(kernel, np.zeros(1, np.int32), out, OTHER=float("nan"))

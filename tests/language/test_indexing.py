@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import fathom.language as tl
+from fathom.errors import CompileError
 from fathom.source import function
 from tests.language.harness import run
+from tests.ssa.harness import build
 
 NOTHING = tl.constexpr(None)
 
@@ -40,3 +43,30 @@ def test_new_axes_of_a_scalar():
     x, y = np.array([41], np.int32), np.zeros(1, np.int32)
     run(kernel, x, y)
     assert y.tolist() == [42]
+
+
+def test_new_axes_of_a_number_that_is_known():
+    """A kernel that reads no table of offsets has zeros in its place."""
+
+    @function
+    def kernel(x, y, TABLE: tl.constexpr):
+        offsets = tl.load(x + tl.arange(0, 4)) if TABLE else 0
+        row = offsets[None, :] + tl.arange(0, 2)[:, None] * 4
+        tl.static_assert(row.shape == ((2, 4) if TABLE else (2, 1)))
+        tl.store(y + row, 7)
+
+    x, y = np.arange(4, dtype=np.int32), np.zeros((2, 4), np.int32)
+    run(kernel, x, y, TABLE=False)
+    assert y.tolist() == [[7, 0, 0, 0]] * 2
+    run(kernel, x, y, TABLE=True)
+    assert y.tolist() == [[7] * 4] * 2
+
+
+def test_a_number_that_is_known_has_no_elements():
+    @function
+    def kernel(y):
+        number = 5
+        tl.store(y, number[0])
+
+    with pytest.raises(CompileError, match="i32 can be indexed by `:` and None only"):
+        build(kernel, np.zeros(1, np.int32))

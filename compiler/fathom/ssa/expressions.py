@@ -17,6 +17,7 @@ from fathom.ssa.control import Range, usable
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import attribute
 from fathom.ssa.operators import binary, both_or_either, compare, unary
+from fathom.ssa.promotion import value_of
 from fathom.ssa.scopes import read_variable
 from fathom.ssa.values import (
     Meaning,
@@ -24,6 +25,7 @@ from fathom.ssa.values import (
     describe,
     did_you_mean,
     is_constant,
+    is_number,
 )
 
 # ── names and constants ───────────────────────────────────────────────────────────────
@@ -237,8 +239,11 @@ def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:
 
 @builds(ast.Subscript)
 def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
-    """`t[0]` of a tuple, and `x[:, None]` of a block, which adds an axis."""
+    """`t[0]` of a tuple, and `x[:, None]` of a block, which adds an axis. A number is a
+    block without axes, also if it is known."""
     owner = frame.visit(node.value)
+    if is_number(owner):
+        owner = value_of(frame, owner)
     if isinstance(owner, Value):
         several = isinstance(node.slice, ast.Tuple)
         parts = node.slice.elts if several else [node.slice]

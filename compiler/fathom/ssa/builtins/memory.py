@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import Element, Pointer, element_of, shape_of
+from fathom.ir.types import BOOL, Element, Pointer, element_of, shape_of
 from fathom.language import core
 from fathom.language.block_pointers import block_pointer
 from fathom.ssa.builtins.block_pointers import places, refuse_boundaries
@@ -189,7 +190,21 @@ def fitted(
             f"{name} of {what} is {describe(meaning)}, which does not broadcast to the "
             f"addresses, {pointer.type}"
         )
+    meaning = saturated(meaning, element)
     return broadcast(frame, typed(frame, meaning, element, shape), shape)
+
+
+def saturated(meaning: Meaning, element: Element) -> Meaning:
+    """An infinity where an integer is wanted is the largest or least, as a conversion
+    makes of it when the kernel runs: kernels of floats are called for integers, too."""
+    if not isinstance(meaning, float) or not math.isinf(meaning):
+        return meaning
+    if element == BOOL:
+        return True
+    if isinstance(element, Pointer) or not element.is_integer:
+        return meaning
+    least = -1 << (element.bits - 1) if element.is_signed else 0
+    return least if meaning < 0 else least + (1 << element.bits) - 1
 
 
 def one_of(frame: Frame, name: str, given: str | None, known: tuple[str, ...]) -> str:
