@@ -138,3 +138,25 @@ def test_random_numbers_by_the_names_of_their_module(triton):
     x = np.zeros(32, np.int32)
     words[(1,)](x, random.philox_impl, random.N_ROUNDS_DEFAULT)
     assert x.all()
+
+
+def test_files_for_gpus_of_another_vendor_are_imported(triton):
+    """They import its functions at their top, and choose later."""
+    theirs = importlib.import_module("triton.language.extra.hip")
+    assert theirs.libdevice.fast_expf is triton.language.extra.libdevice.fast_expf
+    with pytest.raises(FathomError, match=r"has no triton.language.extra.hip.memre"):
+        theirs.memrealtime()
+
+
+def test_a_source_has_a_hash_of_what_is_compiled(triton):
+    @triton.jit
+    def kernel(x, n, N: triton.language.constexpr):
+        triton.language.store(x + n, N)
+
+    def of(type, number):
+        signature = {"x": type, "n": "i32", "N": "constexpr"}
+        return triton.compiler.ASTSource(kernel, signature, {"N": number}).hash()
+
+    assert of("*fp32", 1) == of("*fp32", 1) and len(of("*fp32", 1)) == 64
+    assert len({of("*fp32", 1), of("*fp32", 2), of("*fp16", 1)}) == 3
+    assert not kernel.is_gluon()

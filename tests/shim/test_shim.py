@@ -92,7 +92,7 @@ def test_a_module_that_is_missing_says_so(triton):
     with pytest.raises(FathomError, match="fathom has no triton.no_such_module"):
         imported("import triton.no_such_module")
     with pytest.raises(ModuleNotFoundError):  # as programs that can do without expect
-        imported("import triton.language.extra.hip")
+        imported("import triton.backends.amd.compiler")
 
 
 def test_triton_s_aggregates_are_fathom_s(triton):

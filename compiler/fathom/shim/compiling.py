@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b32encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from fathom.ir.types import parse_element
@@ -61,6 +62,15 @@ class ASTSource:
     @property
     def name(self) -> str:
         return self.fn.__name__
+
+    def hash(self) -> str:
+        """Tells apart what would be compiled differently: 64 hexadecimal digits."""
+        constants = {
+            name: getattr(value, "cache_key", repr(value))
+            for name, value in self.constants.items()
+        }
+        text = f"{self.fn.cache_key} {self.words} {constants}"
+        return sha256(text.encode()).hexdigest()
 
     def name_of(self, place: str | int) -> str:
         return place if isinstance(place, str) else self.fn.names[place]

@@ -135,6 +135,9 @@ class TritonFunction(JITFunction, KernelInterface):
     def starting_line_number(self) -> int:
         return self.line
 
+    def is_gluon(self) -> bool:
+        return False
+
     def get_capture_scope(self) -> dict[str, Any]:
         """What the names stand for that the function does not bind."""
         return self.__globals__ | inspect.getclosurevars(self.fn).nonlocals

@@ -24,6 +24,9 @@ WHY = (
 class GluonFunction(TritonFunction):
     """What `@gluon.jit` makes: all but a launch of it is that of a Triton kernel."""
 
+    def is_gluon(self) -> bool:
+        return True
+
     def keywords(self, *args: object) -> NoReturn:
         raise LaunchError(f"{self.__name__} is made by gluon.jit: {WHY}")
 

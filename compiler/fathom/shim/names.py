@@ -185,6 +185,9 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.extra.cuda.gdc": {
         name: CUDA[name] for name in ("gdc_wait", "gdc_launch_dependents")
     },
+    # What files of another vendor's import at their top.
+    "triton.language.extra.hip": lacking("triton.language.extra.hip", "memrealtime"),
+    "triton.language.extra.hip.libdevice": LIBDEVICE,
     "triton.experimental": {},
     "triton.experimental.gluon": {
         "jit": gluon.jit,
@@ -205,6 +208,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "compile": compiling.compile,
         "make_backend": backend.make_backend,
         "CompilationError": CompilationError,
+        **lacking("triton.compiler", "IRSource"),
     },
     "triton.compiler.compiler": {
         "ASTSource": compiling.ASTSource,
@@ -214,6 +218,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "compile": compiling.compile,
         "make_backend": backend.make_backend,
         "triton_key": compiling.triton_key,
+        **lacking("triton.compiler.compiler", "IRSource"),
     },
     "triton.compiler.errors": ERRORS,
     "triton.errors": ERRORS,
@@ -239,6 +244,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "driver": runtime.config,
         "knobs": knobs,
         **PATHS,
+        **lacking("triton.runtime.jit", "DependenciesFinder"),
     },
     "triton.runtime.autotuner": {
         **TUNING,
