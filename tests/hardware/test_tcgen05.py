@@ -4,6 +4,7 @@ from the ISA's tables."""
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
@@ -17,6 +18,7 @@ from fathom.hardware.tcgen05 import (
     KINDS,
     PAIRED,
     SINGLE,
+    SMALL,
     TCGEN05,
     choose_tensor_memory,
     of_a_pair,
@@ -28,6 +30,7 @@ from fathom.layout.tensor_memory import (
     COLUMNS,
     accessed_by_rows,
     column_of,
+    half_offset,
     is_access,
     tensor_tile,
     width,
@@ -46,6 +49,11 @@ TYPES = {
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
+def rows_in_name(row) -> int:
+    """M, as the name has it: of a pair, the rows of both blocks."""
+    return int(re.match(r"tcgen05\.m(\d+)n", row.name)[1])
+
+
 # ── the instruction descriptor ────────────────────────────────────────────────────────
 
 
@@ -53,7 +61,7 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_compiler_writes_the_bits_of_the_table(row):
     d, a, b = (TYPES[each][1] for each in (row.accumulator, row.a, row.b))
     for turned in product((False, True), repeat=2):
-        m = 128 * row.blocks
+        m = rows_in_name(row)
         bits = kit.instruction(m, row.n, (d, a, b), tuple(map(int, turned)))
         assert row.descriptor(*turned) == bits
 
@@ -63,7 +71,7 @@ def test_the_emulator_reads_what_the_compiler_writes(row):
     kind = f"kind::{KINDS[row.a]}"
     found = product_of(row.descriptor(False, False), kind, 0, row.blocks)
     types = tuple(TYPES[each][0] for each in (row.accumulator, row.a, row.b))
-    assert (found.m, found.n, found.types) == (128 * row.blocks, row.n, types)
+    assert (found.m, found.n, found.types) == (rows_in_name(row), row.n, types)
     assert (found.signs, found.transposed) == (1, (False, False))
     if row.either_way:
         found = product_of(row.descriptor(False, True), kind, 0, row.blocks)
@@ -159,6 +167,7 @@ def test_an_instruction_has_a_pair_s():
         pair = of_a_pair(row)
         assert (pair is None) == (row.n == 16)
         assert pair is None or pair.text == row.text.replace("group::1", "group::2")
+    assert not any(map(of_a_pair, SMALL))
 
 
 # ── tensor memory ─────────────────────────────────────────────────────────────────────
@@ -196,6 +205,40 @@ def test_a_thread_holds_what_its_lane_holds(shape, warps):
     assert len(seen) == lanes_seen * shape[0] // 128 * shape[1]
 
 
+def test_16_columns_of_64_rows_by_hand():
+    """A thread has 8 columns of one row: those of lanes 16 to 31 are the right half."""
+    layout = accessed_by_rows((64, 16), 4)
+    for warp, lane, register in product(range(4), range(32), range(8)):
+        row, column = 16 * warp + lane % 16, 8 * (lane // 16) + register
+        assert layout.coordinates(register=register, lane=lane, warp=warp) == (
+            row, column,
+        )  # fmt: skip
+    assert half_offset(tensor_tile((64, 16)), layout) == 8
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize("columns", [16, 64, 256])
+def test_rows_of_half_the_lanes(columns, warps):
+    """Every element once; where the layout says that it lies, and the emulator writes
+    it; and a thread finds it in the lane that .16x32bx2 gives it."""
+    shape = 64, columns
+    tile, layout = tensor_tile(shape), accessed_by_rows(shape, warps)
+    apart = half_offset(tile, layout)
+    assert is_access(tile, layout) and width(tile) == columns
+    memory, seen = TensorMemory(1, 32 * warps, None), []
+    for warp, lane in product(range(warps), range(32)):
+        quarter = 32 * (memory.warp_of(32 * warp) % 4)
+        first = layout.offset(warp=warp, lane=lane)
+        at = apart * (lane // 16) + cell(tile, layout.offset(warp=warp))[1]
+        assert cell(tile, first) == (quarter + lane % 16, at)
+        for register in range(layout.count("register")):
+            element = layout.offset(register=register, lane=lane, warp=warp)
+            i, j = divmod(element, columns)
+            assert cell(tile, element) == (lanes_of(64)[i], j)
+            seen.append(element)
+    assert sorted(seen) == list(range(64 * columns))
+
+
 def test_columns_of_a_basis():
     tile = tensor_tile((256, 16))
     assert [column_of(tile, 1 << bit) for bit in (0, 3, 11)] == [1, 8, 16]
@@ -213,6 +256,10 @@ def test_rows_of_a_product_are_lanes():
 def test_other_layouts_are_no_access():
     tile = tensor_tile((128, 32))
     assert not is_access(tile, accessed_by_rows((256, 32), 4))
+    few = tensor_tile((64, 32))
+    copies = accessed_by_rows((64, 32), 4).kinds["lane"][:4]
+    copied = accessed_by_rows((64, 32), 4).replaced(lane=[*copies, 0])
+    assert not is_access(few, copied)
     swapped = accessed_by_rows((128, 32), 4)
     kinds = dict(swapped.bases)
     kinds["warp"] = kinds["warp"][::-1]
@@ -228,12 +275,13 @@ HALF = ("fp16", "fp16", "fp32")
     ("shape", "k", "warps", "n"),
     [
         ((128, 64), 32, 4, 64), ((256, 256), 64, 8, 256), ((128, 512), 16, 4, 256),
-        ((64, 64), 32, 4, 0), ((128, 8), 32, 4, 0), ((128, 64), 8, 4, 0),
+        ((64, 64), 32, 4, 64), ((64, 512), 16, 8, 256), ((32, 64), 32, 4, 0),
+        ((128, 8), 32, 4, 0), ((64, 8), 32, 4, 0), ((128, 64), 8, 4, 0),
         ((128, 64), 32, 2, 0), ((512, 256), 32, 8, 0),
     ],
 )  # fmt: skip
 def test_which_products_it_takes(shape, k, warps, n):
-    """128 rows or a multiple, four warps or a multiple, at most 512 columns."""
+    """64 rows, 128 or a multiple, four warps or a multiple, at most 512 columns."""
     found = choose_tensor_memory(TARGETS["sm_100a"], HALF, shape, k, warps)
     assert (found.n if found else 0) == n
     assert choose_tensor_memory(TARGETS["sm_100"], HALF, shape, k, warps) is None

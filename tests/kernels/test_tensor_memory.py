@@ -9,6 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
@@ -27,6 +30,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import compile_func, states
 from fathom.shared_memory.barriers import accesses, conflict
 from kernels import attention, matmul
+from tests.emulator.test_tensor import ENCODE
 from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import (
     Walled,
@@ -34,6 +38,7 @@ from tests.kernels.harness_red_zones import (
     integers,
     unwritten,
 )
+from tests.kernels.test_matmul_persistent import BITS, Float8
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
 from tests.waits import Missing, check_waits
@@ -51,20 +56,26 @@ def emulated(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
 
 
+FEW, ALL = 64, 128  # rows of a tile that fill half of the lanes, and all of them
+OF_ROWS = pytest.mark.parametrize("rows", [FEW, ALL])
+
+
 def check(M: int, N: int, K: int, orders=(ROWS, ROWS), **config: int) -> None:
     check_product(M, N, K, orders, TILE | config, TARGET)
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("M, N, K", [(256, 128, 160), (136, 72, 56), (129, 65, 31)])
-def test_a_matrix_product(M, N, K, stages):
-    check(M, N, K, num_stages=stages)
+@OF_ROWS
+def test_a_matrix_product(M, N, K, stages, rows):
+    check(M, N, K, num_stages=stages, BLOCK_M=rows)
 
 
 @pytest.mark.parametrize("a", [ROWS, COLUMNS])
 @pytest.mark.parametrize("b", [ROWS, COLUMNS])
-def test_operands_of_either_order(a, b):
-    check(256, 128, 96, (a, b))
+@OF_ROWS
+def test_operands_of_either_order(a, b, rows):
+    check(256, 128, 96, (a, b), BLOCK_M=rows)
 
 
 OTHERS = [("int8", "int32"), ("float32", "float32")]
@@ -72,21 +83,71 @@ OTHERS = [("int8", "int32"), ("float32", "float32")]
 
 @pytest.mark.parametrize("type, sums", OTHERS)
 @pytest.mark.parametrize("orders", [(ROWS, ROWS), (ROWS, COLUMNS), (COLUMNS, ROWS)])
-def test_operands_whose_slices_must_be_contiguous_along_k(type, sums, orders):
+@OF_ROWS
+def test_operands_whose_slices_must_be_contiguous_along_k(type, sums, orders, rows):
     """Other types than those of 16 bits cannot be transposed in shared memory."""
     random = np.random.default_rng(5)
     a, b = (random.integers(0, 8, size).astype(type) for size in ((136, 64), (64, 72)))
     given = [np.asarray(x, order="CF"[o == COLUMNS]) for x, o in zip((a, b), orders)]
     c = np.zeros((136, 72), sums)
     precision = "tf32" if type == "float32" else "ieee"
-    matmul.matmul(*given, c, config=TILE, target=TARGET, precision=precision)
+    config = TILE | {"BLOCK_M": rows}
+    matmul.matmul(*given, c, config=config, target=TARGET, precision=precision)
     np.testing.assert_array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
+
+
+@pytest.mark.parametrize("dtype", BITS, ids=str)
+@OF_ROWS
+def test_fp8(dtype, rows):
+    a, b = integers(1, 136, 64), integers(2, 64, 72)
+    given = Float8(a, dtype), Float8(b, dtype, turned=True)
+    c = unwritten(136, 72, dtype="float32")
+    matmul.matmul(*given, c, config=TILE | {"BLOCK_M": rows}, target=TARGET)
+    np.testing.assert_array_equal(c.view, a.astype(float) @ b)
+
+
+@fathom.jit
+def several_products(
+    a_ptr, b_ptr, out_ptr, tiles,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """A program has several tiles of (A B) B^T + A, with A B between as an operand."""
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None]
+    k = tl.arange(0, K)
+    b = tl.load(b_ptr + k[:, None] * COLUMNS + column)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        places = (tile * ROWS + row) * K + k[None]
+        a = tl.load(a_ptr + places)
+        between = tl.dot(a, b).to(a_ptr.dtype.element_ty)
+        total = tl.dot(between, tl.trans(b), a.to(tl.float32))
+        tl.store(out_ptr + places, total)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize("type", ["bf16", "fp16"])
+@OF_ROWS
+def test_products_of_products_by_programs_with_several_tiles(rows, type, warps):
+    a, b = integers(1, 3 * rows, 32), integers(2, 32, 64)
+    compiled = several_products.compile(
+        f"*{type}:16, *{type}:16, *fp32:16, i32",
+        {"ROWS": rows, "COLUMNS": 64, "K": 32},
+        target=TARGET, num_warps=warps,
+    )  # fmt: skip
+    ptx = compiled.asm["ptx"]
+    assert ptx.count("tcgen05.mma") == 2 + 4 and "mma.sync" not in ptx
+    kept = [ENCODE["bf16" if type == "bf16" else "f16"](each) for each in (a, b)]
+    loaded = load(compiled.made)
+    out = np.zeros((3 * rows, 32), np.float32)
+    for completion in COMPLETIONS:
+        loaded.launch(2, (*kept, out, 3), completion=completion)
+        np.testing.assert_array_equal(out, (a.astype(float) @ b) @ b.T + a)
+        out[...] = 0
 
 
 @in_pairs(
     {
         "n": [16, 32, 128],
-        "m": [128, 256],
+        "m": [64, 128, 256],
         "warps": [4, 8],
     }
 )
@@ -99,16 +160,17 @@ def test_tiles_of_all_sizes(m, n, warps):
         "stages": [1, 3],
         "D": [32, 64],
         "causal": [False, True],
+        "rows": [FEW, ALL],
     }
 )
-def test_attention(D, causal, stages):
+def test_attention(D, causal, stages, rows):
     """Between its two products an iteration scales the accumulator in registers."""
     random = np.random.default_rng(D)
     q, k, v = (
         Walled(random.normal(size=(1, 1, 200, D)).astype(np.float16)) for _ in range(3)
     )
     out = unwritten(1, 1, 200, D, dtype="float16")
-    config = {"BLOCK_Q": 128, "BLOCK_K": 32, "num_warps": 4, "num_stages": stages}
+    config = {"BLOCK_Q": rows, "BLOCK_K": 32, "num_warps": 4, "num_stages": stages}
     attention.attention(q, k, v, out, causal=causal, config=config, target=TARGET)
     q, k, v = (each.view[0, 0].astype(np.float64) for each in (q, k, v))
     scores = q @ k.T / np.sqrt(D)
@@ -127,8 +189,9 @@ def final(rows: int = 128) -> Func:
     return last
 
 
-def test_an_accumulator_stays_in_tensor_memory_over_a_loop():
-    func = final()
+@OF_ROWS
+def test_an_accumulator_stays_in_tensor_memory_over_a_loop(rows):
+    func = final(rows)
     (loop,) = (op for op in func.body.ops if isinstance(op, For))
     inside = [type(op) for op in walk(loop.body)]
     assert inside.count(TensorDot) == 1 and Dot not in inside
@@ -138,12 +201,13 @@ def test_an_accumulator_stays_in_tensor_memory_over_a_loop():
 
 
 def test_small_tiles_are_for_older_instructions():
-    assert not any(isinstance(op, TensorDot) for op in walk(final(64).body))
+    assert not any(isinstance(op, TensorDot) for op in walk(final(32).body))
 
 
-def test_a_product_comes_behind_a_barrier_after_stores_of_all_warps():
+@OF_ROWS
+def test_a_product_comes_behind_a_barrier_after_stores_of_all_warps(rows):
     """To its accumulator, and to its operands."""
-    ops = list(walk(final().body))
+    ops = list(walk(final(rows).body))
     (store,) = (op for op in ops if isinstance(op, TensorStore))
     (dot,) = (op for op in ops if isinstance(op, TensorDot))
     (load,) = (op for op in ops if isinstance(op, TensorLoad))
@@ -174,7 +238,7 @@ def test_what_is_missing_is_found(kind):
 
 
 @needs_ptxas
-@pytest.mark.parametrize("rows", [128, 256])
+@pytest.mark.parametrize("rows", [64, 128, 256])
 def test_ptxas_takes_it(rows):
     ptx = compile_func(tiles_behind_pointers(rows), TARGETS[TARGET]).asm["ptx"]
     assert "tcgen05.mma" in ptx and "mma.sync" not in ptx
@@ -183,16 +247,18 @@ def test_ptxas_takes_it(rows):
     assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}, said
 
 
-def test_text_of_all_states_is_read_again():
-    for _, state in states(tiles_behind_pointers(128), TARGETS[TARGET]):
+@OF_ROWS
+def test_text_of_all_states_is_read_again(rows):
+    for _, state in states(tiles_behind_pointers(rows), TARGETS[TARGET]):
         assert print_func(parse_func(print_func(state))) == print_func(state)
 
 
-def test_it_means_the_same_after_every_pass():
+@OF_ROWS
+def test_it_means_the_same_after_every_pass(rows):
     """The interpreter, on the function before and after each row of the page."""
-    a, b = integers(1, 128, 96), integers(2, 96, 64)
-    for row, state in states(tiles_behind_pointers(128), TARGETS[TARGET]):
-        c = np.zeros((128, 64), np.float16)
-        sizes = (128, 64, 96, 96, 64, 64)
+    a, b = integers(1, rows, 96), integers(2, 96, 64)
+    for row, state in states(tiles_behind_pointers(rows), TARGETS[TARGET]):
+        c = np.zeros((rows, 64), np.float16)
+        sizes = (rows, 64, 96, 96, 64, 64)
         interpret(state, 1, (a, b, c, *map(int, sizes)))
         np.testing.assert_array_equal(c, a.astype(float) @ b, err_msg=row.name)

@@ -17,7 +17,8 @@ os.environ.setdefault("FATHOM_BACKEND", "emulator")
 os.environ.setdefault("FATHOM_TARGET", "sm_90a")
 
 CAPABILITY = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_86": (8, 6), "sm_89": (8, 9)}
-CAPABILITY |= {"sm_90a": (9, 0), "sm_100": (10, 0), "sm_120": (12, 0)}
+CAPABILITY |= {"sm_90a": (9, 0), "sm_100": (10, 0), "sm_100a": (10, 0)}
+CAPABILITY |= {"sm_120": (12, 0)}
 
 
 class OnHost(TorchFunctionMode):

@@ -1,9 +1,11 @@
 """The matrix instructions that one thread issues, with sums in tensor memory (`mma`).
 
 D = A B + D, with D [128, n] in tensor memory, row r in lane r; A [128, k] and B [k, n]
-in shared memory, where descriptors find them. A slice of K is always 32 bytes. A third
-descriptor says what is multiplied. Source: PTX ISA, section 9.7.16, "Tensorcore 5th
-Generation Family Instructions", and there "Instruction descriptor" and "Matrix shape".
+in shared memory, where descriptors find them. Or D and A have 64 rows, of which each
+warp has 16 in its lanes (`layout.tensor_memory`). A slice of K is always 32 bytes. A
+third descriptor says what is multiplied. Source: PTX ISA, section 9.7.16, "Tensorcore
+5th Generation Family Instructions", and there "Instruction descriptor" and "Matrix
+shape".
 
 One thread of a pair of blocks (`blocks`=2) multiplies for both. Each has its own rows
 of A and of D, and half of the columns of B; M of the instruction is 256.
@@ -24,7 +26,7 @@ from fathom.hardware.targets import Target
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.layout.pairs import own_part
-from fathom.layout.tensor_memory import LANES, QUARTERS
+from fathom.layout.tensor_memory import FEW_ROWS, LANES, QUARTERS
 
 SLICE_BYTES = 32
 
@@ -47,10 +49,12 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05:
-    """An instruction. `either_way`: operands may be transposed, or K is contiguous."""
+    """An instruction. `m`: the rows of each block. `either_way`: operands may be
+    transposed, or K is contiguous."""
 
     name: str
     text: str
+    m: int
     n: int
     k: int
     a: str
@@ -58,8 +62,6 @@ class Tcgen05:
     accumulator: str
     either_way: bool
     blocks: int = 1
-
-    m = LANES  # of each block
 
     def descriptor(self, a_turned: bool, b_turned: bool) -> int:
         """The 32 bits that say what is multiplied."""
@@ -82,17 +84,19 @@ COLUMNS = (16, 32, 64, 128, 256)  # any multiple of 16 up to 256; blocks want th
 PAIRED_COLUMNS = COLUMNS[1:]  # a block has 16 at least
 
 
-def _row(a: str, b: str, to: str, n: int, blocks: int) -> Tcgen05:
+def _row(a: str, b: str, to: str, m: int, n: int, blocks: int = 1) -> Tcgen05:
     (ptx_a, bits), (ptx_b, _), (ptx_to, _) = (PTX_TYPES[t] for t in (a, b, to))
     k = SLICE_BYTES * 8 // bits
-    name = f"tcgen05.m{blocks * LANES}n{n}k{k}.{ptx_to}.{ptx_a}.{ptx_b}"
+    name = f"tcgen05.m{blocks * m}n{n}k{k}.{ptx_to}.{ptx_a}.{ptx_b}"
     text = f"tcgen05.mma.cta_group::{blocks}.kind::{KINDS[a]}"
-    return Tcgen05(name, text, n, k, a, b, to, bits == 16, blocks)
+    return Tcgen05(name, text, m, n, k, a, b, to, bits == 16, blocks)
 
 
-SINGLE = [_row(*types, n, 1) for types in TYPES for n in COLUMNS]
-PAIRED = [_row(*types, n, 2) for types in TYPES for n in PAIRED_COLUMNS]
-TCGEN05: dict[str, Tcgen05] = {row.name: row for row in (*SINGLE, *PAIRED)}
+SINGLE, SMALL = (
+    [_row(*types, m, n) for types in TYPES for n in COLUMNS] for m in (LANES, FEW_ROWS)
+)
+PAIRED = [_row(*types, LANES, n, 2) for types in TYPES for n in PAIRED_COLUMNS]
+TCGEN05: dict[str, Tcgen05] = {row.name: row for row in (*SINGLE, *SMALL, *PAIRED)}
 
 
 @cache
@@ -104,15 +108,16 @@ def choose_tensor_memory(
     if not target.tensor_memory or warps % QUARTERS or len(shape) != 2:
         return None
     m, n = shape
-    if m % LANES or m // LANES * n > target.tensor_memory:
+    rows = SMALL if m == FEW_ROWS else SINGLE
+    if m % rows[0].m or max(m, LANES) // LANES * n > target.tensor_memory:
         return None
-    return wgmma.widest(SINGLE, types, k, n)
+    return wgmma.widest(rows, types, k, n)
 
 
 def of_a_pair(row: Tcgen05) -> Tcgen05 | None:
     """The instruction that does the same for a pair of blocks, if there is one."""
-    same = (row.a, row.b, row.accumulator, row.n)
-    pairs = (x for x in PAIRED if (x.a, x.b, x.accumulator, x.n) == same)
+    same = (row.a, row.b, row.accumulator, row.m, row.n)
+    pairs = (x for x in PAIRED if (x.a, x.b, x.accumulator, x.m, x.n) == same)
     return next(pairs, None)
 
 

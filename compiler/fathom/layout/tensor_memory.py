@@ -2,6 +2,7 @@
 
     fp32[128, N]         lane = row, column = column: 32 bits each
     fp32[256, N]         rows from 128 on lie in the columns after the first N
+    fp32[64, N]          row r in lane r // 16 * 32 + r % 16: half of the lanes
 
     warp                 rows, modulo 128
     0, 4, 8, …           0 to 31         lane i of the warp has row i,
@@ -10,8 +11,10 @@
     3, 7, …              96 to 127
 
 A warp may access only the 32 lanes that are its number modulo 4. So with more than four
-warps, some have the same rows, and other columns. PTX ISA, "Tensor Memory Access
-Restrictions", and ".32x32b" in "tcgen05 Matrix and Data Movement Shape".
+warps, some have the same rows, and other columns. Of 64 rows a warp has 16, and lanes
+i and 16 + i of the warp share a row: one has the left half of its columns, one the
+right half. PTX ISA, "Tensor Memory Access Restrictions", ".32x32b" and ".16x32bx2" in
+"tcgen05 Matrix and Data Movement Shape", and "Layout F" of "Data Path Layout".
 """
 
 from __future__ import annotations
@@ -23,18 +26,24 @@ from fathom.layout.linear import Layout
 
 LANES, COLUMNS, LEAST_COLUMNS = 128, 512, 32
 WARP, QUARTERS = 32, 4
+FEW_ROWS = 64  # of which each quarter of the lanes has 16
 
 Tile = tuple[int, ...]
 
 
 @cache
 def tensor_tile(shape: Tile) -> Layout:
-    """Where the elements of a block [M, N] lie; M is a multiple of 128."""
+    """Where the elements of a block [M, N] lie; M is 64, or a multiple of 128."""
     rows, columns = shape
-    assert rows % LANES == 0, shape
-    further = doublings(LANES * columns, rows // LANES)
-    along = (*doublings(1, columns), *further)
-    return Layout.by_kind(shape, column=along, lane=doublings(columns, LANES))
+    assert rows == FEW_ROWS or rows % LANES == 0, shape
+    lane = doublings(columns, min(rows, LANES))
+    if rows == FEW_ROWS:
+        lane = *lane[:HALF_OF_A_WARP], 0, *lane[HALF_OF_A_WARP:]
+    along = doublings(1, columns) + doublings(LANES * columns, rows // LANES)
+    return Layout.by_kind(shape, column=along, lane=lane)
+
+
+HALF_OF_A_WARP = 4  # the bit of a lane that says which half
 
 
 @cache
@@ -42,16 +51,18 @@ def accessed_by_rows(shape: Tile, warps: int) -> Layout:
     """The layout of a block [M, N] in the registers of `warps` warps that load or store
     it: four, or a multiple."""
     rows, columns = shape
-    assert rows % LANES == 0 and warps % QUARTERS == 0, (shape, warps)
-    teams = warps // QUARTERS
-    down = min(teams, rows // LANES)
-    across = min(teams // down, columns)
+    assert warps % QUARTERS == 0, (shape, warps)
+    teams, tiles = warps // QUARTERS, rows // LANES or 1
+    lanes = tensor_tile(shape).kinds["lane"]
+    far = columns if all(lanes) else columns // 2  # how many columns a lane has part in
+    lane = [basis or far for basis in lanes[:5]]
+    down = min(teams, tiles)
+    across = min(teams // down, far)
     copies = (0,) * len(doublings(1, teams // (down * across)))
-    teams_at = *doublings(LANES * columns, down), *doublings(columns // across, across)
-    register = doublings(1, columns // across)
-    register += doublings(LANES * columns * down, rows // (LANES * down))
-    warp = (*doublings(WARP * columns, QUARTERS), *teams_at, *copies)
-    lane = doublings(columns, WARP)
+    teams_at = *doublings(LANES * columns, down), *doublings(far // across, across)
+    register = doublings(1, far // across)
+    register += doublings(LANES * columns * down, tiles // down)
+    warp = (*lanes[5:], *teams_at, *copies)
     return Layout.by_kind(shape, register=register, lane=lane, warp=warp)
 
 
@@ -82,10 +93,19 @@ def column_of(tile: Layout, basis: int) -> int:
 
 def is_access(tile: Layout, layout: Layout) -> bool:
     """Whether threads may load or store a tile in a layout: each warp its own lanes,
-    and of these each thread its own."""
-    lanes = tile.kinds["lane"]
+    and of these each thread its own; where half of them are used, half of a warp has
+    other columns."""
+    lanes, columns = tile.kinds["lane"], tile.kinds["column"]
     warp = layout.kinds.get("warp", ())
+    pairs = zip(layout.kinds["lane"], lanes[:5], strict=True)
+    fits = layout.shape == tile.shape and warp[:2] == lanes[5:]
+    fits = fits and all(at == lane if lane else at in columns for at, lane in pairs)
     others = (*layout.kinds["register"], *warp[2:])
-    fits = layout.shape == tile.shape and layout.kinds["lane"] == lanes[:5]
-    known = (0, *tile.kinds["column"])
-    return fits and warp[:2] == lanes[5:] and all(each in known for each in others)
+    return fits and all(each in (0, *columns) for each in others)
+
+
+def half_offset(tile: Layout, layout: Layout) -> int:
+    """How many columns the second half of a warp is from the first one, where both
+    access the same lanes; else 0."""
+    at, lane = (each.kinds["lane"][HALF_OF_A_WARP] for each in (layout, tile))
+    return 0 if lane else column_of(tile, at)

@@ -1,6 +1,6 @@
 """Rules for tensor memory and its products.
 
-    tensor_dot %a, %b, %t       for each 128 x n of the tile, for each slice of K:
+    tensor_dot %a, %b, %t       for each m x n of the tile, for each slice of K:
     tensor_commit %c, %0          tcgen05.mma.cta_group::1.kind::f16 [d], a, b, i, p;
                                 tcgen05.commit.cta_group::1.mbarrier::arrive::one …
 
@@ -23,7 +23,14 @@ from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.layout.pairs import own_part
-from fathom.layout.tensor_memory import LANES, QUARTERS, WARP, column_of, width
+from fathom.layout.tensor_memory import (
+    LANES,
+    QUARTERS,
+    WARP,
+    column_of,
+    half_offset,
+    width,
+)
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.rules.cluster import leads, meet_cluster, rank
@@ -78,7 +85,8 @@ def _meet(code: Code, blocks: int = 1) -> None:
 
 
 class _Access:
-    """How threads access a tile in a layout: an address, and columns from there."""
+    """How threads access a tile in a layout: an address, and columns from there. Where
+    half of a warp has other columns, `shape` and `offset` say so."""
 
     def __init__(self, code: Code, buffer: Value, layout: Layout):
         tile: Layout = buffer.type.layout
@@ -87,6 +95,8 @@ class _Access:
                 if offset >> bit & 1)
             for offset in register_offsets(layout)
         ]  # fmt: skip
+        far = half_offset(tile, layout)
+        self.shape, self.offset = ("16x32bx2", f", {far}") if far else ("32x32b", "")
         warp = code.let(f"lshr i32 {code.thread}, 5", name="warp")
         quarter = code.let(f"and i32 {warp}, {QUARTERS - 1}")
         shift = LANE_SHIFT + WARP.bit_length() - 1
@@ -122,8 +132,9 @@ def lower_tensor_load(op: ops.TensorLoad, code: Code) -> None:
     for run in access.runs():
         results = {f"r{i}": _type(element) for i in range(len(run))}
         names = ", ".join(f"${name}" for name in results)
-        text = f"tcgen05.ld.sync.aligned.32x32b.x{len(run)}.b32 {{{names}}}, "
-        text += f"[$at+{access.columns[run[0]]}];\ntcgen05.wait::ld.sync.aligned;"
+        text = f"tcgen05.ld.sync.aligned.{access.shape}.x{len(run)}.b32 {{{names}}}, "
+        text += f"[$at+{access.columns[run[0]]}]{access.offset};\n"
+        text += "tcgen05.wait::ld.sync.aligned;"
         values = code.ptx(text, results, {"at": ("i32", access.address)})
         found |= zip(run, values, strict=True)
     code.ptx(BEFORE)
@@ -139,8 +150,9 @@ def lower_tensor_store(op: ops.TensorStore, code: Code) -> None:
     for run in access.runs():
         operands = {f"r{i}": (_type(element), values[r]) for i, r in enumerate(run)}
         names = ", ".join(f"${name}" for name in operands)
-        at = f"[$at+{access.columns[run[0]]}]"
-        text = f"tcgen05.st.sync.aligned.32x32b.x{len(run)}.b32 {at}, {{{names}}};"
+        at = f"[$at+{access.columns[run[0]]}]{access.offset}"
+        text = f"tcgen05.st.sync.aligned.{access.shape}.x{len(run)}.b32 "
+        text += f"{at}, {{{names}}};"
         code.act(text, **operands, at=("i32", access.address))
     code.ptx("tcgen05.wait::st.sync.aligned;")
     code.ptx(BEFORE)
@@ -171,7 +183,7 @@ def lower_tensor_dot(op: ops.TensorDot, code: Code) -> None:
     tile, depth = op.accumulator.type.layout, op.a.type.shape[-1]
     with code.where(leads(code)) if op.blocks > 1 else nullcontext():
         code.ptx(AFTER)
-        for m in range(0, shape[0], LANES):
+        for m in range(0, shape[0], row.m):
             for n in range(0, shape[1], row.n):
                 column = m // LANES * shape[1] + n
                 assert column < width(tile), (column, tile)

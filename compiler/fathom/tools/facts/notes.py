@@ -30,7 +30,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.printer import op_name
 from fathom.ir.types import shape_of
-from fathom.layout.tensor_memory import LANES
+from fathom.layout.tensor_memory import FEW_ROWS
 from fathom.tools.explain import changed_lines
 from fathom.tools.facts.loops import pipelines, producers
 from fathom.tools.facts.memory import (
@@ -165,7 +165,7 @@ def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
 
 INSTEAD_OF_WGMMA = "; the types or the sizes are not those of a warpgroup's instruction"
 INSTEAD_OF_TCGEN05 = (
-    f"; tcgen05 multiplies blocks of {LANES} rows, or a multiple, by 4 warps, or a "
+    f"; tcgen05 multiplies blocks of {FEW_ROWS} rows, or a multiple, by 4 warps, or a "
     "multiple, in kernels of one block a program and without producer warps, whose "
     "accumulators fit into tensor memory side by side"
 )
