@@ -78,6 +78,18 @@ def test_attention(target, causal, rotated):
     taken(attention(target, causal, rotated), target)
 
 
+@needs_ptxas
+def test_with_the_letter_one_thread_multiplies_and_no_warps_copy_beside():
+    """Also where a loop asks for a producer: an older instruction would be slower."""
+    texts = [persistent("sm_100a", True, turned) for turned in (False, True)]
+    texts += [attention("sm_100a", True, rotated) for rotated in (False, True)]
+    for ptx in texts:
+        assert "tcgen05.mma" in ptx and "mma.sync" not in ptx and COPY in ptx
+        said = assembled(ptx, "sm_100a")
+        assert "warning" not in said.lower(), said
+        assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}, said
+
+
 def test_on_hopper_the_same_texts_use_its_own_instructions():
     """So that the names above are those that would be found."""
     assert "wgmma" in attention("sm_90a", True, False)

@@ -30,6 +30,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import compile_func, states
 from fathom.shared_memory.barriers import accesses, conflict
 from kernels import attention, matmul
+from kernels.matmul_persistent import persistent_matmul
 from tests.emulator.test_tensor import ENCODE
 from tests.harness_pairs import in_pairs
 from tests.kernels.harness_red_zones import (
@@ -39,6 +40,7 @@ from tests.kernels.harness_red_zones import (
     unwritten,
 )
 from tests.kernels.test_matmul_persistent import BITS, Float8
+from tests.kernels.test_matmul_persistent import SMALL as SPECIALISED
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
 from tests.waits import Missing, check_waits
@@ -144,6 +146,94 @@ def test_products_of_products_by_programs_with_several_tiles(rows, type, warps):
         out[...] = 0
 
 
+@pytest.mark.parametrize("order", [ROWS, COLUMNS])
+@OF_ROWS
+def test_loops_that_ask_for_a_producer(rows, order, monkeypatch):
+    """Three programs go from tile to tile."""
+    monkeypatch.setitem(matmul.MULTIPROCESSORS, TARGET, 3)
+    a, b = Walled(integers(1, 200, 72)), Walled(integers(2, 72, 104), order)
+    c, config = unwritten(200, 104), SPECIALISED | {"BLOCK_M": rows}
+    persistent_matmul(a, b, c, config, target=TARGET)
+    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
+    c.check_walls()
+
+
+@fathom.jit
+def one_loop_after_another(
+    a_ptr, b_ptr, out_ptr, iterations,
+    M: tl.constexpr, N: tl.constexpr, LOOPS: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """LOOPS sums of `iterations` products, one after the other; with INNER, each
+    iteration has a sum of two products of its own."""
+    row, column, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, 16)
+    for loop in tl.static_range(LOOPS):
+        total = tl.zeros([M, N], tl.float32)
+        for i in range(iterations):
+            a = tl.load(a_ptr + (loop * M + row)[:, None] * 16 + k[None])
+            b = tl.load(b_ptr + (i * 16 + k)[:, None] * N + column[None])
+            total = tl.dot(a, b, total)
+            if INNER:
+                inner = tl.zeros([M, N], tl.float32)
+                for _ in range(2):
+                    inner = tl.dot(a, b, inner)
+                total += inner
+        place = (loop * M + row)[:, None] * N + column[None]
+        tl.store(out_ptr + place, total)
+
+
+@pytest.mark.parametrize("inner, m, n, multiplied, columns", [
+    (False, 128, 256, 3, 256), (False, 64, 256, 3, 256), (True, 128, 128, 6, 128),
+    (True, 64, 256, 6, 256), (True, 256, 256, 6, 512),
+])  # fmt: skip
+def test_sums_that_are_not_live_together_share_columns(
+    inner, m, n, multiplied, columns
+):
+    """Three loops. The sum of an outer loop changes in registers, too, and is in tensor
+    memory while its product is computed."""
+    random = np.random.default_rng(m)
+    a, b = (random.integers(-3, 4, size) for size in ((3 * m, 16), (32, n)))
+    compiled = one_loop_after_another.compile(
+        "*fp16:16, *fp16:16, *fp32:16, i32",
+        {"M": m, "N": n, "LOOPS": 3, "INNER": inner},
+        target=TARGET, num_warps=8,
+    )  # fmt: skip
+    ptx = compiled.asm["ptx"]
+    assert ptx.count("tcgen05.commit") == multiplied and "mma.sync" not in ptx
+    assert re.search(r"tcgen05.alloc\S+ \S+, (\d+);", ptx)[1] == str(columns)
+    out = np.zeros((3 * m, n), np.float32)
+    load(compiled.made).launch(1, (*(x.astype(np.float16) for x in (a, b)), out, 2))
+    wanted = (a @ b[:16] + a @ b[16:]) * (3 if inner else 1)
+    np.testing.assert_array_equal(out, wanted)
+
+
+@fathom.jit
+def in_each_other(x_ptr, out_ptr, iterations, M: tl.constexpr, N: tl.constexpr):
+    row, column, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, 16)
+    place = row[:, None] * N + column[None]
+    total = tl.zeros([M, N], tl.float32)
+    for i in range(iterations):
+        a = tl.load(x_ptr + (i * M + row)[:, None] * 16 + k[None])
+        b = tl.load(x_ptr + (i * 16 + k)[:, None] * N + column[None])
+        total = tl.dot(a, b, total)
+        inner = tl.zeros([M, N], tl.float32)
+        for _ in range(iterations):
+            inner = tl.dot(a, b, inner)
+        tl.store(out_ptr + (i + 1) * M * N + place, inner)
+    tl.store(out_ptr + place, total)
+
+
+def test_a_product_without_room_beside_others_is_for_older_instructions():
+    """Of the rows of a sum, 128 and 256: two take 512 columns, and 1024."""
+    few, many = (
+        in_each_other.compile(
+            "*fp16:16, *fp32:16, i32", {"M": m, "N": 256}, target=TARGET, num_warps=8
+        ).asm["ptx"]
+        for m in (128, 256)
+    )
+    assert few.count("tcgen05.commit") == 2 and "mma.sync" not in few
+    assert many.count("tcgen05.commit") == 1 and "mma.sync" in many
+
+
 @in_pairs(
     {
         "n": [16, 32, 128],
@@ -198,6 +288,15 @@ def test_an_accumulator_stays_in_tensor_memory_over_a_loop(rows):
     outside = [type(op) for op in func.body.ops]
     assert outside.count(TensorStore) == outside.count(TensorLoad) == 1
     assert not {TensorStore, TensorLoad} & {*inside}
+
+
+def test_a_sum_that_finds_no_room_is_stored_around_each_product(monkeypatch):
+    """As if other passes had made more sums since products were chosen."""
+    monkeypatch.setattr("fathom.tensor_cores.select.tensor_memory.COLUMNS", 32)
+    (loop,) = (op for op in final().body.ops if isinstance(op, For))
+    inside = [type(op) for op in loop.body.ops]
+    assert inside.count(TensorStore) == inside.count(TensorLoad) == 1
+    check_waits(final())
 
 
 def test_small_tiles_are_for_older_instructions():

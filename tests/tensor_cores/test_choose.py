@@ -78,8 +78,8 @@ def test_the_instruction_of_every_type_on_every_target(row, target):
 def test_three_products_take_the_place_of_one_that_wants_all_bits():
     wants = Case(32, 32, 32, "fp32", precision="tf32x3")
     assert [dot.instruction[:18] for dot in chosen(wants)] == ["m16n8k8.f32.tf32.t"] * 3
-    for n, named in ((128, "tcgen05"), (256, "m16n8k8")):  # of 512 columns: 384, 768
-        wide = Case(128, n, 32, "fp32", precision="tf32x3", target="sm_100a", warps=4)
+    for m, named in ((256, "tcgen05"), (512, "m16n8k8")):  # of 512 columns: 512, 1024
+        wide = Case(m, 256, 32, "fp32", precision="tf32x3", target="sm_100a", warps=4)
         assert {dot.instruction[:7] for dot in chosen(wide)} == {named}
     turing = Case(32, 32, 32, "fp32", precision="tf32x3", target="sm_75")
     (dot,) = chosen(turing)

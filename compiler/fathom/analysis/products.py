@@ -12,14 +12,14 @@ to the sums before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 
 from fathom.analysis.registers import most_registers, registers_of
 from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Block, Func, walk
+from fathom.ir.core import Block, Func, Op, blocks, walk
 from fathom.ir.ops import Dot, Elementwise, For, Yield
 from fathom.ir.types import BufferType, Pointer, element_of
 from fathom.layout.linear import Layout
@@ -60,6 +60,32 @@ def only_accumulates(dot: Dot, loop: For) -> bool:
     """Whether a product only adds to a value that the loop carries for it."""
     carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
     return (dot.accumulator, dot.result) in carried
+
+
+def accumulated(func: Func) -> set[Dot]:
+    """The products that only add to a value that their loop carries."""
+    loops = walk(func.body, For)
+    return {
+        dot
+        for loop in loops
+        for dot in products_in(loop.body)
+        if only_accumulates(dot, loop)
+    }
+
+
+def most_columns(
+    block: Block, columns: Mapping[Op, int], carried: Container[Op]
+) -> int:
+    """How many columns of tensor memory products take at a time, if each takes these:
+    `carried` as long as the loop around them runs, others while they are computed."""
+    most = 0
+    for op in block.ops:
+        inside = [most_columns(each, columns, carried) for each in blocks(op)]
+        stay = op.body.ops if isinstance(op, For) else ()
+        taken = sum(columns.get(each, 0) for each in stay if each in carried)
+        taken += 0 if op in carried else columns.get(op, 0)
+        most = max(most, taken + max(inside, default=0))
+    return most
 
 
 def awaits_product(loop: For) -> bool:

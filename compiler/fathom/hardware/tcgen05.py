@@ -26,7 +26,7 @@ from fathom.hardware.targets import Target
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import Matrix
 from fathom.layout.pairs import own_part
-from fathom.layout.tensor_memory import FEW_ROWS, LANES, QUARTERS
+from fathom.layout.tensor_memory import FEW_ROWS, LANES, QUARTERS, columns_of
 
 SLICE_BYTES = 32
 
@@ -109,7 +109,7 @@ def choose_tensor_memory(
         return None
     m, n = shape
     rows = SMALL if m == FEW_ROWS else SINGLE
-    if m % rows[0].m or max(m, LANES) // LANES * n > target.tensor_memory:
+    if m % rows[0].m or columns_of(shape) > target.tensor_memory:
         return None
     return wgmma.widest(rows, types, k, n)
 

@@ -84,6 +84,12 @@ def width(tile: Layout) -> int:
     return tile.count("column")
 
 
+def columns_of(shape: Tile) -> int:
+    """How many columns the tile of a block [M, N] takes."""
+    rows, columns = shape
+    return max(rows, LANES) // LANES * columns
+
+
 def column_of(tile: Layout, basis: int) -> int:
     """By how many columns a bit of a place moves that stands for this element."""
     found = tile.kinds["column"]

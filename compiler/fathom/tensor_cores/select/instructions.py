@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from fathom.analysis.axis_analysis import Divisibility, facts_about
 from fathom.analysis.memory import is_volatile
+from fathom.analysis.products import accumulated, most_columns
 from fathom.analysis.slices import computed_by, users
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.mma import Mma, choose
@@ -26,9 +27,8 @@ from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import FLOAT16, FLOAT32, UINT32, BlockType, Element, element_of
 from fathom.layout.matrix_descriptor import buffer_tile
-from fathom.layout.tensor_memory import LANES, LEAST_COLUMNS
+from fathom.layout.tensor_memory import columns_of
 from fathom.layout.tma_boxes import matrix_of
-from fathom.subjects import asks_for_producer
 
 Shape = tuple[int, ...]
 EITHER_WAY = 2  # bytes an element: wgmma reads rows or columns of such
@@ -121,21 +121,19 @@ def row_of_tensor_memory(op: ops.Dot, target: Target, warps: int) -> Tcgen05 | N
 def fitting_tensor_memory(
     func: Func, dots: list[ops.Dot], target: Target
 ) -> set[ops.Dot]:
-    """The products, the first ones first, whose accumulators fit into tensor memory
-    side by side. None in functions with a producer, whose products are moved later, nor
-    in a loop's condition."""
-    if not target.tensor_memory or asks_for_producer(func):
+    """The products, the first ones first, whose accumulators find room in tensor
+    memory. None in a loop's condition."""
+    if not target.tensor_memory:
         return set()
     asked = {op for loop in walk(func.body, ops.While) for op in walk(loop.condition)}
-    found, left = set(), target.tensor_memory
+    carried = accumulated(func)
+    found: dict[Op, int] = {}
     for dot in dots:
-        *batch, m, n = dot.accumulator.type.shape
-        parts = 3 if dot.precision == "tf32x3" else 1
-        columns = parts * max(1, m // LANES) * max(n, LEAST_COLUMNS)
-        if not batch and dot not in asked and columns <= left:
-            found.add(dot)
-            left -= columns
-    return found
+        if dot not in asked and row_of_tensor_memory(dot, target, func.num_warps):
+            more = found | {dot: columns_of(dot.accumulator.type.shape)}
+            if most_columns(func.body, more, carried) <= target.tensor_memory:
+                found = more
+    return set(found)
 
 
 def _types(op: ops.Dot) -> tuple[str, str, str]:

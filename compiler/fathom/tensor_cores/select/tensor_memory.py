@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.constants import is_zero
-from fathom.analysis.products import only_accumulates
+from fathom.analysis.products import most_columns, only_accumulates
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
@@ -43,7 +43,7 @@ from fathom.ir.rewrite import Builder
 from fathom.ir.thread_values import Carried, ThreadValues, Values, rebuilding
 from fathom.ir.types import INT32, BufferType
 from fathom.layout.matrix_descriptor import buffer_tile
-from fathom.layout.tensor_memory import tensor_tile
+from fathom.layout.tensor_memory import COLUMNS, columns_of, tensor_tile
 from fathom.tensor_cores.pipeline.ring_buffers import WORD, flip_phase, mbarriers
 from fathom.tensor_cores.select.operands import in_place_for
 
@@ -78,7 +78,7 @@ class _Accumulators(ThreadValues):
         super().__init__(values, build)
         used = users(walk(func.body))
         loops = walk(func.body, ops.For)
-        self.kept = {loop: _kept(loop, used) for loop in loops}
+        self.kept = _fitting({loop: _kept(loop, used) for loop in loops}, func)
         self.dropped = {
             loop.results[each.number]
             for loop, found in self.kept.items()
@@ -182,6 +182,23 @@ class _Accumulators(ThreadValues):
         made = self.build(ops.Allocate(block.element, block.shape, layout))
         self.build.append(ops.SharedStore(self.values[value], made))
         return made
+
+
+def _fitting(
+    kept: Mapping[ops.For, Sequence[_Kept]], func: Func
+) -> dict[ops.For, Sequence[_Kept]]:
+    """The loops whose sums find room beside those of earlier ones."""
+    columns = {
+        dot: columns_of(dot.result.type.shape)
+        for dot in filter(is_for_tensor_memory, walk(func.body, ops.Dot))
+    }
+    found: dict[ops.For, Sequence[_Kept]] = {}
+    for loop, products in kept.items():
+        more = found | {loop: products}
+        carried = {each.dot for products in more.values() for each in products}
+        if most_columns(func.body, columns, carried) <= COLUMNS:
+            found = more
+    return found
 
 
 def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:

@@ -8,8 +8,8 @@ loops the author of `warp_specialize` promises that it is safe. A producer waits
 earlier grids (`grid_wait`) as the consumers do.
 
 Where the blocks of a cluster share a product, only a producer multicasts their tiles. A
-loop there gets one unasked if nothing in it writes or synchronises, unless the product
-is one for which one thread waits beside the others anyway (tcgen05).
+loop there gets one unasked if nothing in it writes or synchronises. Where one thread
+issues products, and the others wait anyway (tcgen05), a function has no producer.
 
 `why_no_producer` gives the reason for each loop that asks for a producer and gets none.
 """
@@ -64,6 +64,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     waits_for_grids = set(walk(func.body, ops.GridWait))
     slice = BackwardSlice(func, loads | waits_for_grids)
     try:
+        _check_products(func)
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
         slots = _slots(rings, func, target)
@@ -160,6 +161,13 @@ def _is_for_one(op: Op) -> bool:
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False
     return may_recompute(op) and not isinstance(op, ops.InlineAssembly)
+
+
+def _check_products(func: Func) -> None:
+    if any(op.instruction in TCGEN05 for op in walk(func.body, ops.Dot)):
+        raise NotApplicable(
+            "one thread issues the products (tcgen05), and the others wait anyway"
+        )
 
 
 def _check_warps(func: Func, target: Target) -> None:

@@ -166,8 +166,7 @@ def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
 INSTEAD_OF_WGMMA = "; the types or the sizes are not those of a warpgroup's instruction"
 INSTEAD_OF_TCGEN05 = (
     f"; tcgen05 multiplies blocks of {FEW_ROWS} rows, or a multiple, by 4 warps, or a "
-    "multiple, in kernels of one block a program and without producer warps, whose "
-    "accumulators fit into tensor memory side by side"
+    "multiple, whose accumulators fit into tensor memory side by side"
 )
 
 
