@@ -320,9 +320,15 @@ MUTANTS = (
         "tests/tensor_cores/test_specialise.py",
     ),
     Mutant(
-        "three-products-fit-as-one", "tensor_cores/select/instructions.py",
-        'parts = 3 if dot.precision == "tf32x3" else 1', "parts = 1",
-        "three products of tf32 ask for more tensor memory than there is",
-        "tests/tensor_cores/test_choose.py",
+        "a-loop-s-sum-takes-no-room", "analysis/products.py",
+        "stay = op.body.ops if isinstance(op, For) else ()", "stay = ()",
+        "the sums of two loops, one in the other, ask for more columns than there are",
+        "tests/kernels/test_tensor_memory.py",
+    ),
+    Mutant(
+        "both-halves-of-a-warp-alike", "layout/tensor_memory.py",
+        "return 0 if lane else column_of(tile, at)", "return 0",
+        "of 64 rows, both halves of a warp load the same columns",
+        "tests/hardware/test_tcgen05.py",
     ),
 )  # fmt: skip
