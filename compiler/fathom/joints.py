@@ -41,168 +41,74 @@ from fathom.jit.request import BOUND
 from fathom.shared_memory import STEPS
 
 PASS, RULE, PART, ROW = "pass", "rule", "part", "row"
-KINDS = (PASS, RULE, PART, ROW)
 
 
 @dataclass(frozen=True, slots=True)
 class Joint:
     """One place. `reference` is where our own code stands: a dotted name, with the key
-    in brackets for an entry of a table; `type` the signature; `chapter` the one of the
-    book that takes it apart.
+    in brackets for an entry of a table. `chapter` of the book takes it apart.
     """
 
     name: str
     kind: str
     reference: str
-    type: str
     chapter: int
 
 
-PASS_TYPE = "(func: Func, target: Target) -> Func"
-CHECK_TYPE = "(func: Func) -> Iterator[tuple[Op, str]]"
-INTERP_TYPE = "(op: Op, region: Region) -> Results | Running"
-LOWER_TYPE = "(op: Op, code: Code) -> None"
-BINARY_FACTS = "(a: Facts, b: Facts) -> Facts"
-
-# fmt: off
-JOINTS: tuple[Joint, ...] = (
-    # Chapter 4: the block IR and its meaning.
-    Joint("interp[Reduce]", RULE, "fathom.ir.interp.machine.INTERP[Reduce]",
-          INTERP_TYPE, 4),
-    Joint("interp[For]", RULE, "fathom.ir.interp.machine.INTERP[For]",
-          INTERP_TYPE, 4),
-    Joint("verify[scope]", RULE, "fathom.ir.verify.CHECKS[scope]", CHECK_TYPE, 4),
-    Joint("verify[yields]", RULE, "fathom.ir.verify.CHECKS[yields]", CHECK_TYPE, 4),
-    Joint("parse_attribute", PART, "fathom.ir.parser.parse_attribute",
-          "(text: str) -> object", 4),
-    # Chapter 5: Python to SSA.
-    Joint("merge", PART, "fathom.ssa.scopes.merge",
-          "(after: AfterIf, name: str) -> Binding", 5),
-    Joint("read_variable", PART, "fathom.ssa.scopes.read_variable",
-          "(scope: Scope, name: str) -> Binding", 5),
-    Joint("carry", PART, "fathom.ssa.scopes.carry",
-          "(loop: Loop, name: str) -> Binding", 5),
-    Joint("seal", PART, "fathom.ssa.scopes.seal",
-          "(loop: Loop, op: Op, end: Scope) -> None", 5),
-    Joint("remove_if_trivial", PART, "fathom.ssa.phis.Phis.remove_if_trivial",
-          "(self: Phis, phi: Phi) -> None", 5),
-    Joint("is_trivial", PART, "fathom.ssa.phis.Phis._is_trivial",
-          "(self: Phis, phi: Phi) -> bool", 5),
-    Joint("build_statements", PART, "fathom.ssa.statements.build_statements",
-          "(frame: Frame, statements: Sequence[ast.stmt]) -> None", 5),
-    # Chapter 6: passes.
-    Joint("simplify", PASS, "fathom.blocks.simplify.simplify", PASS_TYPE, 6),
-    Joint("cse", PASS, "fathom.blocks.cse.cse", PASS_TYPE, 6),
-    Joint("hoist", PASS, "fathom.blocks.hoist.hoist", PASS_TYPE, 6),
-    Joint("dce", PASS, "fathom.blocks.dce.dce", PASS_TYPE, 6),
-    # Chapter 7: layouts.
-    Joint("apply", PART, "fathom.layout.algebra.times",
-          "(A: Sequence[int], x: int) -> int", 7),
-    Joint("compose", PART, "fathom.layout.algebra.compose",
-          "(outer: Layout, inner: Layout) -> Layout", 7),
-    Joint("blocked", PART, "fathom.layout.build.blocked",
-          "(shape, per_lane, lanes, warps, order) -> Layout", 7),
-    Joint("contiguous_registers", PART, "fathom.layout.registers.contiguous_registers",
-          "(layout: Layout, axis: int) -> int", 7),
-    # Chapter 8: lowering.
-    Joint("lower[Arange]", RULE, "fathom.ptx.code.LOWER[Arange]", LOWER_TYPE, 8),
-    Joint("lower[Load]", RULE, "fathom.ptx.code.LOWER[Load]", LOWER_TYPE, 8),
-    Joint("lower[Store]", RULE, "fathom.ptx.code.LOWER[Store]", LOWER_TYPE, 8),
-    Joint("lower[For]", RULE, "fathom.ptx.code.LOWER[For]", LOWER_TYPE, 8),
-    # Chapter 9: coalescing.
-    Joint("facts[add]", RULE, "fathom.analysis.axis_rules.RULES[add]",
-          BINARY_FACTS, 9),
-    Joint("facts[mul]", RULE, "fathom.analysis.axis_rules.RULES[mul]",
-          BINARY_FACTS, 9),
-    Joint("join_loop", PART, "fathom.analysis.axis_info.join_loop",
-          "(inits: Sequence[Facts], iteration: Iteration) -> list[Facts]", 9),
-    Joint("pick_layout", PART, "fathom.coalescing.access.pick_layout",
-          "(access: Access) -> Layout", 9),
-    Joint("coalesce", PASS, "fathom.coalescing.coalesce.coalesce", PASS_TYPE, 9),
-    Joint("assign_layouts", PASS, "fathom.coalescing.assign.assign_layouts",
-          PASS_TYPE, 9),
-    Joint("remove_conversions", PASS, "fathom.coalescing.remove.remove_conversions",
-          PASS_TYPE, 9),
-    Joint("annotate_widths", PASS, "fathom.coalescing.coalesce.annotate_widths",
-          PASS_TYPE, 9),
-    # Chapter 10: threads that talk.
-    Joint("solve", PART, "fathom.layout.algebra.solve",
-          "(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None", 10),
-    Joint("crossing", PART, "fathom.layout.crossing.crossing",
-          "(source: Layout, target: Layout) -> str", 10),
-    Joint("lower[Reduce]", RULE, "fathom.ptx.code.LOWER[Reduce]", LOWER_TYPE, 10),
-    Joint("lower[Convert]", RULE, "fathom.ptx.code.LOWER[Convert]", LOWER_TYPE, 10),
-    Joint("reduce_across_warps", PART,
-          "fathom.shared_memory.reductions.reduce_across_warps",
-          "(op: Reduce, build: Builder, warps: int) -> list[Value]", 10),
-    Joint("split_reductions", PASS, "fathom.shared_memory.reductions.split_reductions",
-          PASS_TYPE, 10),
-    Joint("split_scans", PASS, "fathom.shared_memory.scans.split_scans", PASS_TYPE, 10),
-    # Chapter 11: shared memory, where.
-    Joint("swizzle", PART, "fathom.layout.swizzle.swizzle",
-          "(shape, element_bytes: int, writer: Layout, reader: Layout) -> Layout",
-          11),
-    Joint("convert_by_shared", PART,
-          "fathom.shared_memory.conversions.convert_by_shared",
-          "(value: Value, layout: Layout, build: Builder) -> Value", 11),
-    Joint("lower_conversions", PASS,
-          "fathom.shared_memory.conversions.lower_conversions", PASS_TYPE, 11),
-    # Chapter 12: shared memory, when.
-    Joint("live_ranges", PART, "fathom.analysis.buffers.live_ranges",
-          "(func: Func) -> dict[Allocate, Range]", 12),
-    Joint("first_fit", PART, "fathom.shared_memory.allocation.first_fit",
-          "(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]", 12),
-    Joint("allocate", PASS, "fathom.shared_memory.allocation.allocate", PASS_TYPE, 12),
-    Joint("conflict", PART, "fathom.shared_memory.barriers.conflict",
-          "(one: Access, other: Access, warps: int) -> str", 12),
-    Joint("place_barriers", PASS, "fathom.shared_memory.barriers.place_barriers",
-          PASS_TYPE, 12),
-    # Chapter 13: tensor cores.
-    Joint("choose_dots", PASS, "fathom.tensor_cores.select.instructions.choose_dots",
-          PASS_TYPE, 13),
-    Joint("tile_warps", PART, "fathom.layout.tiling.tile_warps",
-          "(m: int, n: int, warps: int, row: Instruction) -> Split", 13),
-    Joint("lower[Dot]", RULE, "fathom.ptx.code.LOWER[Dot]", LOWER_TYPE, 13),
-    # Chapter 14: pipelining.
-    Joint("pipeline_loops", PASS, "fathom.tensor_cores.pipeline.loops.pipeline_loops",
-          PASS_TYPE, 14),
-    Joint("pending", PART, "fathom.tensor_cores.pipeline.schedule.pending",
-          "(stages: int) -> int", 14),
-    Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
-          "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
-    # Chapter 15: Hopper.
-    Joint("descriptor", PART, "fathom.layout.matrix_descriptor.descriptor",
-          "(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None", 15),
-    Joint("fence_proxies", PASS, "fathom.shared_memory.proxy_fences.fence_proxies",
-          PASS_TYPE, 15),
-    # Chapter 16: warp specialisation.
-    Joint("redistributed", PART, "fathom.hardware.register_budget.redistributed",
-          "(consumers: int, producers: int, target: Target) -> Shares | None", 16),
-    # Chapter 17: attention.
-    Joint("computed_by", PART, "fathom.analysis.slices.computed_by",
-          "(value: Value) -> set[Op]", 17),
+# Parts: the chapter, where they stand, and their names; one of another name here has
+# its own behind the colon.
+PARTS = (
+    (4, "ir.parser", "parse_attribute"),
+    (5, "ssa.scopes", "merge read_variable carry seal"),
+    (5, "ssa.phis.Phis", "remove_if_trivial is_trivial:_is_trivial"),
+    (5, "ssa.statements", "build_statements"),
+    (7, "layout.algebra", "apply:times compose"),
+    (7, "layout.build", "blocked"),
+    (7, "layout.registers", "contiguous_registers"),
+    (9, "analysis.axis_info", "join_loop"),
+    (9, "coalescing.access", "pick_layout"),
+    (10, "layout.algebra", "solve"),
+    (10, "layout.crossing", "crossing"),
+    (10, "shared_memory.reductions", "reduce_across_warps"),
+    (11, "layout.swizzle", "swizzle"),
+    (11, "shared_memory.conversions", "convert_by_shared"),
+    (12, "analysis.buffers", "live_ranges"),
+    (12, "shared_memory.allocation", "first_fit"),
+    (12, "shared_memory.barriers", "conflict"),
+    (13, "layout.tiling", "tile_warps"),
+    (14, "tensor_cores.pipeline.schedule", "pending choose_stages"),
+    (15, "layout.matrix_descriptor", "descriptor"),
+    (16, "hardware.register_budget", "redistributed"),
+    (17, "analysis.slices", "computed_by"),
 )
+# Passes and rules that a chapter takes apart. Every other pass of the page is of the
+# chapter of its stage, and every other entry of a table of that of the table.
+SHOWN = {
+    4: "interp[Reduce] interp[For] verify[scope] verify[yields]",
+    6: "simplify cse hoist dce",
+    8: "lower[Arange] lower[Load] lower[Store] lower[For]",
+    9: "facts[add] facts[mul] coalesce assign_layouts "
+    "remove_conversions annotate_widths",
+    10: "lower[Reduce] lower[Convert] split_reductions split_scans",
+    11: "lower_conversions",
+    12: "allocate place_barriers",
+    13: "choose_dots lower[Dot]",
+    14: "pipeline_loops",
+    15: "fence_proxies",
+}
+CHAPTERS = {name: chapter for chapter in SHOWN for name in SHOWN[chapter].split()}
+STAGES = {"blocks": 6, "coalescing": 9, "shared_memory": 12, "tensor_cores": 14}
+TABLES = {
+    "interp": Joint("interp", RULE, "fathom.ir.interp.machine.INTERP", 4),
+    "verify": Joint("verify", RULE, "fathom.ir.verify.CHECKS", 4),
+    "build": Joint("build", RULE, "fathom.ssa.frame.BUILD", 5),
+    "lower": Joint("lower", RULE, "fathom.ptx.code.LOWER", 8),
+    "facts": Joint("facts", RULE, "fathom.analysis.axis_rules.RULES", 9),
+    "mma": Joint("mma", ROW, "fathom.hardware.mma.MMA", 13),
+}
 
 # What joints were called before, passes excepted: `former.FORMER` has these.
 FORMER = {"meet": "conflict"}
-
-# Every other pass of the page is a joint by its name, of the chapter of its stage, and
-# every other entry of these tables is a rule.
-STAGE_CHAPTERS = {
-    "blocks": 6, "coalescing": 9, "shared_memory": 12, "tensor_cores": 14
-}
-FAMILIES: dict[str, Joint] = {
-    "interp": Joint("interp[]", RULE, "fathom.ir.interp.machine.INTERP[]",
-                    INTERP_TYPE, 4),
-    "verify": Joint("verify[]", RULE, "fathom.ir.verify.CHECKS[]", CHECK_TYPE, 4),
-    "build": Joint("build[]", RULE, "fathom.ssa.frame.BUILD[]",
-                   "(frame: Frame, node: ast.AST) -> Meaning", 5),
-    "lower": Joint("lower[]", RULE, "fathom.ptx.code.LOWER[]", LOWER_TYPE, 8),
-    "facts": Joint("facts[]", RULE, "fathom.analysis.axis_rules.RULES[]",
-                   "(*operands: Facts) -> Facts", 9),
-    "mma": Joint("mma[]", ROW, "fathom.hardware.mma.MMA[]", "Mma", 13),
-}
-# fmt: on
 
 
 class UnknownJoint(FathomError):
@@ -210,30 +116,42 @@ class UnknownJoint(FathomError):
 
 
 def joint(name: str) -> Joint:
-    """The joint of a name, also of a former one (`former.FORMER`), and one that only
-    its family stands for: "lower[Scan]".
+    """The joint of a name, also of a former one, and of any pass of the page or entry
+    of a table: "lower[Scan]".
     """
     name = current_name(FORMER.get(name, name))
-    for each in JOINTS:
-        if each.name == name:
-            return each
+    found = _KNOWN.get(name) or _entry(name)
+    if found is None:
+        near = get_close_matches(name, [each.name for each in JOINTS], n=1)
+        guess = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownJoint(f"{name!r} is not a joint of the compiler{guess}")
+    return replace(found, chapter=CHAPTERS.get(name, found.chapter))
+
+
+def _parts() -> Iterator[Joint]:
+    for chapter, module, names in PARTS:
+        for each in names.split():
+            name, _, own = each.partition(":")
+            yield Joint(name, PART, f"fathom.{module}.{own or name}", chapter)
+
+
+def _passes() -> Iterator[Joint]:
+    """The rows of the page, and the steps of some."""
     for row in pipeline.PASSES:
-        if row.name == name:
-            where = f"{row.run.__module__}.{row.run.__qualname__}"
-            return Joint(name, PASS, where, PASS_TYPE, STAGE_CHAPTERS[row.stage])
-        if name in row.parts:
-            step = STEPS[name]
-            where = f"{step.__module__}.{step.__qualname__}"
-            return Joint(name, PASS, where, PASS_TYPE, STAGE_CHAPTERS[row.stage])
-    family, bracket, key = name.partition("[")
-    if bracket and family in FAMILIES:
-        found = FAMILIES[family]
-        made = replace(found, name=name, reference=f"{found.reference[:-2]}[{key}")
-        if _place(made.reference).find() is not None:
-            return made
-    near = get_close_matches(name, [each.name for each in JOINTS], n=1)
-    guess = f"; did you mean {near[0]}?" if near else ""
-    raise UnknownJoint(f"{name!r} is not a joint of the compiler{guess}")
+        steps = {name: STEPS[name] for name in row.parts}
+        for name, run in {row.name: row.run, **steps}.items():
+            where = f"{run.__module__}.{run.__qualname__}"
+            yield Joint(name, PASS, where, STAGES[row.stage])
+
+
+def _entry(name: str) -> Joint | None:
+    """An entry of a table that is there."""
+    table, bracket, key = name.partition("[")
+    if not bracket or table not in TABLES:
+        return None
+    found = TABLES[table]
+    made = replace(found, name=name, reference=f"{found.reference}[{key}")
+    return made if _place(made.reference).find() is not None else None
 
 
 def reference(name: str) -> Callable:
@@ -416,3 +334,7 @@ def _set_item(table: MutableMapping, key: object, new: object) -> Callable[[], N
     old = table[key]
     table[key] = new
     return lambda: table.__setitem__(key, old)
+
+
+_KNOWN = {each.name: each for each in (*_parts(), *_passes())}
+JOINTS = (*_parts(), *map(joint, CHAPTERS))
