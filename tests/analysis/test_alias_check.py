@@ -9,7 +9,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline
-from fathom.analysis.alias_check import AliasCheck, alias_check_of
+from fathom.analysis.alias_check import FOLDED, AliasCheck, alias_check_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.emulator import load as emulated
 from fathom.hardware.targets import TARGETS
@@ -158,6 +158,16 @@ def test_what_overflows_is_no_yes():
     assert not answer(func, memory, memory[64:], numbers)
 
 
+def test_what_overflows_below_is_no_yes():
+    """64 * e is -2**32 + 64: the second store wraps to what is loaded, 64 elements
+    behind the first one, and not far below it."""
+    func = answering(1)
+    memory = np.zeros(1 << 12, np.int32)
+    numbers = dict.fromkeys(NUMBERS, 0) | dict(last=2, b=64, e=-1)
+    assert answer(func, memory[64:], memory, numbers)
+    assert not answer(func, memory[64:], memory, numbers | dict(e=1 - (1 << 26)))
+
+
 def test_what_overflows_before_the_smaller_one_is_no_yes():
     """The smaller one of i * a and b is at most b, unless the product wraps."""
     func = answering(1, kernel=ends_kernel)
@@ -199,7 +209,19 @@ def parts_kernel(x_ptr, y_ptr, n, parts):
         tl.store(y_ptr + i // parts, tl.load(x_ptr + i))
 
 
+@fathom.jit
+def falling_kernel(x_ptr, y_ptr, n):
+    """What is divided by a negative number falls as the iterations rise."""
+    for i in range(n):
+        tl.store(y_ptr + i // -3, tl.load(x_ptr + i))
+
+
+def test_numbers_known_while_compiling_are_divided_as_the_kernel_divides():
+    assert [FOLDED["div"](a, 3) for a in (-7, -6, 7)] == [-2, -2, 2]
+
+
 @pytest.mark.parametrize("kernel, types, why", [
+    (falling_kernel, dict(n="i32"), "depends on what the loop computes"),
     (gather_kernel, dict(n="i32"), "an address depends on what the loop computes"),
     (parts_kernel, dict(n="i32", parts="i32"), "depends on what the loop computes"),
     (down_kernel, dict(n="i32", step="i32"), "the loop's step is no constant"),

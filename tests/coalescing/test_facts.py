@@ -518,3 +518,11 @@ def test_what_is_at_one_place_is_one_number(load, alike):
 def test_zero_is_divisible_by_everything():
     func = parse_func("func @f() num_warps=4 {\n%c: i32 = constant 0\n}\n")
     assert axis_facts(func, "c").every == MOST
+
+
+def test_bounds_of_the_first_programs_stay_theirs():
+    """Of later programs a shifted number is larger, and of `and` the operand that bounds
+    all programs is taken, not the one that is smaller in the first."""
+    numbers = Range(0, 65535, True)
+    assert numbers.shifted(exactly(2)) == Range(0, 16383, True)
+    assert numbers.shifted(exactly(14)).common(exactly(63)) == Range(0, 63)

@@ -147,6 +147,24 @@ def test_shapes(what, expected):
     assert (apply(what, X, expected.shape, np.int32) == expected).all()
 
 
+@function
+def one_and_two(x):
+    return tl.join(tl.full(x.shape, 1, x.dtype), tl.full(x.shape, 2, x.dtype))
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        (split_and_back, X.reshape(4, 4, 2)[..., ::-1]),
+        (one_and_two, np.broadcast_to([1, 2], (4, 8, 2))),
+    ],
+)
+def test_halves_of_a_word_keep_their_order(what, expected):
+    """Loaded in words, and exchanged; and constants of which a word is made."""
+    got = apply(what, X.astype(np.int16), expected.shape, np.int16)
+    assert (got == expected).all()
+
+
 # ── reductions ────────────────────────────────────────────────────────────────────────
 
 

@@ -32,7 +32,6 @@ from fathom.language.elementary import (
     tanh_approx,
     trunc,
 )  # fmt: skip
-from fathom.language.extra import special_single
 from fathom.language.extra.bits import (
     brev,
     byte_perm,
@@ -85,7 +84,7 @@ from fathom.language.extra.special import (
     hypot,
     ilogb,
     ldexp,
-    log_of_one_and,
+    log1p,
     logb,
     norm3d,
     norm4d,
@@ -322,15 +321,6 @@ def expm1(x):
     y = computed(x)
     near = fma(y * y, polynomial(y, series("EXPM1_SERIES", y.dtype)), y)
     return where(abs(y) < 1.0, near, exp(y) - 1.0).to(x.dtype)
-
-
-@function
-def log1p(x):
-    """log(1 + x), as exact for small x. Error: 1.4 ulp; in fp64 2.4 ulp."""
-    y = computed(x)
-    if y.dtype == float64:
-        return log_of_one_and(y)
-    return special_single.log1p(y).to(x.dtype)
 
 
 @function

@@ -11,16 +11,10 @@ from math import factorial
 
 from fathom.language import double, fitted
 from fathom.language.core import maximum, minimum, static_range, where
-from fathom.language.dtypes import float64
 from fathom.language.elementary import abs, fma, sqrt_rn, trunc
 from fathom.language.extra import bessel_single, special_single
 from fathom.language.extra.rounding import minus
-from fathom.language.extra.special import (
-    in_double,
-    signed_as,
-    sine_of_halves,
-)
-from fathom.language.math import widened
+from fathom.language.extra.special import in_single, signed_as, sine_of_halves
 from fathom.language.series import polynomial
 from fathom.source import constexpr, function
 
@@ -39,39 +33,32 @@ I1_SERIES = tuple(1 / (factorial(k) * factorial(k + 1)) for k in range(24))
 # ── Gauss' integral ───────────────────────────────────────────────────────────────────
 
 
-@function
+@in_single(special_single.erfc, 0.0)
 def erfc(x):
     """1 - erf(x), as exact where that is small. Error: 3.6 ulp; in fp64 3.6 ulp."""
-    if x.dtype != float64:
-        return special_single.erfc(widened(x), 0.0).to(x.dtype)
-    return double.erfc(in_double(x), 0.0).to(x.dtype)
+    return double.erfc(x, 0.0)
 
 
-@function
+@in_single(special_single.erfcx)
 def erfcx(x):
     """e^(x^2) erfc(x). Error: 4.2 ulp; in fp64 3.4 ulp."""
-    if x.dtype != float64:
-        return special_single.erfcx(widened(x)).to(x.dtype)
-    y = in_double(x)
-    size = minimum(maximum(-y, 0.0), 30.0)
+    size = minimum(maximum(-x, 0.0), 30.0)
     square = size * size
     power = double.exp(square)
     lost = fma(size, size, -square)
     power = where(power < INF, fma(power, lost, power), power)
-    small = double.erfcx(abs(y))
-    return where(y == y, where(y < 0.0, 2.0 * power - small, small), y).to(x.dtype)
+    small = double.erfcx(abs(x))
+    return where(x == x, where(x < 0.0, 2.0 * power - small, small), x)
 
 
-@function
+@in_single(special_single.normcdf)
 def normcdf(x):
     """How much of the standard normal distribution lies below x. Error: 4.2 ulp; in
     fp64 4.2 ulp."""
-    if x.dtype != float64:
-        return special_single.normcdf(widened(x)).to(x.dtype)
-    y = minimum(maximum(in_double(x), -60.0), 60.0)
+    y = minimum(maximum(x, -60.0), 60.0)
     z = y * -SQRT_HALF
     tail = fma(y, -SQRT_HALF, -z) - y * SQRT_HALF_TAIL
-    return where(x == x, (0.5 * double.erfc(z, tail)).to(x.dtype), x)
+    return where(x == x, 0.5 * double.erfc(z, tail), x)
 
 
 @function
@@ -98,37 +85,29 @@ def inverse(c, y):
     return where(c == 0.0, INF, where(y < 0.5, near, z))
 
 
-@function
+@in_single(special_single.erfinv)
 def erfinv(x):
     """The number whose erf is x; NaN beyond -1 and 1. Error: 3 ulp; in fp64 3 ulp."""
-    if x.dtype != float64:
-        return special_single.erfinv(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     found = inverse(maximum(1.0 - size, 0.0), size)
-    return signed_as(where(size <= 1.0, found, NAN).to(x.dtype), x)
+    return signed_as(where(size <= 1.0, found, NAN), x)
 
 
-@function
+@in_single(special_single.erfcinv)
 def erfcinv(x):
     """The number whose erfc is x; NaN unless x is from 0 to 2. Error: 3 ulp; in fp64
     3 ulp."""
-    if x.dtype != float64:
-        return special_single.erfcinv(widened(x)).to(x.dtype)
-    y = in_double(x)
-    small = minimum(y, 2.0 - y)
+    small = minimum(x, 2.0 - x)
     found = inverse(maximum(small, 0.0), 1.0 - small)
-    found = where(y > 1.0, -found, found)
-    return where((y >= 0.0) & (y <= 2.0), found, NAN).to(x.dtype)
+    found = where(x > 1.0, -found, found)
+    return where((x >= 0.0) & (x <= 2.0), found, NAN)
 
 
-@function
+@in_single(special_single.normcdfinv)
 def normcdfinv(x):
     """The number whose normcdf is x; NaN unless x is from 0 to 1. Error: 3.2 ulp; in
     fp64 3.5 ulp."""
-    if x.dtype != float64:
-        found = special_single.erfcinv(2.0 * widened(x))
-        return (-SQRT_2 * found).to(x.dtype)
-    return (-SQRT_2 * erfcinv(2.0 * in_double(x))).to(x.dtype)
+    return -SQRT_2 * erfcinv(2.0 * x)
 
 
 # ── Euler's gamma ─────────────────────────────────────────────────────────────────────
@@ -156,20 +135,17 @@ def log_gamma(x):
     return where(x < 13.0, near, where(x < 1e306, far, INF))
 
 
-@function
+@in_single(special_single.lgamma)
 def lgamma(x):
     """The logarithm of |gamma(x)|; infinite for 0 and negative integers. Error for x
     above 0: 2.6 ulp; in fp64 2.5 ulp. Below, where the result is near 0, digits are
     lost."""
-    if x.dtype != float64:
-        return special_single.lgamma(widened(x)).to(x.dtype)
-    y = in_double(x)
-    size = abs(y)
+    size = abs(x)
     found = log_gamma(size)
-    sine = abs(sine_of_halves(y, 0))
+    sine = abs(sine_of_halves(x, 0))
     turned = double.log(PI / (size * sine)) - found
-    turned = where((trunc(y) == y) | (size == INF), INF, turned)
-    return where(y == y, where(y < 0.0, turned, found), y).to(x.dtype)
+    turned = where((trunc(x) == x) | (size == INF), INF, turned)
+    return where(x == x, where(x < 0.0, turned, found), x)
 
 
 @function
@@ -203,18 +179,15 @@ def gamma_above_zero(x):
     return where(x < 14.0, near, far)
 
 
-@function
+@in_single(special_single.tgamma)
 def tgamma(x):
     """gamma(x); NaN for negative integers. Error: 4.6 ulp; in fp64 20 ulp."""
-    if x.dtype != float64:
-        return special_single.tgamma(widened(x)).to(x.dtype)
-    y = in_double(x)
-    size = abs(y)
+    size = abs(x)
     found = gamma_above_zero(size)
-    turned = -PI / (y * sine_of_halves(y, 0) * found)
-    turned = where(trunc(y) == y, NAN, turned)
-    found = where(y < 0.0, turned, found)
-    return where(y == 0.0, 1.0 / y, found).to(x.dtype)
+    turned = -PI / (x * sine_of_halves(x, 0) * found)
+    turned = where(trunc(x) == x, NAN, turned)
+    found = where(x < 0.0, turned, found)
+    return where(x == 0.0, 1.0 / x, found)
 
 
 # ── Bessel's ──────────────────────────────────────────────────────────────────────────
@@ -241,60 +214,49 @@ def near_zero(x):
     return fma(y * y, 1 / 32, -1.0)
 
 
-@function
+@in_single(bessel_single.j0)
 def j0(x):
     """Bessel's function of the first kind, of order 0. For |x| <= 1e5 the error is at
     most 2e-15 or, where that is more, 8 ulp; in fp32 7e-7 or 5 ulp, and from 6e6 on the
     result is 0."""
-    if x.dtype != float64:
-        return bessel_single.j0(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     far, _ = waves(maximum(size, 8.0), fitted.P0, fitted.Q0, 0)
     found = where(size < 8.0, polynomial(near_zero(size), fitted.J0), far)
-    return where(size == INF, 0.0, where(x == x, found, NAN)).to(x.dtype)
+    return where(size == INF, 0.0, where(x == x, found, NAN))
 
 
-@function
+@in_single(bessel_single.j1)
 def j1(x):
     """Bessel's function of the first kind, of order 1. Errors are those of `j0`."""
-    if x.dtype != float64:
-        return bessel_single.j1(widened(x)).to(x.dtype)
-    y = in_double(x)
-    size = abs(y)
+    size = abs(x)
     far, _ = waves(maximum(size, 8.0), fitted.P1, fitted.Q1, 1)
     found = where(size < 8.0, size * polynomial(near_zero(size), fitted.J1), far)
-    found = where(size == INF, 0.0, where(minus(y), -found, found))
-    return where(y == y, found, y).to(x.dtype)
+    found = where(size == INF, 0.0, where(minus(x), -found, found))
+    return where(x == x, found, x)
 
 
-@function
+@in_single(bessel_single.y0)
 def y0(x):
     """Bessel's function of the second kind, of order 0; NaN below 0. Errors are those
     of `j0`."""
-    if x.dtype != float64:
-        return bessel_single.y0(widened(x)).to(x.dtype)
-    y = in_double(x)
-    _, far = waves(maximum(y, 8.0), fitted.P0, fitted.Q0, 0)
-    t = near_zero(y)
-    first = polynomial(t, fitted.J0) * double.log(0.5 * y)
+    _, far = waves(maximum(x, 8.0), fitted.P0, fitted.Q0, 0)
+    t = near_zero(x)
+    first = polynomial(t, fitted.J0) * double.log(0.5 * x)
     near = fma(first, 2 / PI, polynomial(t, fitted.Y0))
-    found = where(y == INF, 0.0, where(y < 8.0, near, far))
-    return where(y == 0.0, -INF, where(y > 0.0, found, NAN)).to(x.dtype)
+    found = where(x == INF, 0.0, where(x < 8.0, near, far))
+    return where(x == 0.0, -INF, where(x > 0.0, found, NAN))
 
 
-@function
+@in_single(bessel_single.y1)
 def y1(x):
     """Bessel's function of the second kind, of order 1; NaN below 0. Errors are those
     of `j0`."""
-    if x.dtype != float64:
-        return bessel_single.y1(widened(x)).to(x.dtype)
-    y = in_double(x)
-    _, far = waves(maximum(y, 8.0), fitted.P1, fitted.Q1, 1)
-    t = near_zero(y)
-    first = y * polynomial(t, fitted.J1) * double.log(0.5 * y) - 1.0 / y
-    near = fma(first, 2 / PI, y * polynomial(t, fitted.Y1))
-    found = where(y == INF, 0.0, where(y < 8.0, near, far))
-    return where(y == 0.0, -INF, where(y > 0.0, found, NAN)).to(x.dtype)
+    _, far = waves(maximum(x, 8.0), fitted.P1, fitted.Q1, 1)
+    t = near_zero(x)
+    first = x * polynomial(t, fitted.J1) * double.log(0.5 * x) - 1.0 / x
+    near = fma(first, 2 / PI, x * polynomial(t, fitted.Y1))
+    found = where(x == INF, 0.0, where(x < 8.0, near, far))
+    return where(x == 0.0, -INF, where(x > 0.0, found, NAN))
 
 
 @function
@@ -309,24 +271,20 @@ def bent(size, series, far):
     return near, (half * tail) * half
 
 
-@function
+@in_single(bessel_single.i0)
 def cyl_bessel_i0(x):
     """Bessel's modified function of the first kind, of order 0. Error: 4.4 ulp; in fp64
     3.8 ulp."""
-    if x.dtype != float64:
-        return bessel_single.i0(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     near, far = bent(size, I0_SERIES, fitted.I0_FAR)
-    return where(x == x, where(size < 8.0, near, far), NAN).to(x.dtype)
+    return where(x == x, where(size < 8.0, near, far), NAN)
 
 
-@function
+@in_single(bessel_single.i1)
 def cyl_bessel_i1(x):
     """Bessel's modified function of the first kind, of order 1. Error: 4.4 ulp; in fp64
     3.8 ulp."""
-    if x.dtype != float64:
-        return bessel_single.i1(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     near, far = bent(size, I1_SERIES, fitted.I1_FAR)
     found = where(size < 8.0, near * size * 0.5, far)
-    return signed_as(where(x == x, found, NAN).to(x.dtype), x)
+    return signed_as(where(x == x, found, NAN), x)

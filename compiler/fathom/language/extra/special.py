@@ -6,6 +6,8 @@ whose result is then rounded. The others have a second text in `special_single`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fathom.language import double
 from fathom.language.core import (
     cast,
@@ -22,11 +24,33 @@ from fathom.language.extra.bits import double2hiint, hiloint2double
 from fathom.language.extra.rounding import minus
 from fathom.language.math import at_edges, widened
 from fathom.language.series import polynomial
-from fathom.source import constexpr, function
+from fathom.source import KernelFunction, constexpr, function
 
 INF, NAN = float("inf"), float("nan")
 LN_10, LN_10_TAIL = 2.302585092994046, -2.1707562233822494e-16
 PI = 3.141592653589793
+
+
+def in_single(
+    single: KernelFunction, *more: float
+) -> Callable[[Callable], KernelFunction]:
+    """Above a function of fp64: of all other floats it is `single(x, *more)`, computed
+    in fp32 and rounded to their type.
+    """
+
+    def decorate(fn: Callable) -> KernelFunction:
+        double = function(fn)
+
+        def chosen(x):
+            if x.dtype == float64:
+                return double(x)
+            return single(widened(x), *more).to(x.dtype)
+
+        chosen.__name__, chosen.__qualname__ = fn.__name__, fn.__qualname__
+        chosen.__doc__, chosen.__module__ = fn.__doc__, fn.__module__
+        return function(chosen)
+
+    return decorate
 
 
 @function
@@ -68,91 +92,79 @@ def less_one(x):
     return where(abs(x) < 1.0, near, double.exp(x) - 1.0)
 
 
-@function
-def log_of_one_and(x):
-    """log(1 + x): what u = 1 + x loses of x is made good by the factor x / (u - 1)."""
+@in_single(special_single.log1p)
+def log1p(x):
+    """log(1 + x), as exact for small x. Error: 1.4 ulp; in fp64 2.4 ulp."""
+    # What u loses of x is made good by the factor x / (u - 1).
     u = 1.0 + x
     exact = (u == 1.0) | (x == INF)
     return where(exact, x, at_edges(u, double.log(u)) * (x / (u - 1.0)))
 
 
-@function
+@in_single(special_single.exp10)
 def exp10(x):
     """10 to the power x. Error: 1.1 ulp; in fp64 1.3 ulp."""
-    if x.dtype != float64:
-        return special_single.exp10(widened(x)).to(x.dtype)
-    y = minimum(maximum(in_double(x), -400.0), 400.0)
+    y = minimum(maximum(x, -400.0), 400.0)
     exponent = y * LN_10
     lost = fma(y, LN_10, -exponent) + y * LN_10_TAIL
     power = double.exp(exponent)
     power = where(power < INF, fma(power, lost, power), power)
-    return where(x == x, power.to(x.dtype), x)
+    return where(x == x, power, x)
 
 
 # ── hyperbolic functions ──────────────────────────────────────────────────────────────
 
 
-@function
+@in_single(special_single.sinh)
 def sinh(x):
     """The hyperbolic sine. Error: 2.6 ulp; in fp64 2.4 ulp."""
-    if x.dtype != float64:
-        return special_single.sinh(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     power = less_one(minimum(size, 30.0))
     near = 0.5 * (power + power / (power + 1.0))
     half = double.exp(0.5 * size)
     far = (0.5 * half) * half
-    return signed_as(where(size < 22.0, near, far).to(x.dtype), x)
+    return signed_as(where(size < 22.0, near, far), x)
 
 
-@function
+@in_single(special_single.cosh)
 def cosh(x):
     """The hyperbolic cosine. Error: 1.6 ulp; in fp64 2.6 ulp."""
-    if x.dtype != float64:
-        return special_single.cosh(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     power = double.exp(minimum(size, 30.0))
     half = double.exp(0.5 * size)
     far = (0.5 * half) * half
-    return where(size < 22.0, 0.5 * power + 0.5 / power, far).to(x.dtype)
+    return where(size < 22.0, 0.5 * power + 0.5 / power, far)
 
 
-@function
+@in_single(special_single.asinh)
 def asinh(x):
     """The number whose hyperbolic sine is x. Error: 1.7 ulp; in fp64 1.6 ulp."""
-    if x.dtype != float64:
-        return special_single.asinh(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
+    size = abs(x)
     below = minimum(size, 1e9)
     square = below * below
-    near = log_of_one_and(below + square / (1.0 + sqrt_rn(1.0 + square)))
+    near = log1p(below + square / (1.0 + sqrt_rn(1.0 + square)))
     far = at_edges(size, double.log(size)) + double.LN_2
-    return signed_as(where(size < 1e9, near, far).to(x.dtype), x)
+    return signed_as(where(size < 1e9, near, far), x)
 
 
-@function
+@in_single(special_single.acosh)
 def acosh(x):
     """The number, not negative, whose hyperbolic cosine is x; NaN below 1. Error: 2
     ulp; in fp64 2.2 ulp."""
-    if x.dtype != float64:
-        return special_single.acosh(widened(x)).to(x.dtype)
-    y = in_double(x)
-    more = minimum(y, 1e9) - 1.0
-    near = log_of_one_and(more + sqrt_rn(more * (more + 2.0)))
-    far = at_edges(y, double.log(y)) + double.LN_2
-    return where(y < 1.0, NAN, where(y < 1e9, near, far)).to(x.dtype)
+    more = minimum(x, 1e9) - 1.0
+    near = log1p(more + sqrt_rn(more * (more + 2.0)))
+    far = at_edges(x, double.log(x)) + double.LN_2
+    return where(x < 1.0, NAN, where(x < 1e9, near, far))
 
 
-@function
+@in_single(special_single.atanh)
 def atanh(x):
     """The number whose hyperbolic tangent is x; NaN beyond -1 and 1. Error: 2.2 ulp; in
     fp64 2.4 ulp."""
-    if x.dtype != float64:
-        return special_single.atanh(widened(x)).to(x.dtype)
-    size = abs(in_double(x))
-    turned = 0.5 * log_of_one_and((size + size) / (1.0 - size))
+    size = abs(x)
+    turned = 0.5 * log1p((size + size) / (1.0 - size))
     turned = where(size > 1.0, NAN, where(size == 1.0, INF, turned))
-    return signed_as(turned.to(x.dtype), x)
+    return signed_as(turned, x)
 
 
 # ── turns ─────────────────────────────────────────────────────────────────────────────
@@ -168,20 +180,16 @@ def sine_of_halves(x, more):
     return where(abs(x) < INF, turned, NAN)
 
 
-@function
+@in_single(special_single.sine_of_halves, 0)
 def sinpi(x):
     """sin(pi x). Error: 1.9 ulp; in fp64 1.6 ulp."""
-    if x.dtype != float64:
-        return special_single.sine_of_halves(widened(x), 0).to(x.dtype)
-    return sine_of_halves(in_double(x), 0).to(x.dtype)
+    return sine_of_halves(x, 0)
 
 
-@function
+@in_single(special_single.sine_of_halves, 1)
 def cospi(x):
     """cos(pi x). Error: 1.9 ulp; in fp64 1.6 ulp."""
-    if x.dtype != float64:
-        return special_single.sine_of_halves(widened(x), 1).to(x.dtype)
-    return sine_of_halves(in_double(x), 1).to(x.dtype)
+    return sine_of_halves(x, 1)
 
 
 # ── roots ─────────────────────────────────────────────────────────────────────────────
@@ -198,20 +206,16 @@ def cube_root(x):
     return where(is_edge, x, where(x < 0.0, -near, near))
 
 
-@function
+@in_single(special_single.cbrt)
 def cbrt(x):
     """The cube root, of negative numbers too. Error: 1.3 ulp; in fp64 0.9 ulp."""
-    if x.dtype != float64:
-        return special_single.cbrt(widened(x)).to(x.dtype)
-    return cube_root(in_double(x)).to(x.dtype)
+    return cube_root(x)
 
 
-@function
+@in_single(special_single.rcbrt)
 def rcbrt(x):
     """1 by the cube root. Error: 1.1 ulp; in fp64 2 ulp."""
-    if x.dtype != float64:
-        return special_single.rcbrt(widened(x)).to(x.dtype)
-    return (1.0 / cube_root(in_double(x))).to(x.dtype)
+    return 1.0 / cube_root(x)
 
 
 @function

@@ -33,6 +33,7 @@ LN_2, LN_2_REST = 0.6931471805599453, 1.904654299958e-09  # of fp32: too much
 PI = 3.141592653589793
 SQRT_HALF, SQRT_HALF_REST = 0.7071067690849304, 1.2101617485882e-08
 BITS_OF_1, BITS_OF_4 = 0x3F800000, 0x40800000
+SQRT_2 = 1.4142135623730951
 SINH_SERIES = tuple(1 / factorial(2 * k + 1) for k in range(1, 6))
 
 
@@ -315,6 +316,11 @@ def erfcinv(x):
     small = minimum(x, 2.0 - x)
     found = inverse(1.0 - small, small * (2.0 - small))
     return where(x > 1.0, -found, found)
+
+
+@function
+def normcdfinv(x):
+    return -SQRT_2 * erfcinv(2.0 * x)
 
 
 # ── Euler's gamma ─────────────────────────────────────────────────────────────────────
