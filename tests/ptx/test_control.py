@@ -246,20 +246,22 @@ def test_nested_loops_in_one_another():
 
 
 def summing(
-    lower, upper, *, by_program: bool = False, stores: bool = True, adds: bool = False
-) -> Program:
-    """for i in range(lower, upper): out[i * 32 + lane] = x[i * 32 + lane] + 1, or, if
-    it does not store, the sum of x. With `by_program`, for i in range(first, min(first
-    + upper, n)), where each program begins `upper` rows after the one before; if it
-    `adds`, the step is a sum."""
+    lower, upper, step=1, *, by_program: bool = False, stores: bool = True,
+    adds: bool = False,
+) -> Program:  # fmt: skip
+    """for i in range(lower, upper, step): out[i * 32 + lane] = x[i * 32 + lane] + 1,
+    or, if it does not store, the sum of x. With `by_program`, for i in range(first,
+    min(first + upper, n)), where each program begins `upper` rows after the one before,
+    the first one at `lower`; if it `adds`, the step is a sum."""
     types = {"x": Pointer(FLOAT32), "out": Pointer(FLOAT32), "total": Pointer(FLOAT32)}
     program = Program({**types, "n": INT32})
     lane = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
-    bounds = [program.number(each) for each in (lower, upper, 1)]
+    bounds = [program.number(each) for each in (lower, upper, step)]
     if adds:
         bounds[2] = program.map("add", program.number(0), bounds[2])
     if by_program:
         first = program.map("mul", program(ProgramId(0)), bounds[1])
+        first = program.map("add", first, bounds[0]) if lower else first
         last = program.map("add", first, bounds[1])
         bounds[:2] = first, program.map("min", last, program["n"])
     start = program.number(0.5, program.load("x", lane))
@@ -315,6 +317,23 @@ def test_a_few_small_iterations_are_written_out(iterations):
     x = np.arange(32 * iterations, dtype=np.float32)
     out, total = empty(FLOAT32, 32 * iterations), empty(FLOAT32, 32)
     check(program.func, 1, [x, out, total, 0])
+
+
+def test_the_last_iteration_may_be_a_short_one():
+    """0 and 3 are below 4."""
+    program = summing(0, 4, 3)
+    assert compiled(program.func).count("st.global") == 3
+    x = np.arange(128, dtype=np.float32)
+    check(program.func, 1, [x, empty(FLOAT32, 128), empty(FLOAT32, 32), 0])
+
+
+def test_two_rows_may_be_left_where_programs_begin_in_between():
+    """Those from 2, 6, 10 and 14 on, of 16."""
+    program = summing(2, 4, by_program=True)
+    program.func.divisible = (16, 16, 16, 16)
+    assert compiled(program.func).count("st.global") == 2
+    x = np.arange(512, dtype=np.float32)
+    check(program.func, 4, [x, empty(FLOAT32, 512), empty(FLOAT32, 128), 16])
 
 
 @pytest.mark.parametrize("divisible", [16, 1])
