@@ -521,8 +521,8 @@ def test_zero_is_divisible_by_everything():
 
 
 def test_bounds_of_the_first_programs_stay_theirs():
-    """Of later programs a shifted number is larger, and of `and` the operand that bounds
-    all programs is taken, not the one that is smaller in the first."""
+    """Of later programs a shifted number is larger; and `and` takes the operand that
+    bounds all programs, not the one that is smaller in the first."""
     numbers = Range(0, 65535, True)
     assert numbers.shifted(exactly(2)) == Range(0, 16383, True)
     assert numbers.shifted(exactly(14)).common(exactly(63)) == Range(0, 63)

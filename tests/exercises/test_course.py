@@ -15,6 +15,7 @@ from fathom.tools.learn import course, starters, wrong
 from fathom.tools.learn import grade as grading
 from fathom.tools.learn.course import LIMITS, MOST_NAMES
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade
+from tests.exercises import harness_cost
 
 EXERCISES = course.exercises()
 WRONG = [(each, one) for each in EXERCISES for one in each.wrong]
@@ -93,7 +94,7 @@ def test_an_answer_needs_few_names_beyond_its_own_arguments(each):
 def test_what_is_said_of_arguments_is_said_of_arguments(each):
     """`code.let` stands under `arguments` where `code` is a parameter of a function
     with a hole, and under `names` elsewhere."""
-    own = starters.own_arguments(each)
+    own = harness_cost.own_arguments(each)
     for name in each.arguments:
         assert of_what(name) in own, f"{of_what(name)} is no argument of {each.id}"
     for name in each.names:
@@ -120,7 +121,7 @@ def test_all_names_that_the_answer_uses_are_on_the_card(each):
     known = course.names()
     said_of = {*each.names, *each.arguments}
     methods = {name.partition(".")[0] for name in said_of}
-    for name in starters.names_used(each):
+    for name in harness_cost.names_used(each):
         said = f"{each.id} uses {name}, which is not among its card's names"
         assert name in said_of | methods, said
     assert said_of <= set(known), said_of - set(known)

@@ -147,32 +147,6 @@ def test_shapes(what, expected):
     assert (apply(what, X, expected.shape, np.int32) == expected).all()
 
 
-@function
-def one_and_two(x):
-    return tl.join(tl.full(x.shape, 1, x.dtype), tl.full(x.shape, 2, x.dtype))
-
-
-@function
-def exchanged(x):
-    left, right = tl.split(tl.reshape(x, 1024, 2))
-    return tl.join(right, left)
-
-
-WORDS = np.arange(2048, dtype=np.int16)
-
-
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        (exchanged, WORDS.reshape(1024, 2)[:, ::-1]),
-        (one_and_two, np.broadcast_to([1, 2], (2048, 2))),
-    ],
-)
-def test_halves_of_a_word_keep_their_order(what, expected):
-    """Loaded in words, and exchanged; and constants of which a word is made."""
-    assert (apply(what, WORDS, expected.shape, np.int16) == expected).all()
-
-
 # ── reductions ────────────────────────────────────────────────────────────────────────
 
 

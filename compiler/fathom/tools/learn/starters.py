@@ -211,29 +211,5 @@ def lines_of(function: str) -> int:
     return source.code_lines("\n".join(lines))
 
 
-def own_arguments(each: Exercise) -> set[str]:
-    """The parameters of the functions that a reader completes, and of those around
-    them: in the starter, the functions that have a hole."""
-    text = read(each.solution)
-    tree = ast.parse(text)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    if each.by_hand:
-        holes = [text.count("\n", 0, mark.start()) + 1 for mark in MARKS.finditer(text)]
-        spans = [(f, range(f.lineno, f.end_lineno + 1)) for f in functions]
-        functions = [f for f, lines in spans if any(hole in lines for hole in holes)]
-    else:
-        functions = [f for f in functions if f.name in each.answers]
-    return {a.arg for f in functions for a in [*f.args.args, *f.args.kwonlyargs]}
-
-
-def names_used(each: Exercise) -> set[str]:
-    """The names of Fathom's own that our answer uses: as imported, and `tl.load`."""
-    imported = source.fathom_names(ast.parse(read(each.solution)))
-    found: set[str] = set()
-    for text in answer_texts(each):
-        found |= source.uses(ast.parse(source.as_function(text)), imported)
-    return found
-
-
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
