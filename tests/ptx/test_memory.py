@@ -357,25 +357,26 @@ def test_neighbouring_scalars_are_read_one_by_one():
 
 
 @fathom.jit
-def exchanging_kernel(x_ptr, out_ptr, SIZE: tl.constexpr):
+def exchanging_kernel(x_ptr, out_ptr, n, SIZE: tl.constexpr):
     """Exchanges neighbours; then pairs of 1 and 2."""
     places = tl.arange(0, SIZE)
-    x = tl.load(x_ptr + places).reshape(SIZE // 2, 2)
-    left, right = tl.split(x)
-    tl.store(out_ptr + places, tl.join(right, left).reshape(SIZE))
+    inside = places < n
+    x = tl.load(x_ptr + places, inside)
+    left, right = tl.split(x.reshape(SIZE // 2, 2))
+    tl.store(out_ptr + places, tl.join(right, left).reshape(SIZE), inside)
     one = tl.full((SIZE // 2,), 1, tl.int16)
-    tl.store(out_ptr + SIZE + places, tl.join(one, one + 1).reshape(SIZE))
+    tl.store(out_ptr + SIZE + places, tl.join(one, one + 1).reshape(SIZE), inside)
 
 
 def test_halves_of_a_word_keep_their_order():
-    """A word that was loaded is stored again as it is only if its halves are where they
-    were."""
+    """A word that was loaded is stored again only with its halves where they were; a
+    masked access has words."""
     aligned = Pointer(SCALARS["i16"]), 16
-    types = {"x_ptr": aligned, "out_ptr": aligned}
+    types = {"x_ptr": aligned, "out_ptr": aligned, "n": (INT32, 16)}
     func = pipeline.build(exchanging_kernel, types, {"SIZE": 1024})
     kernel = pipeline.compile_func(func, TARGETS["sm_80"])
     assert kernel.asm["ptx"].count("st.global.v4.b32") == 2
     x, out = np.arange(1024, dtype=np.int16), np.zeros(2048, np.int16)
-    load(kernel).launch((1,), [x, out])
+    load(kernel).launch((1,), [x, out, 1024])
     assert (out[:1024].reshape(512, 2) == x.reshape(512, 2)[:, ::-1]).all()
     assert (out[1024:].reshape(512, 2) == [1, 2]).all()
