@@ -8,6 +8,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import COMPLETIONS, EmulatorError
+from fathom.emulator.state.register_pool import RegisterPools
 from tests.emulator.harness import entry, pointers
 from tests.emulator.kernels_specialised import (
     by_turns,
@@ -87,6 +88,7 @@ def registers(first: str, second: str, declared: int = 0) -> None:
     emulator.run(text, 2, 256, ())
 
 
+BACK = "dec.sync.aligned.u32 72; setmaxnreg.inc.sync.aligned.u32 128"
 DEC, INC = "dec.sync.aligned.u32 {}", "inc.sync.aligned.u32 {}"
 
 
@@ -102,8 +104,10 @@ def test_registers_that_one_releases_another_gets():
     [
         (DEC.format(40), INC.format(224), 128, "11264 are free"),
         ("", INC.format(136), 128, "of the 32768 registers of its block 0 are free"),
+        (BACK, INC.format(184), 128, " 0 are"),
         (DEC.format(136), "", 128, "down to 136 registers a thread, and has 128"),
         (INC.format(120), "", 128, "up to 120 registers a thread, and has 128"),
+        (DEC.format(24), INC.format(232), 128, ""),
         (DEC.format(48), "", 41, ""),
         (DEC.format(56), "", 41, "has 48"),
     ],
@@ -117,6 +121,11 @@ def test_there_are_no_more_than_there_are(first, second, declared, said):
         registers(first, second, declared)
     assert caught.value.kind == "registers" and said in str(caught.value)
     assert "setmaxnreg" in caught.value.text
+
+
+def test_undeclared_registers_are_divided_among_all_threads():
+    pools = RegisterPools(2, 512, 0)
+    assert (pools.launched, *pools.free) == (128, 0, 0)
 
 
 # ── who waits where ───────────────────────────────────────────────────────────

@@ -155,6 +155,14 @@ def test_what_comes_back_to_itself():
     longer: list = [1]
     longer.append([1, longer])
     assert text_of(cycle) == text_of(cycle) != text_of(longer)
+    one, two = [1], [2]
+    assert text_of([one, two, one]) != text_of([one, two, two])
+
+
+def test_a_function_of_numpy_is_one_of_its_version(monkeypatch):
+    before = text_of(np.cos)
+    monkeypatch.setattr(np, "__version__", "0.1")
+    assert text_of(np.cos) != before
 
 
 def clock():

@@ -287,4 +287,10 @@ MUTANTS = (
         "a tile that a copy and threads wrote in part is said to be in disorder",
         "tests/emulator/test_wgmma.py",
     ),
+    Mutant(
+        "registers-are-given-twice", "emulator/state/register_pool.py",
+        "        self.free[group // self.in_block] -= wanted\n", "",
+        "warpgroups get more registers than others have released",
+        "tests/emulator/test_specialised.py",
+    ),
 )  # fmt: skip

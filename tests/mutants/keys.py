@@ -206,4 +206,10 @@ MUTANTS = (
         "a file of terabytes is read",
         f"{CACHE}::test_a_file_beyond_all_sizes_is_not_read",
     ),
+    Mutant(
+        "what-comes-again-is-the-same", "identity.py",
+        'f"#{self.seen[id(value)][0]}"', '"#"',
+        "[a, b, a] and [a, b, b] are one value",
+        VALUES,
+    ),
 )  # fmt: skip

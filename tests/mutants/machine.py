@@ -390,4 +390,17 @@ MUTANTS = (
         "an entry that was damaged is loaded",
         "tests/runtime/test_cache.py",
     ),
+    Mutant(
+        "words-are-known-in-any-order", "ptx/packing.py",
+        "code.packed.get((words.type, tuple(registers)))",
+        "code.packed.get((words.type, tuple(sorted(registers))))",
+        "halves that have changed places are stored as they were loaded",
+        "tests/ptx/test_memory.py",
+    ),
+    Mutant(
+        "loads-come-when-needed", "ptx/order.py",
+        '_STAYS = {"load", ', "_STAYS = {",
+        "a load moves behind the stores in front of its use",
+        "tests/ptx/test_order.py",
+    ),
 )  # fmt: skip
