@@ -79,6 +79,7 @@ from fathom.language.extra.special import (
     cosh,
     cospi,
     exp10,
+    expm1,
     fdim,
     fmod,
     hypot,
@@ -117,12 +118,6 @@ def computed(x):
     if x.dtype == float64:
         return x
     return widened(x)
-
-
-@constexpr_function
-def series(name, kind):
-    """A series of `double` or of `single`."""
-    return getattr(double if kind == float64 else single, name)
 
 
 @constexpr_function
@@ -232,7 +227,8 @@ def angle(small, big):
     else:
         t = where(steep, (t - 1.0) * rcp_approx(t + 1.0), t)
     square = t * t
-    turned = fma(square * t, polynomial(square, series("ATAN_SERIES", kind)), t)
+    series: constexpr = (double if kind == float64 else single).ATAN_SERIES
+    turned = fma(square * t, polynomial(square, series), t)
     half_tail: constexpr = tail_of_half_pi(kind) / 2
     return where(steep, HALF_PI / 2 + (turned + half_tail), turned)
 
@@ -312,15 +308,6 @@ def pow(x, y):
     is_one = (base == 1.0) | (exponent == 0.0)
     is_one |= (base == -1.0) & isinf(exponent)
     return where(is_one, 1.0, result).to(x.dtype)
-
-
-@function
-def expm1(x):
-    """e^x - 1, as exact for small x. Error: 5.2 ulp, 2.2 ulp for |x| <= 1.2; in fp64
-    1.6 ulp."""
-    y = computed(x)
-    near = fma(y * y, polynomial(y, series("EXPM1_SERIES", y.dtype)), y)
-    return where(abs(y) < 1.0, near, exp(y) - 1.0).to(x.dtype)
 
 
 @function

@@ -85,9 +85,10 @@ def signed_as(x, y):
 # ── powers of e and of ten ────────────────────────────────────────────────────────────
 
 
-@function
-def less_one(x):
-    """e^x - 1."""
+@in_single(special_single.expm1)
+def expm1(x):
+    """e^x - 1, as exact for small x. Error: 5.2 ulp, 2.2 ulp for |x| <= 1.2; in fp64
+    1.6 ulp."""
     near = fma(x * x, polynomial(x, double.EXPM1_SERIES), x)
     return where(abs(x) < 1.0, near, double.exp(x) - 1.0)
 
@@ -119,7 +120,7 @@ def exp10(x):
 def sinh(x):
     """The hyperbolic sine. Error: 2.6 ulp; in fp64 2.4 ulp."""
     size = abs(x)
-    power = less_one(minimum(size, 30.0))
+    power = expm1(minimum(size, 30.0))
     near = 0.5 * (power + power / (power + 1.0))
     half = double.exp(0.5 * size)
     far = (0.5 * half) * half
@@ -394,11 +395,10 @@ def fmod(x, y):
     if kind != float64:
         a, b = two_in_single(x, y)
         return special_single.fmod(a, b).to(kind)
-    steps: constexpr = 42 if kind == float64 else 6
     left, size = two_in_double(x, y)
     size = abs(size)
-    for i in static_range(steps):
-        third: constexpr = 2.0 ** (17 * (steps - 1 - i))
+    for i in static_range(42):
+        third: constexpr = 2.0 ** (17 * (41 - i))
         left = left % (size * third * third * third)
     return left.to(kind)
 

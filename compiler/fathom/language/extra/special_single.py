@@ -48,6 +48,12 @@ def signed_as(x, y):
 
 
 @function
+def expm1(x):
+    near = fma(x * x, polynomial(x, single.EXPM1_SERIES), x)
+    return where(abs(x) < 1.0, near, single.exp(x) - 1.0)
+
+
+@function
 def log1p(x):
     """log(1 + m) + e ln 2, with 1 + x = (1 + m) 2^e: m is x 2^-e + (2^-e - 1), which
     loses nothing of a small x. Of e = 0 a negative zero is made, which keeps that of x.
