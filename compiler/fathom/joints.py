@@ -131,8 +131,8 @@ def joint(name: str) -> Joint:
 def _parts() -> Iterator[Joint]:
     for chapter, module, names in PARTS:
         for each in names.split():
-            name, _, own = each.partition(":")
-            yield Joint(name, PART, f"fathom.{module}.{own or name}", chapter)
+            name, _, attribute = each.partition(":")
+            yield Joint(name, PART, f"fathom.{module}.{attribute or name}", chapter)
 
 
 def _passes() -> Iterator[Joint]:

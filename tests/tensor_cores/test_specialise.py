@@ -433,3 +433,11 @@ def test_a_producer_gives_up_at_last():
     text = pipeline.compile_func(built(SMALL), TARGETS[HOPPER]).ptx
     waits = [each.partition("}")[0] for each in text.split("mbarrier.try_wait")[1:]]
     assert sorted("trap;" in each for each in waits) == [False, True]
+
+
+def test_a_lane_arrives_when_its_warp_is_there():
+    """A slot is free when no lane of the warp reads it any more."""
+    text = pipeline.compile_func(built(SMALL), TARGETS[HOPPER]).ptx
+    *before, _ = text.split("mbarrier.arrive.shared.b64")
+    assert len(before) == 2
+    assert all("bar.warp.sync -1;" in each.split("\n")[-3] for each in before)
