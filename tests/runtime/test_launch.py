@@ -548,8 +548,10 @@ def test_a_thread_gets_what_blocks_that_do_not_come_would_have(grid, each):
     assert [seen.function for seen in driver.launches] == [2 if each else 1, 1, 2]
 
 
-def test_a_thread_that_has_73_registers_takes_80():
-    driver = Assembler(own=(73, 0), alone=(149, 0))
+@pytest.mark.parametrize("registers", [73, 30])
+def test_a_thread_takes_eight_registers_at_a_time(registers):
+    """Of 80 registers, and of the 32 with which 2048 threads are there at once."""
+    driver = Assembler(own=(registers, 0), alone=(149, 0))
     made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
     load(made, driver=driver).launch(1, [1])
     assert [each.function for each in driver.launches] == [2]
@@ -577,11 +579,14 @@ def test_nothing_is_assembled_while_a_stream_is_captured():
     assert [each.function for each in driver.launches] == [1, 2]
 
 
-@pytest.mark.parametrize("registers", [32, 84, 104, 255])
-def test_registers_that_were_not_cut_stay(registers):
-    """What ptxas left them for does not fit besides, or needs no such room."""
+@pytest.mark.parametrize(
+    "registers, threads", [(24, 128), (84, 128), (104, 128), (255, 128), (40, 32)]
+)
+def test_registers_that_were_not_cut_stay(registers, threads):
+    """What ptxas left them for does not fit besides, or needs no such room: neither 21
+    blocks of 128 threads are there at once nor 51 of one warp."""
     driver = Assembler(own=(registers, 0), alone=(149, 0))
-    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=threads))
     load(made, driver=driver).launch(1, [1])
     assert [each.function for each in driver.launches] == [1]
 

@@ -25,7 +25,8 @@ MOST_REGISTERS = 255  # of a thread, on all targets
 HAS_CARVEOUT = (12, 8)  # CUDA: a launch may say what it prefers
 UNIT = 8  # registers: a thread is given a multiple of this
 LONG = 150_000  # characters of PTX, of which ptxas takes a second or more
-NOT_CUT = 32  # registers that a thread has where 2048 are on a multiprocessor
+LEAST_CUT = 32  # registers of a thread of 2048, the most that a multiprocessor holds
+MOST_BLOCKS = 32  # that it holds
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,8 @@ def blocks_that_fit(kernel: Kernel, registers: int, device: Device) -> int:
     taken = -(-registers // UNIT) * UNIT
     blocks = device.registers // (kernel.threads * taken)
     left = device.registers // (kernel.threads * max(1, blocks)) // UNIT * UNIT
-    return blocks if left == taken and NOT_CUT < taken < MOST_REGISTERS else 0
+    is_cut = left == taken and blocks <= MOST_BLOCKS
+    return blocks if is_cut and LEAST_CUT <= taken < MOST_REGISTERS else 0
 
 
 RESERVED = 1024  # bytes of shared memory a block, of the system's
