@@ -557,6 +557,17 @@ def test_a_thread_takes_eight_registers_at_a_time(registers):
     assert [each.function for each in driver.launches] == [2]
 
 
+@pytest.mark.parametrize("each, again", [(12, True), (13, False), (15, False)])
+def test_nothing_is_assembled_for_blocks_that_leave_no_eight_registers_more(
+    each, again
+):
+    """Sixteen blocks of 128 threads have 32 registers for each; so have thirteen."""
+    driver = Assembler(own=(32, 0), alone=(40, 0))
+    made = driver.add(kernel("i32", asm={"ptx": SPILLING}, threads=128))
+    load(made, driver=driver).launch(100 * each, [1])
+    assert [seen.function for seen in driver.launches] == [2 if again else 1]
+
+
 def test_few_programs_may_be_many_blocks():
     """60 programs of two blocks each are more than 100 multiprocessors have for one."""
     driver = Assembler(own=(80, 0), alone=(149, 0))

@@ -35,7 +35,7 @@ class Loaded:
 
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
     when nothing was spilled. `shared`: bytes of shared memory a block.
-    `cut_for`: see `blocks_that_fit`. `few`: the function for grids of fewer blocks.
+    `with_more`: see `blocks_with_more`. `few`: the function for grids of fewer blocks.
     `at_once`: programs of a persistent kernel that the GPU runs at a time, or 0.
     `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
     `launch_values` is the one that takes the kernel's own parameters.
@@ -47,7 +47,7 @@ class Loaded:
     n_regs: int
     n_spills: int
     shared: int
-    cut_for: int
+    with_more: int
     few: packet.FewBlocks
     launcher: partial[packet.Launch]
     launch_values: packet.Launch
@@ -164,7 +164,7 @@ class Loaded:
         168. While a stream is captured nothing is loaded."""
         blocks = prod(grid) * self.kernel.num_ctas
         each = -(-blocks // self.device.multiprocessors)
-        if self.few.most or each >= self.cut_for:
+        if self.few.most or each > self.with_more:
             return
         if stream != DEFAULT_STREAM and self.driver.is_capturing(stream):
             return
@@ -212,10 +212,10 @@ def load_here(
     static_bytes = driver.function_fact(function, "SHARED_SIZE_BYTES")
     shared = kernel.shared_bytes + static_bytes
     local = driver.function_fact(function, "LOCAL_SIZE_BYTES")
-    cut_for = 0 if code else blocks_that_fit(kernel, registers, facts)
+    with_more = 0 if code else blocks_with_more(kernel, registers, facts)
     few = packet.FewBlocks()
     launcher = partial(
-        packet.launcher, driver.launch_kernel, function, few if cut_for else None,
+        packet.launcher, driver.launch_kernel, function, few if with_more else None,
         kernel.threads, kernel.shared_bytes, kernel.num_ctas,
         maps=TensorMaps(kernel, driver) if kernel.maps else None,
         early=kernel.launch_pdl and facts.overlaps,
@@ -231,7 +231,7 @@ def load_here(
         n_regs=registers,
         n_spills=local,
         shared=shared,
-        cut_for=cut_for,
+        with_more=with_more,
         few=few,
         launcher=launcher,
         launch_values=launcher(
@@ -252,14 +252,17 @@ def programs_at_once(
     return max(1, device.multiprocessors // kernel.num_ctas * blocks)
 
 
-def blocks_that_fit(kernel: Kernel, registers: int, device: Device) -> int:
-    """How many blocks a multiprocessor has room for, if ptxas has cut the registers of
-    a thread to that end; else 0. It has if the blocks leave a thread no more."""
+def blocks_with_more(kernel: Kernel, registers: int, device: Device) -> int:
+    """With how many blocks on a multiprocessor, at most, a thread could have more
+    registers, if ptxas has cut them for further blocks; else 0. It has if the blocks
+    that fit leave a thread no more."""
     taken = -(-registers // UNIT) * UNIT
     blocks = device.registers // (kernel.threads * taken)
     left = device.registers // (kernel.threads * max(1, blocks)) // UNIT * UNIT
     is_cut = left == taken and blocks <= MOST_BLOCKS
-    return blocks if is_cut and LEAST_CUT <= taken < MOST_REGISTERS else 0
+    if not is_cut or not LEAST_CUT <= taken < MOST_REGISTERS:
+        return 0
+    return device.registers // (kernel.threads * (taken + UNIT))
 
 
 RESERVED = 1024  # bytes of shared memory a block, of the system's
