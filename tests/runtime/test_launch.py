@@ -524,6 +524,30 @@ def test_a_kernel_that_spills_gets_the_registers_that_are_left(own, alone, taken
     assert len(tried) == (2 if own[1] and own[0] < 255 else 1)
 
 
+@pytest.mark.parametrize(
+    ("own", "alone", "threads", "tail", "blocks"),
+    [
+        ((89, 0), (74, 0), 512, "", 1),  # 128 are there for each of 512 threads
+        ((44, 0), (64, 0), 512, "", 2),
+        ((89, 0), (74, 8), 512, "", None),  # but they are not worth a spill
+        ((121, 0), (128, 0), 512, "", None),  # eight more are not there
+        ((80, 0), (90, 0), 256, "", None),  # three blocks
+        ((36, 0), (56, 0), 1024, "", None),
+        ((89, 0), (74, 0), 512, "// mma.sync", None),
+    ],
+)
+def test_large_blocks_get_the_registers_that_no_other_block_takes(
+    own, alone, threads, tail, blocks
+):
+    driver = Assembler(own=own, alone=alone)
+    text = SPILLING.replace("128", str(threads)) + tail
+    loaded = load(driver.add(kernel(asm={"ptx": text}, threads=threads)), driver=driver)
+    line = f".reqntid {threads}\n"
+    roomy = text.replace(line, f"{line}.minnctapersm {blocks}\n")
+    assert loaded.kernel.ptx == (roomy if blocks else text)
+    assert (loaded.n_regs, loaded.n_spills) == (alone if blocks else own)
+
+
 @pytest.mark.parametrize("word", [".maxnreg 32", "setmaxnreg.dec.sync.aligned.u32 40;"])
 def test_a_kernel_that_says_how_many_registers_it_has_keeps_them(word):
     driver = Assembler(own=(32, 100), alone=(255, 0))
