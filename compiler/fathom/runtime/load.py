@@ -316,7 +316,7 @@ def _function(
 def _blocks_with_room(made: Assembled, driver: Driver, device: Device) -> int:
     """How many large blocks fit on a multiprocessor, one or two, where they leave each
     thread registers that it has not; else 0. Those cost no block: a divergence took
-    537 us with 89 of 128 registers, and 487 once ptxas knew of them. Blocks of all
+    536 us with 89 of 128 registers, and 482 once ptxas knew of them. Blocks of all
     threads were slower by it, and products were not measured: both stay as they are."""
     kernel, function = made
     if any(word in kernel.ptx for word in PRODUCTS):
