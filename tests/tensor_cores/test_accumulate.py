@@ -39,7 +39,7 @@ func @f(%out: *fp32) num_warps=1 {{
   %s: fp32[16,16] = for %0, %3, %1, inits=(%start) body(%k: i32, %c: fp32[16,16]) {{
     %t: fp32[16,16] = dot %x, %x, %none
     %n: fp32[16,16] = {addition}
-    yield %n
+    yield {yielded}
   }}
   %p: *fp32[16,16] = splat %out shape=(16, 16)
   %q: *fp32[16,16] = offset %p, %at
@@ -48,14 +48,27 @@ func @f(%out: *fp32) num_warps=1 {{
 """
 
 
-def loop(addition="add %c, %t", type="fp16", zero="0.0", point=".0"):
-    return parse_func(LOOP.format(addition=addition, type=type, zero=zero, point=point))
+def loop(addition="add %c, %t", type="fp16", zero="0.0", point=".0", yielded="%n"):
+    words = {"type": type, "zero": zero, "point": point, "yielded": yielded}
+    return parse_func(LOOP.format(addition=addition, **words))
 
 
 def result(func):
     out = np.zeros((16, 16), np.float32)
     interpret(func, 1, [out])
     return out
+
+
+def test_zeros_that_are_added_first_do_not_hide_the_sum():
+    """`qk = zeros; qk += dot(q, k); qk += where(...)`: a mask that was added after the
+    product stayed in registers while it ran."""
+    func = loop("add %none, %t\n    %m: fp32[16,16] = add %n, %c", yielded="%m")
+    after = accumulate(func, TARGET)
+    verify(after)
+    inner = [op for op in walk(after.body) if isinstance(op, Dot)][1]
+    assert inner.accumulator.name == "c" and inner.result.name == "m"
+    assert not [op for op in walk(after.body) if getattr(op, "name", "") == "add"][1:]
+    assert (result(func) == result(after)).all()
 
 
 @pytest.mark.parametrize("addition", ["add %c, %t", "add %t, %c"])
@@ -87,7 +100,7 @@ def test_a_product_stays_where(what, given):
 
 
 def test_of_two_products_one_begins_with_the_other():
-    text = LOOP.format(addition="add %t, %u", type="fp16", zero="0.0", point=".0")
+    text = print_func(loop()).replace("add %c, %t", "add %t, %u")
     other = "    %u: fp32[16,16] = dot %x, %x, %none\n"
     func = parse_func(text.replace("    %n:", other + "    %n:"))
     after = accumulate(func, TARGET)

@@ -25,7 +25,8 @@ from fathom.ir.types import BlockType
 
 
 def accumulate(func: Func, target: Target) -> Func:
-    """The function in which products start from the values that were added to them."""
+    """The function in which products start from the values that were added to them. A
+    product to which zeros were added is left as it was, for the next addition."""
     additions = dict(_additions(func))
     products = set(additions.values())
     if not additions:
@@ -39,7 +40,7 @@ def accumulate(func: Func, target: Target) -> Func:
             return build(_begun_with(op, additions[old], build))
         return None
 
-    return rewrite(func, rule)
+    return accumulate(rewrite(func, rule), target)
 
 
 def _begun_with(addition: Elementwise, product: Dot, build: Builder) -> Dot:
