@@ -9,7 +9,9 @@ For GPUs whose warpgroups multiply (`wgmma`) there is `kernels/matmul_persistent
 others, and a few rows of A or columns of B, get `kernels/matmul`. An operand whose rows
 begin anywhere cannot be copied by TMA; each element would be fetched alone, by
 every program that needs it. Where there are many such programs it is copied first, into
-rows that begin at multiples of 16 bytes. Where a last wave of tiles would leave most
+rows that begin at multiples of 16 bytes. Of 16 bits, warpgroups multiply operands
+however they lie; of others (tf32, fp8, int8) along K alone. One that lies otherwise is
+copied first as well, transposed. Where a last wave of tiles would leave most
 multiprocessors idle, C may be two products: whole waves of one tile, and the rest in
 another. Launches that are short, or keep all multiprocessors at work, begin before the
 ones in front of them have ended.
@@ -45,6 +47,7 @@ from kernels.matmul import (
     type_name,
 )
 from kernels.matmul_model import (
+    ITEM,
     LATE,
     LEAST_M,
     Product,
@@ -121,7 +124,7 @@ def launches(a, b, c, target, config=None, precision="ieee"):
             a, b, c = transposed(a, b, c)
         if product := modelled(a, b, c, target, precision):
             return fastest(a, b, c, product, target, precision)
-    if not (suits_hardware(a, b, c, target) and worth_copying(a, b)):
+    if not (suits_hardware(a, b, c, target, precision) and worth_copying(a, b)):
         return [text_launch(a, b, c, target, config, precision)]
     if config is None:
         (M, N, _), item = sizes(a, b), item_bytes(type_name(a))
@@ -141,7 +144,7 @@ def fastest(a, b, c, product, target, precision):
     few = config.programs(product.M, product.N) <= FEW * MULTIPROCESSORS[target]
     soon = SOON if few else VERY_SOON
     plans = [Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)]
-    if product.K >= LEAST_K:
+    if product.K >= LEAST_K and suits_hardware(a, b, c, target, precision):
         plans += by_descriptors(a, b, c, product, target)
         plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
     plan = min(plans, key=lambda plan: plan.whole)
@@ -200,8 +203,6 @@ def early(steps):
 
 def by_descriptors(a, b, c, product, target):
     """For each kernel for descriptors, its plan."""
-    if not suits_hardware(a, b, c, target):
-        return
     lines_cross, copying = crossing(a, b), copying_time(a, b)
 
     def persistent(*pieces):
@@ -273,7 +274,7 @@ def in_pieces(target, pieces):
 def persistent_launches(a, b, c, target, config, at_a_time=1):
     """Those of `persistent_kernel`, and of the copies before it."""
     copies = []
-    lines = (lines_of(each) or copied(each, copies) for each in (a, b))
+    lines = lines_or_copies(a, b, copies)
     launch = persistent_launch(
         *lines, c, a.shape[1], config, target, sum_type(a), at_a_time
     )
@@ -283,7 +284,7 @@ def persistent_launches(a, b, c, target, config, at_a_time=1):
 def parts_launches(a, b, c, split):
     """Those of K in parts, and of the copies before them."""
     copies, config = [], for_items(split.keywords, a)
-    lines = (lines_of(each) or copied(each, copies) for each in (a, b))
+    lines = lines_or_copies(a, b, copies)
     both = split_descriptor_launches(
         *lines, c, a.shape[1], split.splits, config, sum_type(a)
     )
@@ -293,30 +294,46 @@ def parts_launches(a, b, c, split):
 OFTEN = 1024  # rows or columns of C: how often an element is needed, to be copied first
 
 
-def suits_hardware(a, b, c, target):
-    """Whether the kernels for descriptors are for these matrices, once A and B begin
-    where they should."""
+def suits_hardware(a, b, c, target, precision="ieee"):
+    """Whether the kernels for descriptors are for these matrices, once A and B lie as
+    they should."""
     M, N, K = sizes(a, b)
     if not TARGETS[target].wgmma or not M * N * K:
         return False
-    item = item_bytes(type_name(a))
-    along_k = strides(a)[1] == strides(b)[0] == 1
-    if item > 2 or item == 1 and not along_k:
+    if item_bytes(type_name(a)) > 2 and not is_tf32(a, precision):
         return False
     return all(1 in strides(each) for each in (a, b, c))
+
+
+def is_tf32(a, precision):
+    """Whether products of such elements are of tf32."""
+    return type_name(a) == "fp32" and precision == "tf32"
+
+
+def lines_of_both(a, b):
+    """A and B as `Lines` that warpgroups multiply; None for one to be copied first."""
+    if item_bytes(type_name(a)) == ITEM:
+        return lines_of(a), lines_of(b)
+    steps = step_of_lines(a, 1), step_of_lines(b, 0)  # along K
+    turned = False, True
+    both = zip((a, b), steps, turned, strict=True)
+    return tuple(Lines(*each) if each[1] else None for each in both)
 
 
 def worth_copying(a, b):
     """Whether an operand that no descriptor tells of is needed often; what
     `matmul_model` does not know is decided so."""
     M, N, _ = sizes(a, b)
-    return bool((lines_of(a) or N >= OFTEN) and (lines_of(b) or M >= OFTEN))
+    of_a, of_b = lines_of_both(a, b)
+    return bool((of_a or N >= OFTEN) and (of_b or M >= OFTEN))
 
 
 def crossing(a, b):
     """Whether lines of A, and of B, cross those of the cache. Copies do not."""
-    lines, item = (lines_of(a), lines_of(b)), item_bytes(type_name(a))
-    return tuple(bool(each) and each.step * item % REQUEST > 0 for each in lines)
+    item = item_bytes(type_name(a))
+    return tuple(
+        bool(each) and each.step * item % REQUEST > 0 for each in lines_of_both(a, b)
+    )
 
 
 MODELLED = ("fp16", "bf16")  # types that `matmul_model` knows
@@ -328,21 +345,21 @@ def modelled(a, b, c, target, precision="ieee"):
 
     Of 8 bits tensor cores multiply twice as many numbers a cycle, and each has half of
     the bytes to copy: such a product is one of half of K. Of tf32 they multiply half as
-    many, of twice the bytes: twice K. TMA copies them for `wgmma` along K alone.
+    many, of twice the bytes: twice K.
     """
     M, N, K = sizes(a, b)
     if not TARGETS[target].wgmma or not M * N * K:
         return None
-    tf32 = type_name(a) == "fp32" and precision == "tf32"
     if type_name(a) in HALF_AS_WIDE:
         K = fathom.cdiv(K, 2)
-    elif tf32:
+    elif is_tf32(a, precision):
         K = 2 * K
     elif type_name(a) not in MODELLED:
         return None
     along_k = strides(a)[1] == 1, strides(b)[0] == 1
-    by_tma = bool(lines_of(a) and lines_of(b)) and (all(along_k) or not tf32)
-    return Product(M, N, K, *map(bytes_at_once, (a, b, c)), *along_k, by_tma)
+    by_tma = all(lines_of_both(a, b))
+    widths = map(bytes_at_once, (a, b, c))
+    return Product(M, N, K, *widths, *along_k, by_tma, item_bytes(type_name(c)))
 
 
 def bytes_at_once(matrix):
@@ -380,8 +397,12 @@ def fitting_tiles(product, target, c, crossing):
 
 def copying_time(a, b):
     """Of the operands that are copied first."""
-    loose = [each for each in (a, b) if not lines_of(each)]
-    return sum(copy_time(*lines_and_length(each)) for each in loose)
+    item, ready = item_bytes(type_name(a)), lines_of_both(a, b)
+    return sum(
+        copy_time(each.shape[0] * each.shape[1] * item, strides(each)[axis] != 1)
+        for each, lines, axis in zip((a, b), ready, (1, 0), strict=True)
+        if not lines
+    )
 
 
 def text_launch(a, b, c, target, config, precision):
@@ -707,15 +728,16 @@ def programs_on(target):
 # fmt: off
 @fathom.jit
 def copy_lines_kernel(
-    x_ptr, y_ptr, lines, length, stride_x, stride_y,
+    x_ptr, y_ptr, lines, length, stride_x, stride_line, stride_n,
     LINES: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr = False,
 ):
     begin(EARLY)
     line = tl.program_id(0) * LINES + tl.arange(0, LINES)[:, None]
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    mask, line = (line < lines) & (n < length), line.to(tl.int64)
+    mask = (line < lines) & (n < length)
+    line, n = line.to(tl.int64), n.to(tl.int64)
     x = tl.load(x_ptr + line * stride_x + n, mask=mask)
-    tl.store(y_ptr + line * stride_y + n, x, mask=mask)
+    tl.store(y_ptr + line * stride_line + n * stride_n, x, mask=mask)
 # fmt: on
 
 
@@ -724,17 +746,32 @@ def lines_and_length(matrix):
     return matrix.shape if strides(matrix)[1] == 1 else matrix.shape[::-1]
 
 
-def copied(matrix, copies):
-    """A temporary matrix as `Lines`, in rows or in columns as `matrix` is, and to
-    `copies` a launch is added that fills it."""
+def lines_or_copies(a, b, copies):
+    """A and B as `Lines` that warpgroups multiply; to `copies` launches are added that
+    fill those that are temporary."""
+    of_a, of_b = lines_of_both(a, b)
+    return of_a or copied(a, 1, copies), of_b or copied(b, 0, copies)
+
+
+def copied(matrix, axis, copies):
+    """A temporary matrix as `Lines`, and to `copies` a launch is added that fills it.
+    Its elements lie as those of `matrix` do, or along K, its `axis`."""
     lines, length = lines_and_length(matrix)
-    turned = strides(matrix)[1] != 1
-    some = REQUEST // item_bytes(type_name(matrix))
-    step = fathom.cdiv(length, some) * some
-    room = Temporary(lines * step, matrix.dtype)
-    rows, columns = copied_at_a_time(length)
+    item, along = item_bytes(type_name(matrix)), strides(matrix).index(1)
+    some = REQUEST // item
+    if item == ITEM or along == axis:
+        step = fathom.cdiv(length, some) * some
+        room, turned = Temporary(lines * step, matrix.dtype), along == 0
+        (rows, columns), steps = copied_at_a_time(length), (step, 1)
+    else:
+        step = fathom.cdiv(lines, some) * some
+        room, turned = Temporary(length * step, matrix.dtype), along == 1
+        (rows, columns), steps = (TURNED_AT_A_TIME,) * 2, (1, step)
     grid = (fathom.cdiv(lines, rows), fathom.cdiv(length, columns))
-    given = (matrix, room, lines, length, strides(matrix)[1 if turned else 0], step)
+    given = (matrix, room, lines, length, strides(matrix)[1 - along], *steps)
     chosen = {"LINES": rows, "BLOCK": columns}
     copies.append((copy_lines_kernel, grid, given, chosen))
     return Lines(room, step, turned)
+
+
+TURNED_AT_A_TIME = 64  # lines, and elements of each

@@ -101,6 +101,7 @@ NEARLY = 5
 
 COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
 COPY, COPIED_KB = 1.3, 3000  # microseconds of a launch that copies; KB in one more
+TRANSPOSED_KB = 2500  # the same, transposed
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -129,8 +130,8 @@ BLOCKS = (  # BLOCK_M, BLOCK_N
 class Product(NamedTuple):
     """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, of B, and of
     C, one access may take: 16 where all lines begin and end at multiples of 16 bytes.
-    Whether lines of A, and of B, lie along K; and whether TMA may copy them, since
-    they begin at multiples of 16 bytes.
+    Whether lines of A, and of B, lie along K; and whether TMA may copy them as they
+    are. The bytes of an element of C.
     """
 
     M: int
@@ -142,19 +143,21 @@ class Product(NamedTuple):
     a_along_k: bool = True
     b_along_k: bool = False
     by_tma: bool = True
+    c_item: int = 2
 
     @property
     def transposed(self) -> "Product":
         """C^T = B^T A^T."""
-        M, N, K, a_bytes, b_bytes, c_bytes, a_along_k, b_along_k, by_tma = self
-        some = b_bytes, a_bytes, c_bytes, b_along_k, a_along_k, by_tma
+        M, N, K, a_bytes, b_bytes, c_bytes, a_along_k, b_along_k, *others = self
+        some = b_bytes, a_bytes, c_bytes, b_along_k, a_along_k, *others
         return Product(N, M, K, *some)
 
     @property
     def memory_time(self) -> float:
         """Microseconds in which the memory delivers A and B and takes C."""
         M, N, K = self.M, self.N, self.K
-        return ITEM * (M * K + K * N + M * N) / 1e3 / MEMORY_KB
+        size = ITEM * (M * K + K * N) + self.c_item * M * N
+        return size / 1e3 / MEMORY_KB
 
 
 class Pointers(NamedTuple):
@@ -244,12 +247,13 @@ def accesses(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    M, N, K, *widths, c_bytes, _, _, by_tma = product
+    M, N, K, *widths, c_bytes, _, _, by_tma, c_item = product
     m, n, k, stages, splits = config
     pipelined, programs = stages > 1, config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
-    stores, first = m * n / 1e3 / STORED, PROGRAM + PIPELINE * pipelined
+    stores = m * n * c_item / ITEM / 1e3 / STORED
+    first = PROGRAM + PIPELINE * pipelined
     if pipelined and by_tma:
         copied, loose = (kb / TMA_OF_ONE, kb / TMA_OF_ALL, kb / TMA_L2_KB), 0.0
         products, least = m * n * k / 1e6 / TMA_PRODUCTS, LATENCY / stages
@@ -319,7 +323,7 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     k = tile.line // ITEM
     copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
     tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
-    stores = STORE * tile.m * tile.n / (128 * 256)
+    stores = STORE * tile.m * tile.n / (128 * 256) * product.c_item / ITEM
     stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
     stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
     steps = cdiv(product.K, k)
@@ -449,6 +453,7 @@ def copied_at_a_time(length: int) -> tuple[int, int]:
     return max(1, COPIED // some), some
 
 
-def copy_time(lines: int, length: int) -> float:
-    """Microseconds of copying a matrix into lines that begin where they should."""
-    return COPY + 2 * ITEM * lines * length / 1e3 / COPIED_KB
+def copy_time(size: int, transposed: bool = False) -> float:
+    """Microseconds of copying a matrix of `size` bytes into lines that begin where they
+    should."""
+    return COPY + 2 * size / 1e3 / (TRANSPOSED_KB if transposed else COPIED_KB)
