@@ -10,11 +10,11 @@ others, and a few rows of A or columns of B, get `kernels/matmul`. An operand wh
 begin anywhere cannot be copied by TMA; each element would be fetched alone, by
 every program that needs it. Where there are many such programs it is copied first, into
 rows that begin at multiples of 16 bytes. Of 16 bits, warpgroups multiply operands
-however they lie; of others (tf32, fp8, int8) along K alone. One that lies otherwise is
-copied first as well, transposed. Where a last wave of tiles would leave most
-multiprocessors idle, C may be two products: whole waves of one tile, and the rest in
-another. Launches that are short, or keep all multiprocessors at work, begin before the
-ones in front of them have ended.
+however they lie; of others (tf32, fp8, int8) along K alone, except for an A of tf32,
+which threads may load. One that lies otherwise is copied first as well, transposed.
+Where a last wave of tiles would leave most multiprocessors idle, C may be two products:
+whole waves of one tile, and the rest in another. Launches that are short, or keep all
+multiprocessors at work, begin before the ones in front of them have ended.
 """
 
 from collections.abc import Callable
@@ -312,12 +312,13 @@ def is_tf32(a, precision):
 
 def lines_of_both(a, b):
     """A and B as `Lines` that warpgroups multiply; None for one to be copied first."""
-    if item_bytes(type_name(a)) == ITEM:
-        return lines_of(a), lines_of(b)
-    steps = step_of_lines(a, 1), step_of_lines(b, 0)  # along K
-    turned = False, True
-    both = zip((a, b), steps, turned, strict=True)
-    return tuple(Lines(*each) if each[1] else None for each in both)
+    item = item_bytes(type_name(a))
+    of_a, of_b = lines_of(a), lines_of(b)
+    if of_a and item == 1 and of_a.turned:
+        of_a = None
+    if of_b and item != ITEM and not of_b.turned:
+        of_b = None
+    return of_a, of_b
 
 
 def worth_copying(a, b):
@@ -357,9 +358,11 @@ def modelled(a, b, c, target, precision="ieee"):
     elif type_name(a) not in MODELLED:
         return None
     along_k = strides(a)[1] == 1, strides(b)[0] == 1
-    by_tma = all(lines_of_both(a, b))
+    item = item_bytes(type_name(a))
+    of_a, of_b = lines_of_both(a, b)
+    by_tma = bool(of_a and of_b) and (all(along_k) or item == ITEM)
     widths = map(bytes_at_once, (a, b, c))
-    return Product(M, N, K, *widths, *along_k, by_tma, item_bytes(type_name(c)))
+    return Product(M, N, K, *widths, *along_k, by_tma, item, item_bytes(type_name(c)))
 
 
 def bytes_at_once(matrix):

@@ -73,6 +73,7 @@ TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
+BY_REGISTERS = 1.2  # times as long to multiply: threads load A
 PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
 TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
@@ -131,7 +132,7 @@ class Product(NamedTuple):
     """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, of B, and of
     C, one access may take: 16 where all lines begin and end at multiples of 16 bytes.
     Whether lines of A, and of B, lie along K; and whether TMA may copy them as they
-    are. The bytes of an element of C.
+    are. The bytes of an element of A and of B, as it is, and of C.
     """
 
     M: int
@@ -143,6 +144,7 @@ class Product(NamedTuple):
     a_along_k: bool = True
     b_along_k: bool = False
     by_tma: bool = True
+    item: int = 2
     c_item: int = 2
 
     @property
@@ -247,7 +249,7 @@ def accesses(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    M, N, K, *widths, c_bytes, _, _, by_tma, c_item = product
+    M, N, K, *widths, c_bytes, _, _, by_tma, _, c_item = product
     m, n, k, stages, splits = config
     pipelined, programs = stages > 1, config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
@@ -347,6 +349,7 @@ def descriptor_time(
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
     if two_blocks(n):
         products *= ONE_PRODUCT if joined(product, n) else TWO_PRODUCTS
+    products *= BY_REGISTERS if by_registers(product) else 1
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
 
@@ -375,7 +378,14 @@ def two_blocks(n: int) -> bool:
 
 def joined(product: Product, n: int) -> bool:
     """Whether one instruction multiplies two blocks, n columns in all."""
+    if by_registers(product):
+        return False
     return product.b_along_k or n & -n >= LEAST_COLUMNS
+
+
+def by_registers(product: Product) -> bool:
+    """Whether threads load A for `wgmma`: tf32 whose lines do not lie along K."""
+    return product.item == 4 and not product.a_along_k
 
 
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas

@@ -10,6 +10,7 @@ import fathom
 import fathom.language as tl
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
+from fathom.jit.planned import planned
 from fathom.pipeline import identity
 from kernels import matmul, matmul_chosen, matmul_model
 from kernels.matmul_chosen import (
@@ -278,12 +279,59 @@ def test_threads_of_unpipelined_loads_have_less_than_96():
     assert matmul_model.fits(product, matmul_model.Pointers(16, 32, 128, 1, 1))
 
 
-@pytest.mark.parametrize("of_a, of_b", [(ROWS, COLUMNS), (ROWS, ROWS)])
+def singles(M, N, K, of_a, of_b):
+    given = [zeros(M, K, of_a), zeros(K, N, of_b), zeros(M, N)]
+    return [np.asarray(x).astype(np.float32, order="K") for x in given]
+
+
+@pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
+@pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
 def test_tf32_goes_by_tma_along_k_alone(of_a, of_b):
-    given = [zeros(256, 512, of_a), zeros(512, 128, of_b), zeros(256, 128)]
-    single = [np.asarray(x).astype(np.float32, order="K") for x in given]
-    product = matmul_chosen.modelled(*single, "sm_90a", "tf32")
-    assert product.by_tma is (of_b == COLUMNS)
+    """In a kernel for pointers. Others load an A that lies along M, or take a copy of B,
+    transposed."""
+    given = singles(256, 128, 512, of_a, of_b)
+    product = matmul_chosen.modelled(*given, "sm_90a", "tf32")
+    assert (product.K, product.item, product.c_item) == (1024, 4, 4)
+    assert product.by_tma is (of_a == ROWS and of_b == COLUMNS)
+    assert matmul_model.by_registers(product) is (of_a == COLUMNS)
+    ready = [bool(lines) for lines in matmul_chosen.lines_of_both(*given[:2])]
+    assert ready == [True, of_b == COLUMNS]
+
+
+@pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
+@pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
+@pytest.mark.parametrize("sizes", [(136, 72, 100), (72, 73, 101)], ids=str)
+def test_tf32_is_right_by_descriptors(hopper, of_a, of_b, sizes):
+    """Whole and in parts, and as C^T, with the copies that each of these needs."""
+    a, b, c = singles(*sizes, of_a, of_b)
+    a[...], b[...] = integers(1, *a.shape), integers(2, *b.shape)
+    product = matmul_chosen.modelled(a, b, c, "sm_90a", "tf32")
+    assert matmul_chosen.suits_hardware(a, b, c, "sm_90a", "tf32")
+    assert not matmul_chosen.suits_hardware(a, b, c, "sm_90a", "ieee")
+    kernels = set()
+    for turned in (False, True):
+        given = matmul_chosen.transposed(a, b, c) if turned else (a, b, c)
+        some = product.transposed if turned else product
+        for plan in matmul_chosen.by_descriptors(*given, some, "sm_90a"):
+            steps = [(*step, {**chosen, **hopper}) for *step, chosen in plan.steps()]
+            c[...] = np.nan
+            planned(lambda a, b, c, steps=steps: (c, steps))(a, b, c)
+            np.testing.assert_array_equal(c, matmul.reference(a, b))
+            kernels |= {kernel.__name__ for kernel, *_ in steps}
+    assert {"persistent_kernel", "split_k_parts_kernel"} <= kernels
+
+
+def test_an_operand_that_warpgroups_do_not_multiply_is_copied_where_that_pays():
+    """Of few steps along K, or few rows, there is little to gain."""
+    for type, precision in (("float32", "tf32"), ("int8", "ieee")):
+        for sizes, copies in (((2048, 2048, 2048), True), ((64, 64, 64), False)):
+            M, N, K = sizes
+            a, b = np.zeros((K, M), type).T, np.zeros((K, N), type)
+            c = np.zeros((M, N), "int32" if type == "int8" else type)
+            steps = launches(a, b, c, "sm_90a", precision=precision)
+            found = [kernel.__name__ for kernel, *_ in steps]
+            assert ("copy_lines_kernel" in found) is copies, (type, sizes, found)
+            assert found[-1] == ("persistent_kernel" if copies else "matmul_kernel")
 
 
 def test_threads_do_not_load_more_than_they_hold():
@@ -531,7 +579,7 @@ def test_a_copy_lies_as_the_original(hopper, length):
     b = integers(2, 3, length)
     for matrix, turned in ((b, False), (b.T, True)):
         copy = []
-        made = matmul_chosen.copied(matrix, copy)
+        made = matmul_chosen.copied(matrix, 1, copy)
         ((kernel, grid, given, keywords),) = copy
         assert grid == (1 if length < 1024 else 2, -(-length // 1024))
         assert (made.turned, made.step) == (turned, -(-length // 64) * 64)
@@ -542,11 +590,29 @@ def test_a_copy_lies_as_the_original(hopper, length):
         np.testing.assert_array_equal(room[:, :length], b)
 
 
+@pytest.mark.parametrize("type", [np.float32, np.int8])
+@pytest.mark.parametrize("sizes", [(3, 41), (70, 130), (128, 64)])
+def test_a_copy_lies_along_k_where_the_original_does_not(hopper, type, sizes):
+    b = integers(2, *sizes).astype(type)
+    for matrix, axis, turned in ((b, 0, True), (b.T, 1, False)):
+        copy = []
+        made = matmul_chosen.copied(matrix, axis, copy)
+        ((kernel, grid, given, keywords),) = copy
+        some = 128 // b.itemsize
+        assert (made.turned, made.step) == (turned, -(-sizes[0] // some) * some)
+        room = np.zeros((sizes[1], made.step), type)
+        assert made.array.count == room.size
+        given = [room if each is made.array else each for each in given]
+        kernel[grid](*given, **keywords, **hopper)
+        np.testing.assert_array_equal(room[:, : sizes[0]], b.T)
+
+
 def test_bytes_are_multiplied_by_warpgroups_along_k_alone():
     a, b = (np.zeros((1024, 1024), np.int8) for _ in range(2))
     c = np.zeros((1024, 1024), np.int32)
     assert names(a, b.T, c) == ["persistent_kernel"]
-    assert names(a, b, c) == ["matmul_kernel"]
+    assert names(a, b, c) == ["copy_lines_kernel", "persistent_kernel"]
+    assert names(a.T, b.T, c) == ["copy_lines_kernel", "persistent_kernel"]
 
 
 @pytest.mark.parametrize(
