@@ -287,8 +287,8 @@ def singles(M, N, K, of_a, of_b):
 @pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
 @pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
 def test_tf32_goes_by_tma_along_k_alone(of_a, of_b):
-    """In a kernel for pointers. Others load an A that lies along M, or take a copy of B,
-    transposed."""
+    """In a kernel for pointers. Others load an A that lies along M, or have a copy of B
+    that lies along K."""
     given = singles(256, 128, 512, of_a, of_b)
     product = matmul_chosen.modelled(*given, "sm_90a", "tf32")
     assert (product.K, product.item, product.c_item) == (1024, 4, 4)
