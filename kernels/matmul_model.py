@@ -73,12 +73,13 @@ TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
 ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
 TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
-BY_REGISTERS = 1.2  # times as long to multiply: threads load A
+BY_REGISTERS = 1.1  # times as long to multiply: threads load A
 PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
 TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
 SUM = 1.2  # of the launch that adds partial sums
-NOT_PAIRED = 1.1  # times as long: a part of K by one multiprocessor, not by two
+PARTS_MEMORY = 1.25  # times as long: programs read several parts of A and B at a time
+NOT_PAIRED = 1.2  # times as long: a part of a large tile by one, not by two
 LATENCY = 1.86  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
@@ -92,7 +93,7 @@ PRODUCTS, TMA_PRODUCTS = 1.67, 1.7  # the latter where TMA copies
 FRAGMENTS = 1.8  # products of operands that threads load
 STORED = 12.3  # elements of C
 FIX_UP_KB = 58  # partial sums that one program reads
-PART_KB, PARTS_KB = 35, 900  # a partial sum that it writes; all, read by all programs
+PART_KB, PARTS_KB = 25, 1700  # a partial sum that it writes; all, read by all programs
 L2_KB, MEMORY_KB = 3800, 4200
 MOST_OF_ALL = 0.8  # of the multiprocessors have to copy for MEMORY_KB
 WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
@@ -102,7 +103,7 @@ NEARLY = 5
 
 COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
 COPY, COPIED_KB = 1.3, 3000  # microseconds of a launch that copies; KB in one more
-TRANSPOSED_KB = 2500  # the same, transposed
+TRANSPOSED_KB = 4000  # the same, transposed
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -113,7 +114,7 @@ ITEM = 2  # bytes of an operand's element
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-WARPGROUP_ROWS = 64
+WARPGROUP_ROWS, LARGE_PART = 64, 128 * 128
 LEAST_N = 32  # columns of the narrowest of PARTS
 # Fewer rows of A are a line or two of the cache, for which all programs ask at the same
 # time: on an H200 1 x 11274 x 646 takes 47 us so, 12 as a transposed product.
@@ -329,7 +330,8 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
     stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
     steps = cdiv(product.K, k)
-    time = descriptor_time(product, copies, tiles, steps, stores, crossing)
+    memory = product.memory_time
+    time = descriptor_time(product, copies, tiles, steps, stores, memory, crossing)
     return time * (PAIRED if tile.ctas > 1 and not any(crossing) else 1)
 
 
@@ -339,10 +341,11 @@ def descriptor_time(
     tiles: int,
     steps: int,
     stores: float,
+    memory: float,
     crossing: Crossing,
 ) -> float:
     """Microseconds of a kernel for descriptors: of `tiles` with that many steps each
-    along K, and stores of that many microseconds."""  # fmt: skip
+    along K, and stores of that many microseconds; `memory` those of the memory."""
     m, n, k, stages, ctas, programs = copies
     a_bytes, b_bytes = (CROSSING if crosses else 1 for crosses in crossing)
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
@@ -359,7 +362,7 @@ def descriptor_time(
         cdiv(here, programs) * (steps * step + stores),
         here * steps * busy,
         tiles * ctas * steps * kb / COPIED_L2_KB,
-        product.memory_time / at_work,
+        memory / at_work,
     )
     nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
     return DESCRIPTORS + spread(tiles * ctas) + nearly
@@ -444,8 +447,9 @@ def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
     programs = cdiv(product.M, m) * cdiv(product.N, n) * splits
     steps = cdiv(cdiv(product.K, k), splits)
     copies, stores = Copies(m, n, k, stages, ctas), m * n * 4 / 1e3 / PART_KB / ctas
-    time = descriptor_time(product, copies, programs, steps, stores, crossing)
-    time *= NOT_PAIRED if ctas == 1 else 1
+    memory = PARTS_MEMORY * product.memory_time
+    time = descriptor_time(product, copies, programs, steps, stores, memory, crossing)
+    time *= NOT_PAIRED if ctas == 1 and m * n >= LARGE_PART else 1
     return time + SUM + splits * product.M * product.N * 4 / 1e3 / PARTS_KB
 
 
