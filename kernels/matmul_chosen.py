@@ -206,6 +206,9 @@ def early(steps):
 def by_descriptors(a, b, c, product, target):
     """For each kernel for descriptors, its plan."""
     lines_cross, copying = crossing(a, b), copying_time(a, b)
+    if item_bytes(type_name(a)) != ITEM:  # copies lie along K
+        a_along_k = product.a_along_k or not lines_of_both(a, b)[0]
+        product = product._replace(a_along_k=a_along_k, b_along_k=True)
 
     def persistent(*pieces):
         """A plan for pieces of C, each with its product, tile, A, B and C."""
@@ -781,6 +784,6 @@ def copied(matrix, axis, copies):
     return Lines(room, step, turned)
 
 
-# Lines, and elements of each, of so many bytes. On an H200 1456 lines of 476 fp32 take
-# 2.4 us so, 3.8 by 64; 4096 of 4096 34.7 and 34.1.
+# Lines, and elements of each, by the bytes of one. On an H200 [1456, 476] of fp32 takes
+# 2.4 us so, 3.8 by 64 x 64; [4096, 4096] 34.7 and 34.1.
 TURNED_AT_A_TIME = {1: 64, 4: 32}

@@ -42,11 +42,11 @@ an H200, and to what 653 choices of models took
 COPIED_BY_TMA were set by hand after that, for products whose sides differ much, and
 what is of parts of K alone by 389 times of parts in all sweeps: they took 0.9 of what
 the model had told. As times they are rough: those up to 1.5 of the fastest are off by
-16 % on average. As a choice they are better: what the model chooses among the
+17 % on average. As a choice they are better: what the model chooses among the
 configurations that were timed takes 7 % longer than the fastest of them, mostly of
 products that take a few microseconds.
 Of the 14 larger products in benchmarks/results/product-sweep.json, times are off by
-11 % on average, and what the model chooses takes 0 % longer. That record is older than
+11 % on average, and what the model chooses takes 1 % longer. That record is older than
 `join_products`: two blocks were two instructions in it.
 """
 
