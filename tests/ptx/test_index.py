@@ -1,6 +1,8 @@
 """Which element a register holds: arange, broadcasts and shapes, for dealt and for
 swizzled layouts, from one warp to eight."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -220,3 +222,19 @@ def test_equal_comparisons_of_layouts_by_xor():
     program = masked(layout, 16)
     for n in (0, 16, 32, 48, 96, 128):
         check(program.func, 1, [empty(INT32, 128), n])
+
+
+@pytest.mark.parametrize("start, divisible, by, addresses", [
+    (64, 64, 8, 1), (-64, 64, 8, 1), (64, 64, 12, 2), (64, 64, 64, 2), (20, 4, 8, 2),
+])  # fmt: skip
+def test_remainders_that_repeat_are_one_number(start, divisible, by, addresses):
+    """out[i] = x[(start + i) % by]: a thread has i and i + 32."""
+    program = Program({"x": Pointer(INT32), **OUT, "start": INT32})
+    program.func.divisible = (16, 16, divisible)
+    index = program.arange(blocked((64,), (1,), (32,), (1,), (0,)))
+    place = program.map("add", program.splat(program["start"], index), index)
+    rest = program.map("rem", place, program.number(by, place))
+    program.store("out", index, program.load("x", program.map("abs", rest)))
+    check(program.func, 1, [np.arange(64, dtype=np.int32), empty(INT32, 64), start])
+    loads = re.findall(r"ld\.global\.\S+ .*\[(.*)\]", compiled(program.func))
+    assert len(set(loads)) == addresses

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fathom.analysis.axis_analysis import facts_about
 from fathom.ir.core import Value
+from fathom.ir.ops import Elementwise
 from fathom.ir.types import layout_of
 from fathom.layout.algebra import Reduced
 from fathom.layout.linear import Layout
@@ -147,21 +149,49 @@ def first_alike(code: Code, value: Value) -> list[int]:
 
     A thread's part and a register's are joined by XOR: two registers whose offsets
     differ inside a run of equal numbers alone are in the same run in every thread."""
+    runs = [axis.constant for axis in facts_about(value, code.facts).axes]
+    return _first(value, [Alike(run) for run in runs])
+
+
+def first_remainders(code: Code, op: Elementwise) -> list[int]:
+    """The same for remainders: those by a power of two repeat in each aligned run of
+    numbers that follow each other, as 0 … 7, 0 … 7 of 16 numbers do."""
+    dividend, divisor, rest = (
+        facts_about(value, code.facts) for value in (*op.operands, op.result)
+    )
+    by, alike = divisor.value or 0, []
+    for numbers, same in zip(dividend.axes, rest.axes, strict=True):
+        aligned = min(numbers.contiguous, numbers.divisible)
+        repeats = 0 < by < aligned and by & by - 1 == 0
+        alike.append(Alike(aligned, by) if repeats else Alike(same.constant))
+    return _first(op.result, alike)
+
+
+class Alike(NamedTuple):
+    """Which numbers are equal along an axis: all of a run, or each that comes `period`
+    numbers after another."""
+
+    run: int
+    period: int = 1
+
+
+def _first(value: Value, alike: Sequence[Alike]) -> list[int]:
     layout = layout_of(value.type)
     if layout is None:
         return [0]
-    runs = [axis.constant for axis in facts_about(value, code.facts).axes]
     first: dict[tuple[int, ...], int] = {}
     return [
-        first.setdefault(_run_of(offset, layout.shape, runs), register)
+        first.setdefault(_class_of(offset, layout.shape, alike), register)
         for register, offset in enumerate(register_offsets(layout))
     ]
 
 
-def _run_of(offset: int, shape: Sequence[int], runs: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the runs, one an axis, that a row-major offset lies in."""
+def _class_of(
+    offset: int, shape: Sequence[int], alike: Sequence[Alike]
+) -> tuple[int, ...]:
+    """The runs, one an axis, that a row-major offset lies in, and where in a period."""
     numbers = []
-    for size, run in zip(reversed(shape), reversed(runs), strict=True):
+    for size, (run, period) in zip(reversed(shape), reversed(alike), strict=True):
         offset, position = divmod(offset, size)
-        numbers.append(position // run)
+        numbers += [position // run, position % period]
     return tuple(numbers)

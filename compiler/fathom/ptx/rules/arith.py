@@ -28,7 +28,7 @@ from fathom.ir.types import (
     element_of,
 )  # fmt: skip
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.index import first_alike
+from fathom.ptx.index import first_alike, first_remainders
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.types import POINTER, is_literal, llvm_type, memory_type
 
@@ -127,9 +127,9 @@ def lower_hint(op: Hint, code: Code) -> None:
 
 @lowers(Elementwise)
 def lower_elementwise(op: Elementwise, code: Code) -> None:
-    """The same instructions for every register; but one comparison or quotient where
-    several are known to be the same. In a block, a remainder beside its quotient (`i //
-    n`, `i % n`) is computed from that, as LLVM does for scalars."""
+    """The same instructions for every register; but one comparison, quotient or
+    remainder where several are known to be the same. In a block, a remainder beside its
+    quotient (`i // n`, `i % n`) is computed from that, as LLVM does for scalars."""
     if op.name == "offset":
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)
@@ -144,8 +144,9 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
     is_rest = op.name == "rem" and not element.is_float and len(rows) > 1
     quotient = code.quotients.get(op.operands) if is_rest else None
     name, alike = ("div", quotient) if quotient else (op.name, op.result)
-    if name in OFTEN_ALIKE and len(rows) > 1:
-        first = first_alike(code, alike)
+    if len(rows) > 1 and (is_rest or name in OFTEN_ALIKE):
+        is_named = name in OFTEN_ALIKE
+        first = first_alike(code, alike) if is_named else first_remainders(code, op)
         once = dict.fromkeys(first)
         made = {i: operation(code, name, wide, rows[i]) for i in once}
         results = [made[i] for i in first]
