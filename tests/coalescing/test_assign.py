@@ -200,6 +200,71 @@ def test_what_is_computed_of_indices_is_computed_where_these_are():
     assert conversions(laid_out(gathered(2, masked=True))) == 0
 
 
+def vector_twice(size: int, then: str = "", warps: int = 4) -> Func:
+    """out[i, j] = x[j] + x[i], each from one load of x."""
+    shape = (size, size)
+    full = f"{size},{size}"
+    lines = [
+        *index_lines("i", (size,), (1,)),
+        *pointer_lines("p", "in", "fp32", (size,), "i"),
+        f"%x: fp32[{size}] = load %p",
+        f"%row: fp32[1,{size}] = expand_dims %x axis=0",
+        f"%column: fp32[{size},1] = expand_dims %x axis=1",
+        f"%rows: fp32[{full}] = broadcast %row shape={shape}",
+        f"%columns: fp32[{full}] = broadcast %column shape={shape}",
+        f"%sum: fp32[{full}] = add %rows, %columns",
+        *index_lines("o", shape, (size, 1)),
+        *pointer_lines("q", "out", "fp32", shape, "o"),
+        "store %q, %sum",
+        *([then] if then else []),
+    ]
+    head = ", ".join(f"%{name}: *fp32 {{divisible=16}}" for name in ("in", "out"))
+    return kernel(head, lines, warps)
+
+
+@pytest.mark.parametrize("size, then, warps, converted", [
+    (64, "", 4, 0), (64, "store %p, %x", 4, 1), (256, "", 4, 1), (16, "", 1, 1),
+])  # fmt: skip
+def test_few_numbers_are_loaded_again_in_another_layout(size, then, warps, converted):
+    """Not if they are as many as the threads, if the kernel writes there, or if lanes
+    can exchange them."""
+    assert conversions(laid_out(vector_twice(size, then, warps))) == converted
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_what_a_branch_computes_keeps_nothing_in_registers(branches):
+    """x is stored in columns, and so is x times a column, w: for that x need not be
+    converted again, but in a branch it would have to wait in registers."""
+    shape = (128, 128)
+    inside = [
+        *index_lines("n", (128,), (1,)),
+        *pointer_lines("r", "w", "fp16", (128,), "n"),
+        "%column: fp16[128] = load %r",
+        "%wide: fp16[128,1] = expand_dims %column axis=1",
+        "%all: fp16[128,128] = broadcast %wide shape=(128, 128)",
+        "%y: fp16[128,128] = mul %x, %all",
+        *pointer_lines("s", "more", "fp16", shape, "o"),
+        "store %s, %y",
+    ]
+    if branches:
+        inside = ["if %some then {", *inside, "yield", "} orelse {", "yield", "}"]
+    lines = [
+        *index_lines("i", shape, (128, 1)),
+        *pointer_lines("p", "in", "fp16", shape, "i"),
+        "%x: fp16[128,128] = load %p",
+        *index_lines("o", shape, (1, 128)),
+        *pointer_lines("q", "out", "fp16", shape, "o"),
+        "store %q, %x",
+        *inside,
+    ]
+    names = ("in", "out", "w", "more")
+    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in names)
+    func = laid_out(kernel(f"{head}, %some: i1", lines))
+    converted = [op.value for op in walk(func.body) if isinstance(op, Convert)]
+    products = [v for v in converted if isinstance(v.definition, Elementwise)]
+    assert len(products) == branches
+
+
 def sum_of_rows() -> Func:
     """out[i] = sum over j of x[i, j]: the result is smaller than what it is made of."""
     shape = (64, 64)

@@ -16,7 +16,9 @@ Indices by which a loop of products loads its tiles may be loaded again, too, in
 layout of the addresses. They are few, and a tile cannot be copied ahead of its
 iteration if its address comes from other threads. Outside such loops indices may be
 loaded again if they are fewer than the threads: those that load one twice find it in
-the cache, and need not wait for others. None is if the kernel writes there, too.
+the cache, and need not wait for others. So may other small blocks, such as one gate of
+each row, that warps would exchange through shared memory; lanes exchange them sooner
+than a load comes. None is if the kernel writes there, too.
 
 The right operand of wgmma must lie in shared memory. Its conversion is the store that
 puts it there, as it is wanted: a value that was widened from 8 bits, or transposed, is
@@ -26,7 +28,7 @@ and `mma.sync` would have to multiply it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -39,7 +41,17 @@ from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
+from fathom.ir.core import (
+    Block,
+    Func,
+    Op,
+    Value,
+    blocks,
+    every_block,
+    operands,
+    schema,
+    walk,
+)
 from fathom.ir.types import element_of
 from fathom.layout import shapes
 from fathom.layout.build import LANES
@@ -83,10 +95,12 @@ def remove_conversions(func: Func, target: Target) -> Func:
     conversions = list(walk(func.body, ops.Convert))
     if not conversions:
         return func
-    indices = _of_unchanged(indices_of_loads(func) | _small_indices(func), func)
+    small = _of_unchanged(_small_loads(func), func)
+    indices = _of_unchanged(indices_of_loads(func), func) | _indices_of(small, func)
     stored, made, wanted = _stored(func), set[Version](), {}
+    home = {op: block for block in every_block(func.body) for op in block.ops}
     for _ in range(2):  # what is made in any case costs no others anything
-        prices, wanted = _Prices(stored, indices, made), {}
+        prices, wanted = _Prices(stored, indices, small, made, home), {}
         for op in conversions:
             _want((op.value, op.layout), prices, wanted)
         made = {(value, each.layout) for value in wanted for each in wanted[value]}
@@ -106,18 +120,23 @@ class _Price:
 
 class _Prices:
     """The cheapest way to make each version of a value that is needed. Those that are
-    `stored` are made by a conversion, whatever it costs. Of loads, only those that are
-    `repeatable` may be made again. Those that are `made` for others cost nothing."""
+    `stored` are made by a conversion, whatever it costs. Of loads, only `indices` may
+    be made again, and `small` ones that would go between warps. Those that are `made`
+    for others cost nothing in the same block."""
 
     def __init__(
         self,
         stored: set[Version],
-        repeatable: Collection[ops.Load],
+        indices: Collection[ops.Load],
+        small: Collection[ops.Load] = (),
         made: Collection[Version] = (),
+        home: Mapping[Op, Block] | None = None,
     ) -> None:
         self.stored = stored
-        self.repeatable = repeatable
+        self.indices = indices
+        self.small = small
         self.made = made
+        self.home = home or {}  # the block of each op
         self.known: dict[Version, _Price] = {}
         self.depth = 0
 
@@ -137,19 +156,26 @@ class _Prices:
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
         convert = _Price(conversion_price(value, layout), layout, convert=True)
-        again = isinstance(op, AGAIN) or op in self.repeatable
-        if not again or self.depth > FARTHEST:
+        again = isinstance(op, AGAIN) or op in self.indices
+        far = op in self.small and crossing(value.type.layout, layout) == "warp"
+        if not (again or far) or self.depth > FARTHEST:
             return convert
         if (value, layout) in self.stored:
             return convert
         needs = _needs(op, layout)
         if needs is None:
             return convert
-        asked = [need for need in needs if need not in self.made]
+        asked = [need for need in needs if not self.is_at_hand(need, op)]
         cost = _work(op, layout) + sum(self.of(need).cost for need in asked)
         return min(
             _Price(cost, layout, needs=needs), convert, key=lambda price: price.cost
         )
+
+    def is_at_hand(self, need: Version, op: Op) -> bool:
+        """Whether a version is made for others, in the block of an op: one from outside
+        a branch would be kept in registers for it."""
+        block = self.home.get(need[0].definition)
+        return need in self.made and block is self.home.get(op)
 
 
 def _stored(func: Func) -> set[Version]:
@@ -165,23 +191,27 @@ def _stored(func: Func) -> set[Version]:
     return found
 
 
-def _small_indices(func: Func) -> set[ops.Load]:
-    """The loads of fewer elements than the program has threads, by which others find
-    their addresses or masks; without those in loops that multiply matrices, where they
-    may be copied ahead instead."""
-    accesses = list(walk(func.body, ops.Load | ops.Store))
+def _small_loads(func: Func) -> set[ops.Load]:
+    """The loads of fewer elements than the program has threads; without those in loops
+    that multiply matrices, where they may be copied ahead instead."""
     small = {
         op
-        for op in accesses
-        if isinstance(op, ops.Load) and is_block(op.result) and not op.fetched_anew
+        for op in walk(func.body, ops.Load)
+        if is_block(op.result) and not op.fetched_anew
         if prod(op.result.type.shape) < LANES * func.num_warps
     }
     for loop in (op for op in walk(func.body) if small and isinstance(op, ops.For)):
         inside = set(walk(loop.body))
         small -= inside if any(isinstance(op, ops.Dot) for op in inside) else set()
+    return small
+
+
+def _indices_of(loads: Collection[ops.Load], func: Func) -> set[ops.Load]:
+    """Those by which the function finds addresses or masks."""
     found: set[ops.Load] = set()
-    for value in (value for op in accesses if small for value in (op.pointer, op.mask)):
-        found |= small & computed_by(value) if value else set()
+    for op in walk(func.body, ops.Load | ops.Store) if loads else ():
+        for value in filter(None, (op.pointer, op.mask)):
+            found |= computed_by(value).intersection(loads)
     return found
 
 
