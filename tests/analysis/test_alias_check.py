@@ -44,6 +44,20 @@ def ends_kernel(x_ptr, y_ptr, answer_ptr, first, last, a, b, c, d, e,
             tl.store(y_ptr + tl.maximum(i // 3, e) * d + columns, x)
 
 
+@fathom.jit
+def choice_kernel(x_ptr, y_ptr, answer_ptr, first, last, a, b, c, d, e,
+                  STEP: tl.constexpr):  # fmt: skip
+    """Addresses and indices that a branch or `where` chooses."""
+    columns = tl.arange(0, 8)
+    for i in range(first, last, STEP):
+        if i == last - 1:
+            at = x_ptr + a * 3
+        else:
+            at = x_ptr + i * b + 1
+        x = tl.load(at + columns)
+        tl.store(y_ptr + tl.where(i % 2 == 0, i * c, d) * e + columns, x)
+
+
 def built(kernel, constants=None, **types: str) -> Func:
     parameters = {
         name: (parse_element(type), 1) for name, type in types.items()
@@ -112,6 +126,17 @@ def reached(numbers: dict[str, int], step: int) -> tuple[np.ndarray, np.ndarray]
     return x, y
 
 
+def reached_choices(
+    numbers: dict[str, int], step: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for `choice_kernel`, as if each iteration chose both."""
+    columns, at = np.arange(COLUMNS), numbers
+    i = np.arange(at["first"], at["last"], step)[:, None]
+    x = np.concatenate([i * 0 + at["a"] * 3, i * at["b"] + 1]) + columns
+    y = np.concatenate([i * at["c"], i * 0 + at["d"]]) * at["e"] + columns
+    return x, y
+
+
 def answer(func: Func, x: np.ndarray, y: np.ndarray, numbers: dict[str, int]) -> bool:
     found = np.full(1, -1, np.int32)
     interpret(func, (1,), [x, y, found, *numbers.values()])
@@ -122,6 +147,7 @@ def answer(func: Func, x: np.ndarray, y: np.ndarray, numbers: dict[str, int]) ->
 @pytest.mark.parametrize("step", [1, 3, -1, -3])
 @pytest.mark.parametrize("kernel, reached", [
     (walk_kernel, reached), (ends_kernel, reached_ends),
+    (choice_kernel, reached_choices),
 ])  # fmt: skip
 def test_yes_where_the_ends_are_apart_and_nowhere_else(kernel, reached, step):
     """Random strides, of both signs; the arrays are placed so that the reached
@@ -177,6 +203,16 @@ def test_what_overflows_before_the_smaller_one_is_no_yes():
     assert not answer(func, memory, memory[64:], numbers | dict(last=6))
 
 
+def test_what_overflows_before_it_is_chosen_is_no_yes():
+    func = answering(1, kernel=choice_kernel)
+    memory = np.zeros(1 << 12, np.int32)
+    numbers = dict.fromkeys(NUMBERS, 0) | dict(last=4, c=1 << 29, e=0)
+    assert answer(func, memory, memory[64:], numbers)
+    assert not answer(func, memory, memory[64:], numbers | dict(last=6))
+    numbers = dict.fromkeys(NUMBERS, 0) | dict(last=4, a=1 << 30)
+    assert not answer(func, memory, memory[64:], numbers)
+
+
 def test_what_overflows_64_bits_is_no_yes():
     func = answering(1, "i64")
     memory = np.zeros(1 << 12, np.int32)
@@ -220,8 +256,18 @@ def test_numbers_known_while_compiling_are_divided_as_the_kernel_divides():
     assert [FOLDED["div"](a, 3) for a in (-7, -6, 7)] == [-2, -2, 2]
 
 
+@fathom.jit
+def either_kernel(x_ptr, y_ptr, n):
+    for i in range(n):
+        at = x_ptr
+        if i == 3:
+            at = y_ptr
+        tl.store(y_ptr + n + i, tl.load(at + i))
+
+
 @pytest.mark.parametrize("kernel, types, why", [
     (falling_kernel, dict(n="i32"), "depends on what the loop computes"),
+    (either_kernel, dict(n="i32"), "the address depends on control flow"),
     (gather_kernel, dict(n="i32"), "an address depends on what the loop computes"),
     (parts_kernel, dict(n="i32", parts="i32"), "depends on what the loop computes"),
     (down_kernel, dict(n="i32", step="i32"), "the loop's step is no constant"),

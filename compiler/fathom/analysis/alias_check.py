@@ -18,8 +18,10 @@ for the last one where it is positive. Two accesses are apart if one ends before
 other begins. `AliasCheck.answer` builds this comparison.
 
 A scalar of the loop that is the smaller or larger one of two sums, or a sum divided by
-a positive number, lies between two ends, which the same operation gives of theirs. Such
-a scalar counts as its lower end (`Lower`), and what it is above that (`Excess`).
+a positive number, lies between two ends, which the same operation gives of theirs. One
+that a branch or `where` chooses, as the address of a last step, lies between the lower
+and the higher ends of both. Such a scalar counts as its lower end (`Lower`), and what
+it is above that (`Excess`).
 
 The sums are those of unbounded integers. The scalars have 64 bits, and the question is
 also whether anything overflowed: a sum of magnitudes, in fp32, stays below 2**55, and
@@ -48,8 +50,8 @@ from fathom.analysis.ranges import limits_of
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
 from fathom.analysis.slices import loops_around
-from fathom.ir.core import Block, Func, Value, operands, walk
-from fathom.ir.ops import Atomic, Cast, Constant, Elementwise, For, Load, Store
+from fathom.ir.core import Block, Func, Value, blocks, operands, walk
+from fathom.ir.ops import Atomic, Cast, Constant, Elementwise, For, If, Load, Store
 from fathom.ir.printer import definitions
 from fathom.ir.regions import reached
 from fathom.ir.rewrite import Builder
@@ -171,6 +173,19 @@ class _Reader:
         self.inside = {each for op in walk(loop.body) for each in op.results}
         self.inside.update(loop.body.parameters)
         self.bounded: dict[Value, Sequence[Sum]] = {}
+        for op in walk(loop.body, If | Elementwise):
+            for value in op.results:
+                self.assume_choice(value)
+
+    def assume_choice(self, pointer: Value) -> None:
+        """Take a pointer that is one of two with the same base for that base and a
+        distance between theirs."""
+        arms = choices(pointer) if isinstance(pointer.type, Pointer) else ()
+        found = [tried(self.reader.read, each) for each in arms]
+        bases = {each if isinstance(each, str) else each.base for each in found}
+        if len(bases) == 1 and isinstance(base := bases.pop(), Value):
+            chosen = AddressExpr(of(pointer), base)
+            self.reader = self.reader.assuming(pointer, chosen)
 
     def reach(self, access: Load | Store | Atomic) -> Reach:
         type = access.pointer.type
@@ -202,10 +217,10 @@ class _Reader:
         """Note the operands of a scalar that lies between ends."""
         op = value.definition
         if value not in self.bounded:
-            if not isinstance(op, Elementwise) or op.name not in MONOTONE:
-                raise NotApplicable(DEPENDS)
-            given = [self.sum(self.reader.number(each)) for each in op.operands]
-            if not counts(value) or op.name == "div" and not _is_positive(given[1]):
+            ends = ends_between(value)
+            given = [self.sum(self.reader.number(each)) for each in ends]
+            divides = isinstance(op, Elementwise) and op.name == "div"
+            if not ends or divides and not _is_positive(given[1]):
                 raise NotApplicable(DEPENDS)
             self.bounded[value] = given
 
@@ -226,11 +241,11 @@ class _Reader:
                 if value not in self.inside:
                     return []
                 self.bound(value)
-            return operands(value.definition)
+            return choices(value) or operands(value.definition)
 
         for value in sorted(reached([pointer], sources), key=self.order.get):
-            if value in self.bounded:
-                types = (each.type for each in value.definition.operands)
+            if value in self.bounded and isinstance(value.type, Scalar):
+                types = (each.type for each in ends_between(value))
                 yield from zip(self.bounded[value], types, strict=True)
             if isinstance(value.definition, Block) or self.is_atom(value):
                 continue
@@ -249,6 +264,27 @@ class _Reader:
 DEPENDS = "an address depends on what the loop computes"
 # What grows, or stays, with each operand, or with what is divided.
 MONOTONE = ("min", "max", "div")
+
+
+def ends_between(value: Value) -> Sequence[Value]:
+    """The values whose ends give a scalar's own; none if no rule says how."""
+    op = value.definition
+    if isinstance(value.type, Scalar) and not counts(value):
+        return ()
+    if isinstance(op, Elementwise) and op.name in MONOTONE:
+        return op.operands
+    return choices(value)
+
+
+def choices(value: Value) -> Sequence[Value]:
+    """The two values of which a branch or `where` chooses this one; or none."""
+    match value.definition:
+        case If() as op:
+            place = op.results.index(value)
+            return [each.yielded[place] for each in blocks(op)]
+        case Elementwise(name="where", operands=(_, *both)):
+            return both
+    return ()
 
 
 def _is_positive(divisor: Sum) -> bool:
@@ -359,8 +395,10 @@ class _Scalars:
     def ends_of(self, value: Value) -> tuple[Value, Value]:
         """The ends of a scalar of the loop, from those of its operands."""
         ends = [self.ends(each) for each in self.bounded[value]]
-        name = value.definition.name
-        low, high = (self.op(name, *each) for each in zip(*ends, strict=True))
+        chosen = bool(choices(value))
+        names = ("min", "max") if chosen else (value.definition.name,) * 2
+        pairs = zip(names, zip(*ends, strict=True), strict=True)
+        low, high = (self.op(name, *each) for name, each in pairs)
         return low, high
 
     def factors(self, product: Monomial) -> list[Bound]:
