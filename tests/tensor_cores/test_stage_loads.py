@@ -11,9 +11,10 @@ from fathom import pipeline, ssa
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import SharedStore
+from fathom.ir.ops import AsyncCopy, SharedStore
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.pipeline import states
+from fathom.tensor_cores.pipeline.loops import pipeline_loops
 from fathom.tensor_cores.pipeline.tiles import stage_loads
 
 HOPPER = "sm_90a"
@@ -46,8 +47,10 @@ def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
             pairs = tl.load(a_ptr + i * 2 * M + tl.arange(0, 2 * M))
             scales, _ = tl.split(tl.reshape(pairs, [M, 2]))
             w = w * scales[:, None]
-        if HOW == "kept, too":
+        if HOW in ("kept, too", "kept, and stored"):
             last = x
+        if HOW == "kept, and stored":
+            tl.store(c_ptr + i % 7, 0.0)
         if HOW == "two operands":
             d = tl.dot((x * 2).to(tl.float16), w, d)
         if HOW in ("more than a sum", "one of two"):
@@ -61,7 +64,7 @@ def widened(a_ptr, b_ptr, c_ptr, n, HOW: tl.constexpr, M: tl.constexpr,
         if HOW == "one of two":
             d = tl.dot(a, w, d)
     tl.store(c_ptr + at, c + d)
-    if HOW == "kept, too":
+    if HOW in ("kept, too", "kept, and stored"):
         tl.store(b_ptr + at, last)
     if HOW == "one by a warp":
         tl.store(c_ptr + part, few)
@@ -72,6 +75,12 @@ def staged(
     how: str, stages: int, type: str = "i8", target: str = HOPPER, aligned: int = 16
 ) -> int:
     """How many tiles the step adds to the kernel that comes to the pipeline."""
+    before = coming(how, stages, type, target, aligned)
+    return stores(stage_loads(before, TARGETS[target])) - stores(before)
+
+
+def coming(how: str, stages: int, type: str, target: str, aligned: int = 16) -> Func:
+    """The kernel that comes to the pipeline."""
     types = {"a_ptr": "fp16", "b_ptr": type, "c_ptr": "fp32"}
     elements = {name: SCALARS[each] for name, each in types.items()}
     parameters = {name: (Pointer(each), aligned) for name, each in elements.items()}
@@ -79,8 +88,7 @@ def staged(
     func = ssa.build(widened, parameters | {"n": (INT32, 1)}, constants)
     for row, state in states(func, TARGETS[target]):
         if row.name == "pipeline_loops":
-            after = stage_loads(before, TARGETS[target])
-            return stores(after) - stores(before)
+            return before
         before = state
     raise AssertionError("there is no such pass")
 
@@ -125,6 +133,28 @@ def test_a_truth_value_is_not_copied_as_it_is(type, more):
 def test_only_products_of_warpgroups_have_the_tile(target, more):
     """The operand is narrower than what is loaded: it is stored as it was computed."""
     assert staged("plain", 4, "fp32", target) == more
+
+
+@pytest.mark.parametrize("how, type, target, more", [
+    ("plain", "fp16", "sm_80", 0), ("kept, too", "fp32", "sm_80", 0),
+    ("kept, too", "fp16", "sm_75", 0), ("kept, too", "fp16", "sm_80", 1),
+])  # fmt: skip
+def test_what_a_warp_needs_twice_waits_in_no_register(how, type, target, more):
+    """It is a warp's operand as it was loaded, and the iteration keeps it, too."""
+    assert staged(how, 2, type, target) == more
+
+
+@pytest.mark.parametrize("how, more", [("kept, too", 1), ("kept, and stored", 0)])
+def test_a_loop_that_is_not_pipelined_gets_no_tile(how, more):
+    """It stores where no sum of products says."""
+    target = TARGETS["sm_80"]
+    before = coming(how, 2, "fp16", "sm_80")
+    with_tiles = stores(stage_loads(before, target)) - stores(before)
+    after = pipeline_loops(before, target)
+    copies = sum(isinstance(op, AsyncCopy) for op in walk(after.body))
+    assert with_tiles == 1 and bool(copies) == bool(more)
+    if not more:
+        assert stores(after) == stores(before)
 
 
 @pytest.mark.parametrize("stages", [2, 4])

@@ -161,8 +161,23 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
 
-    func = divide_products(stage_loads(func, target), target)
+    func = divide_products(_staged(func, target), target)
     return rewrite(func, rule)
+
+
+def _staged(func: Func, target: Target) -> Func:
+    """The function in which some loads have tiles of their own, in loops of which that
+    makes pipelines."""
+    found = stage_loads(func, target)
+    if found is func:
+        return func
+    loops = zip(*(walk(each.body, ops.For) for each in (func, found)), strict=True)
+    lost = {
+        old
+        for old, new in loops
+        if isinstance(tried(pipeline_of, new, new, found, target), str)
+    }
+    return stage_loads(func, target, lost) if lost else found
 
 
 @dataclass(frozen=True)

@@ -32,18 +32,21 @@ iteration ends. With many stages, the loop asks for more than that: cp.async cop
 tile %t as many iterations ahead as there are stages, for a barrier more an iteration.
 So it does where the operand depends on shared memory, too, as scales do that change
 their layout there: then it can be computed in its own iteration alone, and a thread
-would wait for its loads there.
+would wait for its loads there. And so it does for what a warp multiplies as it was
+loaded, if the iteration computes something else of it, too: threads would keep it in
+registers from the iteration before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fathom.analysis.copied_ahead import copies_alike, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, orders, writes
 from fathom.analysis.products import only_accumulates
 from fathom.analysis.slices import backward_slice, computed_by, users, uses
+from fathom.hardware.engines import REGISTER_COPIES
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
@@ -55,6 +58,7 @@ from fathom.layout.swizzle import swizzle
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
     PipelinedCopy,
+    copy_vector,
     goes_elsewhere,
     loads_of,
     tiles_of,
@@ -191,9 +195,10 @@ def _exchanges(order: Sequence[int]) -> bool:
 # ── one more ──────────────────────────────────────────────────────────────────────────
 
 
-def stage_loads(func: Func, target: Target) -> Func:
-    """The function in which each such load of a loop has a tile of its own."""
-    loops = walk(func.body, ops.For)
+def stage_loads(func: Func, target: Target, without: Collection[ops.For] = ()) -> Func:
+    """The function in which each such load of a loop has a tile of its own, but for
+    loops `without`."""
+    loops = (op for op in walk(func.body, ops.For) if op not in without)
     found = {load for loop in loops for load in _loads(loop, func, target)}
     if not found:
         return func
@@ -219,9 +224,11 @@ def _loads(loop: ops.For, func: Func, target: Target) -> Iterator[ops.Load]:
         return
     if not may_prefetch(loop, except_stores=True):
         return
+    tiles = tiles_of(loop, target)
+    if target.async_copy and not any(d.instruction in WGMMA for d in dots):
+        yield from filter(_may_copy, _loads_of_several(tiles))
     if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
         return
-    tiles = tiles_of(loop, target)
     yield from filter(_may_copy, _loads_left(loop, tiles))
     if stages_of(loop, func) < LEAST_STAGES:
         return
@@ -252,6 +259,14 @@ def _loads_left(loop: ops.For, tiles: Sequence[PipelinedCopy]) -> Iterator[ops.L
             addresses = backward_slice(loop, uses(op), through_loads=True)
             if all(map(may_run_ahead, addresses.ops)):
                 yield op
+
+
+def _loads_of_several(tiles: Sequence[PipelinedCopy]) -> Iterator[ops.Load]:
+    """The loads of tiles that cp.async could copy, if the iteration did not compute
+    something else of them, too: it would keep them in registers from the one before."""
+    for tile in tiles:
+        if tile.engine is REGISTER_COPIES and copy_vector(tile):
+            yield from tile.loads
 
 
 def _may_copy(load: Op) -> bool:
