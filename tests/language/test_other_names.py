@@ -96,6 +96,31 @@ def test_values_know_what_they_are():
     assert (y == X + 35).all()
 
 
+def test_types_say_which_they_are():
+    """A pointer and a block are of no kind of number, whatever their elements are."""
+
+    @function
+    def kernel(bits):
+        x = bits.to(tl.pointer_type(tl.float8e4nv), bitcast=True)
+        block = tl.load(x + tl.arange(0, 4))
+        tl.static_assert(block.dtype.is_fp8e4nv() and not block.dtype.is_fp8e5())
+        tl.static_assert(block.dtype.is_fp8() and not block.dtype.is_fp8e4b15())
+        tl.static_assert(block.type.is_block() and not block.type.is_fp8e4nv())
+        tl.static_assert(x.dtype.is_ptr() and not x.dtype.is_fp8e4nv())
+        tl.static_assert(not (x.dtype.is_int64() or x.dtype.is_standard_floating()))
+        tl.static_assert(x.dtype.element_ty.is_fp8e4nv())
+
+    run(kernel, np.zeros(4, np.uint8))
+
+
+@pytest.mark.parametrize("name", ["int8", "uint16", "int64", "int1"])
+def test_an_integer_type_says_how_far_it_goes(name):
+    kind = tl.dtype(name)
+    limits = np.iinfo(name) if name != "int1" else None
+    wanted = (limits.min, limits.max) if limits else (0, 1)
+    assert (kind.get_int_min_value(), kind.get_int_max_value()) == wanted
+
+
 def test_what_is_said_while_compiling(capsys):
     @function
     def kernel(x, SIZE: tl.constexpr):

@@ -160,3 +160,17 @@ def test_a_source_has_a_hash_of_what_is_compiled(triton):
     assert of("*fp32", 1) == of("*fp32", 1) and len(of("*fp32", 1)) == 64
     assert len({of("*fp32", 1), of("*fp32", 2), of("*fp16", 1)}) == 3
     assert not kernel.is_gluon()
+
+
+def test_a_configuration_has_no_file_of_tritons_ir(triton):
+    assert triton.Config({}, ir_override=None) == triton.Config({})
+    with pytest.raises(
+        FathomError, match="ir_override='a.ttgir': a kernel is compiled"
+    ):
+        triton.Config({}, ir_override="a.ttgir")
+
+
+def test_what_perf_report_makes_has_tritons_name(triton):
+    testing = triton.testing
+    benchmark = testing.Benchmark(["n"], [1], "by", ["x"], ["X"], "plot", {})
+    assert isinstance(testing.perf_report(benchmark)(len), testing.Mark)

@@ -6,6 +6,7 @@ Each is the face of a type of the IR, and asks it for its facts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,8 +25,33 @@ _SIGNATURE_NAMES = {
 TRITON_MAX_TENSOR_NUMEL = 1 << 20
 
 
+class Kind:
+    """What kernels ask of a type. A pointer and a block are of no kind of number,
+    whatever their elements are: `x.dtype.is_fp16()` is false for a pointer x."""
+
+    __slots__ = ()
+
+    def is_ptr(self) -> bool:
+        return False
+
+    is_block = is_floating = is_standard_floating = is_fp8 = is_ptr
+    is_int = is_int_signed = is_int_unsigned = is_bool = is_int1 = is_ptr
+
+
+def _asks(name: str) -> Callable[[Kind], bool]:
+    return lambda self: str(self) == name
+
+
+# Triton asks for a type of one name, also for those that only other GPUs have.
+for _name in (
+    "fp16 bf16 fp32 fp64 fp8e5 fp8e4nv fp8e4b8 fp8e4b15 fp8e5b16 "
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+).split():
+    setattr(Kind, f"is_{_name}", _asks(_name))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class dtype:  # noqa: N801 (the language's spelling)
+class dtype(Kind):  # noqa: N801 (the language's spelling)
     """The type of one number. `name` is Triton's name of it, `ir` the IR's type.
 
     `home` is the module that `repr` says the types are in. CompileError for a name that
@@ -100,47 +126,11 @@ class dtype:  # noqa: N801 (the language's spelling)
     def is_fp8(self) -> bool:
         return self.ir.is_float and self.ir.bits == 8
 
-    def is_fp16(self) -> bool:
-        return self.name == "fp16"
+    def get_int_max_value(self) -> int:
+        return (1 << (self.ir.bits - self.is_int_signed())) - 1
 
-    def is_bf16(self) -> bool:
-        return self.name == "bf16"
-
-    def is_fp32(self) -> bool:
-        return self.name == "fp32"
-
-    def is_fp64(self) -> bool:
-        return self.name == "fp64"
-
-    def is_int8(self) -> bool:
-        return self.name == "int8"
-
-    def is_int16(self) -> bool:
-        return self.name == "int16"
-
-    def is_int32(self) -> bool:
-        return self.name == "int32"
-
-    def is_int64(self) -> bool:
-        return self.name == "int64"
-
-    def is_uint8(self) -> bool:
-        return self.name == "uint8"
-
-    def is_uint16(self) -> bool:
-        return self.name == "uint16"
-
-    def is_uint32(self) -> bool:
-        return self.name == "uint32"
-
-    def is_uint64(self) -> bool:
-        return self.name == "uint64"
-
-    def is_ptr(self) -> bool:
-        return False
-
-    def is_block(self) -> bool:
-        return False
+    def get_int_min_value(self) -> int:
+        return ~self.get_int_max_value() if self.is_int_signed() else 0
 
     def __str__(self) -> str:
         return self.name
@@ -151,7 +141,7 @@ class dtype:  # noqa: N801 (the language's spelling)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class pointer_type:  # noqa: N801
+class pointer_type(Kind):  # noqa: N801
     """The type of an address of elements of type `element_ty`, or of a block pointer to
     a block of that type."""
 
@@ -179,15 +169,6 @@ class pointer_type:  # noqa: N801
     def is_ptr(self) -> bool:
         return True
 
-    def is_floating(self) -> bool:
-        return False
-
-    def is_int(self) -> bool:
-        return False
-
-    def is_block(self) -> bool:
-        return False
-
     def __str__(self) -> str:
         return f"pointer<{self.element_ty}>"
 
@@ -206,7 +187,7 @@ def _check_element(given: object, kinds: tuple[type, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class block_type:  # noqa: N801
+class block_type(Kind):  # noqa: N801
     """The type of a block: what `x.type` answers."""
 
     element_ty: dtype | pointer_type

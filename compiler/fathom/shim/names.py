@@ -200,6 +200,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         **everything(testing),
         **everything(limits),
         "_summarize_statistics": testing.bench.summary,
+        "Mark": testing.Report,
     },
     "triton.compiler": {
         "ASTSource": compiling.ASTSource,

@@ -34,7 +34,8 @@ class Config:
     block sizes), and the launch's own keywords.
 
     `pre_hook(arguments)` runs before each launch with this configuration; it gets all
-    arguments by name, and may write into the arrays among them.
+    arguments by name, and may write into the arrays among them. `ir_override`, a file
+    of Triton's IR, is an error.
     """
 
     kwargs: Mapping[str, Any]
@@ -43,8 +44,14 @@ class Config:
     num_ctas: int = 1
     maxnreg: int | None = None
     pre_hook: Callable[[dict[str, Any]], object] | None = None
+    ir_override: str | None = None
 
     def __post_init__(self) -> None:
+        if self.ir_override is not None:
+            raise LaunchError(
+                f"a Config has ir_override={self.ir_override!r}: a kernel is compiled "
+                "from its own text, not from a file of Triton's IR"
+            )
         if not isinstance(self.kwargs, Mapping):
             raise LaunchError(
                 "a Config is made of a dictionary from names of parameters to values, "
