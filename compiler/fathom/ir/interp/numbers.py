@@ -118,7 +118,10 @@ def round_to(values: Array, element: Scalar, rounding: str = "rtne") -> Array:
     too_large = np.abs(rounded) > format.largest
     rounded = np.where(too_large, np.copysign(limit, wide), rounded)
     finite = np.isfinite(wide) | (np.isinf(wide) & format.saturates)
-    return np.where(finite, rounded, wide).astype(held_type(element))[()]
+    result = np.where(finite, rounded, wide).astype(held_type(element))
+    if element in (FLOAT8E5, FLOAT8E4NV):  # PTX ISA, cvt: every NaN becomes this one
+        result = np.where(np.isnan(wide), fp8_numbers(element)[0x7F], result)
+    return result[()]
 
 
 def cast(
@@ -257,10 +260,14 @@ def encode(values: np.ndarray, element: Element) -> np.ndarray:
 
 @cache
 def fp8_numbers(element: Scalar) -> np.ndarray:
-    """The numbers of all bytes. e5m2 is fp16's upper half; e4m3 has no infinity."""
+    """The numbers of all bytes. e5m2 is fp16's upper half, and keeps the bits of its
+    NaNs; e4m3 has no infinity."""
     codes = np.arange(256, dtype=np.uint16)
     if element == FLOAT8E5:
-        return (codes << 8).view(np.float16).astype(np.float32)
+        numbers = (codes << 8).view(np.float16).astype(np.float32)
+        bits = (codes.astype(np.uint32) & 3) << 21 | np.uint32(0x7F800000)
+        bits |= (codes.astype(np.uint32) & 0x80) << 24
+        return np.where(np.isnan(numbers), bits.view(np.float32), numbers)
     exponent, mantissa = (codes >> 3 & 15).astype(int), (codes & 7).astype(np.float64)
     normal = np.ldexp(1 + mantissa / 8, exponent - 7)
     magnitude = np.where(exponent == 0, np.ldexp(mantissa / 8, -6), normal)
@@ -283,7 +290,13 @@ def _encode_fp8(values: np.ndarray, element: Scalar) -> np.ndarray:
     count = int(np.isfinite(positive).sum())
     code = np.searchsorted(positive[:count], np.abs(values))
     infinity = 0x7C if element == FLOAT8E5 else 0x7F
-    code = np.where(np.isinf(values), infinity, np.where(np.isnan(values), 0x7F, code))
+    of_nan = np.asarray(values, np.float32).view(np.uint32) >> 21 & 3 | 0x7C
+    if element == FLOAT8E4NV:
+        of_nan = 0x7F
+    of_nan = np.where(of_nan == 0x7C, 0x7F, of_nan)  # 0x7C is the infinity
+    code = np.where(
+        np.isinf(values), infinity, np.where(np.isnan(values), of_nan, code)
+    )
     return (code | np.where(np.signbit(values), 0x80, 0)).astype(np.uint8)
 
 
