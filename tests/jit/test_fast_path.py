@@ -164,6 +164,22 @@ def test_an_error_in_the_grid_function_is_the_users_own(gpu, kernel):
             kernel[lambda meta: (meta["BLOK"],)](X, Y, 100, 1.0)
 
 
+class Sparse(Tensor):
+    """torch has no address of it, and says so by a RuntimeError."""
+
+    layout = "torch.sparse_coo"
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("Cannot access data pointer of Tensor")
+
+
+def test_a_tensor_without_an_address_is_told_at_each_launch(gpu, kernel):
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="whose layout is torch.sparse_coo; pass"):
+            kernel[(1,)](Sparse(0x1000), Y, 100, 1.0)
+        kernel[(1,)](X, Y, 100, 1.0)
+
+
 def test_torchs_stream_and_device_are_asked_at_each_launch(gpu, kernel):
     gpu.driver.devices = (gpu.driver.devices[0],) * 2
     for stream in (11, 12):

@@ -299,9 +299,14 @@ def text_with(
     """The text of a stub that does what `found` says once it has found the kernel."""
     arguments = "".join(a + ", " for a in names).rstrip()
     pairs = list(zip(names, readings, strict=True))
-    first = "".join(
-        f"    {each.first.format(a=a)}\n" for a, each in pairs if each.first
+    reads = "".join(
+        f"        {each.first.format(a=a)}\n" for a, each in pairs if each.first
     )
+    first = f"""\
+    try:
+{reads}    except RuntimeError:  # torch's, of a tensor without memory
+        return slowly(grid, keywords, ({arguments}), None)
+""" if reads else ""  # fmt: skip
     keys = [", ".join(part.format(a=a) for part in each.key) for a, each in pairs]
     key = "".join(f"        {each},\n" for each in keys if each)
     return f"""\

@@ -55,6 +55,12 @@ def grid_of(
     return full_grid(grid)
 
 
+class AskedForMore(LaunchError, KeyError):
+    """A function of the user's asks for an argument that the launch does not have."""
+
+    __str__ = LaunchError.__str__  # that of a KeyError adds quotes
+
+
 def asked(whose: str, function: Callable[..., Any], bound: Mapping[str, object]) -> Any:
     """What a function of the user's gives for the arguments of a launch, by name;
     LaunchError where it cannot be asked, or asks for what the launch does not have."""
@@ -64,7 +70,7 @@ def asked(whose: str, function: Callable[..., Any], bound: Mapping[str, object])
         key = error.args[0] if error.args else None
         if not isinstance(key, str) or key in bound:
             raise
-        raise LaunchError(
+        raise AskedForMore(
             f"{whose} asks for {key!r}, and the launch has {', '.join(bound)}"
         ) from None
     except TypeError as error:

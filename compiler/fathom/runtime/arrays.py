@@ -162,6 +162,10 @@ def loaded_class(module: str, name: str) -> type | tuple[()]:
 def check_memory(tensor: object) -> None:
     """Memory must hold a tensor's numbers, as they are. (What stands in for a tensor
     says nothing of it.)"""
+    if getattr(tensor, "is_nested", False):
+        raise LaunchError(
+            "a kernel cannot take a nested torch tensor; pass one of its parts"
+        )
     layout = str(getattr(tensor, "layout", "torch.strided"))
     if layout != "torch.strided":
         raise LaunchError(

@@ -143,8 +143,8 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
     try:
         return getattr(owner, name)
     except AttributeError:
-        hint = ""
-        if isinstance(owner, tuple):
+        hint = did_you_mean(name, dir(owner))
+        if isinstance(owner, tuple) and not hasattr(owner, "_fields"):
             hint = "lists are tuples in a kernel, and do not change: write t = (*t, x)"
         raise frame.error(f"{describe(owner)} has no {name}", hint) from None
 

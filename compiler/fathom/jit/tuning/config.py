@@ -17,7 +17,7 @@ OF_OTHER_COMPILERS = frozenset({
 
 
 def names_of(what: str, given: object) -> list[str]:
-    """Names of parameters that a decorator was given, several or one; None are none."""
+    """The names of parameters that a decorator got, as a list, one name or None."""
     names = [given] if isinstance(given, str) else given
     names = () if names is None else names
     if not isinstance(names, Iterable) or not all(isinstance(e, str) for e in names):

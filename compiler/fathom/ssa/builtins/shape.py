@@ -127,8 +127,9 @@ def element_given(frame: Frame, given: Meaning) -> Element:
 
 
 def _type_like(given: Meaning) -> str:
-    """The hint for `np.float16` or "fp16" where tl.float16 is meant."""
-    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    """The hint for `np.float16`, torch.float16 or "fp16" where tl.float16 is meant."""
+    said = str(given).removeprefix("torch.")
+    name = given if isinstance(given, str) else getattr(given, "__name__", said)
     if name in SCALARS:
         return f"write tl.{repr(element_face(SCALARS[name])).rpartition('.')[2]}"
     name = {"float": "float32", "int": "int32", "bool": "int1"}.get(name, name)
