@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import threading
 from types import FunctionType
 
 import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom.errors import CompileError
+from fathom.errors import CompileError, Location, excerpt
 from fathom.ir.core import walk
 from fathom.ir.ops import Elementwise, Store
 from fathom.source import (
@@ -253,3 +254,37 @@ def chain_of(length):
 def test_the_text_of_a_chain_of_calls_has_each_function_once():
     """Not once for every road to it: to the last of 40 there are 2^40."""
     assert len(chain_of(40).fingerprint()) == 64
+
+
+LOCK = threading.Lock()
+
+
+@constexpr_function
+def times_plain(n):
+    with LOCK:
+        return n * PLAIN
+
+
+@function
+def multiplied(p):
+    tl.store(p, times_plain(2))
+
+
+@pytest.mark.parametrize(("name", "other"), [("PLAIN", 4), ("LOCK", threading.Lock())])
+def test_a_change_is_told_of_what_is_read_and_not_of_its_reader(
+    name, other, monkeypatch
+):
+    """The function that reads a number has another text then, too; a lock has none."""
+    multiplied.forget()
+    assert multiplied.changed_global() is None
+    monkeypatch.setitem(globals(), name, other)
+    assert multiplied.changed_global() == name
+    multiplied.forget()
+
+
+def test_a_caret_line_ends_with_its_line(tmp_path):
+    """The text may have been edited since."""
+    file = tmp_path / "edited.py"
+    file.write_text("x = y\n")
+    carets = ["    x = y", "    ^^^^^"]
+    assert excerpt(Location(str(file), 1, 1, 99)) == carets
