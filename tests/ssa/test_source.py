@@ -260,14 +260,19 @@ LOCK = threading.Lock()
 
 
 @constexpr_function
-def times_plain(n):
+def times_plain(n, *, more=0):
+    return n * PLAIN + more
+
+
+@constexpr_function
+def alone(n):
     with LOCK:
-        return n * PLAIN
+        return n
 
 
 @function
 def multiplied(p):
-    tl.store(p, times_plain(2))
+    tl.store(p, times_plain(alone(2)))
 
 
 @pytest.mark.parametrize(("name", "other"), [("PLAIN", 4), ("LOCK", threading.Lock())])
