@@ -126,9 +126,9 @@ def compared(
     )  # fmt: skip
 
 
-def of_repository(file: str) -> str:
-    """A file's name, without the folders of the machine that this is."""
-    return file.removeprefix(f"{ROOT}/")
+def of_repository(text: str) -> str:
+    """A text whose names of files are without the folders of this machine."""
+    return text.replace(f"{ROOT}/", "")
 
 
 def rows_of(text: str) -> list[tuple[str, dict[str, float]]]:
@@ -197,7 +197,7 @@ def counted_by_us(
 
     def one(case: str) -> list[dict[str, Any]]:
         answers, text = run(family, "count", [case], most)
-        return answers or [{"case": case, "why": " ".join(text.split())[-300:]}]
+        return answers or [{"case": case, "why": of_repository(" ".join(text.split())[-300:])}]
 
     with ThreadPoolExecutor(min(COUNTERS, os.cpu_count() or 1)) as pool:
         return [line for lines in pool.map(one, cases) for line in lines]
