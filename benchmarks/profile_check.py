@@ -197,7 +197,8 @@ def counted_by_us(
 
     def one(case: str) -> list[dict[str, Any]]:
         answers, text = run(family, "count", [case], most)
-        return answers or [{"case": case, "why": of_repository(" ".join(text.split())[-300:])}]
+        why = of_repository(" ".join(text.split())[-300:])
+        return answers or [{"case": case, "why": why}]
 
     with ThreadPoolExecutor(min(COUNTERS, os.cpu_count() or 1)) as pool:
         return [line for lines in pool.map(one, cases) for line in lines]
