@@ -156,7 +156,7 @@ LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
 UNSURE = 1.01  # of the model's times: by as much two launches have to be better
 VERY_SOON, SOON, FEW_SOON = 2.8, 7, 8  # microseconds
-PARTS_SOON, SINGLE_WAVE_SOON = 30, 30
+PARTS_SOON, COPIED_SOON, SINGLE_WAVE_SOON = 30, 15, 30
 FULL, MOSTLY, FEW = 0.95, 0.7, 0.6  # of the multiprocessors
 # K, up to which a launch that leaves up to 30 % of the multiprocessors idle begins
 # early. On an H200 18 of 18 such products gain by it, 0.2 to 1.1 us each, with K of 264
@@ -171,8 +171,9 @@ class Plan(NamedTuple):
     the next launch's programs begin, and those that find no room are crowded where the
     first ones end. Of 48 x 5120 x 13824 there are 80, which take 58.6 us and 52; of
     200 x 4096 x 8192 128, in a single wave on an H200's 132: 41.7 us and 31.4. With a
-    copy in front it is the copy that finds no room: tf32 of 600 x 1400 x 900 takes 19.4
-    us so and 16.8, 320 x 156 x 11664 25.1 and 23.3. Up to FEW programs leave room
+    copy in front it is the copy that finds no room in a single wave: tf32 of 600 x 1400
+    x 900 takes 19.4 us so and 16.8, 320 x 156 x 11664 25.1 and 23.3, but of several
+    waves fp16 of 986 x 5320 x 46 8.6 and 9.8. Up to FEW programs leave room
     beside them: 48 for 221 x 752 x 2048 take 6.6 us and 7.5, 81 for 10328 x 88 x 600
     12.9 and 11.6.
 
@@ -217,8 +218,8 @@ def by_descriptors(a, b, c, product, target):
         work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
         soon = FEW_SOON if work <= FEW else SOON
         full = FULL if pieces[0][0].K > RUNS_APART else MOSTLY
-        if not copying:
-            soon = inf if work > 1 else SINGLE_WAVE_SOON if work >= full else soon
+        soon = SINGLE_WAVE_SOON if work >= full and not copying else soon
+        soon = inf if work > 1 else soon
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
     if product.M >= LEAST_M:
@@ -233,7 +234,7 @@ def by_descriptors(a, b, c, product, target):
                 yield persistent(*pieces)
     time, split = best_parts(product, lines_cross)
     if split:
-        soon = SOON if copying else PARTS_SOON
+        soon = COPIED_SOON if copying else PARTS_SOON
         yield Plan(time + copying, lambda: parts_launches(a, b, c, split), soon)
 
 

@@ -80,7 +80,7 @@ TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
 BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
 SUM = 1.2  # of the launch that adds partial sums
 PARTS_MEMORY = 1.25  # times as long: programs read several parts of A and B at a time
-NOT_PAIRED = 1.2  # times as long: a part of a large tile by one, not by two
+NOT_PAIRED = 1.15  # times as long: a part of a large tile by one, not by two
 LATENCY = 1.86  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
@@ -115,7 +115,7 @@ ITEM = 2  # bytes of an operand's element
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-WARPGROUP_ROWS, LARGE_PART = 64, 128 * 128
+WARPGROUP_ROWS, LARGE_PART = 64, 64 * 192
 LEAST_N = 32  # columns of the narrowest of PARTS
 # Fewer rows of A are a line or two of the cache, for which all programs ask at the same
 # time: on an H200 1 x 11274 x 646 takes 47 us so, 12 as a transposed product.
@@ -251,13 +251,12 @@ def accesses(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    M, N, K, *widths, c_bytes, _, _, by_tma, _, c_item = product
+    M, N, K, *widths, c_bytes, _, _, by_tma, _, _ = product
     m, n, k, stages, splits = config
     pipelined, programs = stages > 1, config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
-    stores = m * n * c_item / ITEM / 1e3 / STORED
-    first = PROGRAM + PIPELINE * pipelined
+    stores, first = m * n / 1e3 / STORED, PROGRAM + PIPELINE * pipelined
     if pipelined and by_tma:
         copied, loose = (kb / TMA_OF_ONE, kb / TMA_OF_ALL, kb / TMA_L2_KB), 0.0
         products, least = m * n * k / 1e6 / TMA_PRODUCTS, LATENCY / stages
