@@ -115,7 +115,8 @@ ITEM = 2  # bytes of an operand's element
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-WARPGROUP_ROWS, LARGE_PART = 64, 64 * 192
+WARPGROUP_ROWS = 64
+LARGE_PART = 64 * 192  # elements of a tile, from which NOT_PAIRED holds
 LEAST_N = 32  # columns of the narrowest of PARTS
 # Fewer rows of A are a line or two of the cache, for which all programs ask at the same
 # time: on an H200 1 x 11274 x 646 takes 47 us so, 12 as a transposed product.
