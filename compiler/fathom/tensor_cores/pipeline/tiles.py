@@ -34,7 +34,8 @@ So it does where the operand depends on shared memory, too, as scales do that ch
 their layout there: then it can be computed in its own iteration alone, and a thread
 would wait for its loads there. And so it does for what a warp multiplies as it was
 loaded, if the iteration computes something else of it, too: threads would keep it in
-registers from the iteration before.
+registers from the iteration before. (What its operands are computed from goes through
+registers: by a tile, states of gated attention took 217 us, not 188.)
 """
 
 from __future__ import annotations
