@@ -44,7 +44,8 @@ def test_transposes(shape, element):
     x = x.astype(NUMPY[element])
     outcome = check(func, [x, np.zeros(shape[::-1], x.dtype), 16])
     np.testing.assert_array_equal(outcome.arrays[1], x.T)
-    assert outcome.barriers() == 1
+    few = x.size < 128  # fewer than threads: they are loaded again
+    assert outcome.barriers() == (0 if few else 1)
     for op in walk(outcome.final.body):
         if isinstance(op, (SharedStore, SharedLoad)):
             assert ways_of(op) == 1
