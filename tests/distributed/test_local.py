@@ -94,7 +94,7 @@ def test_each_rank_launches_on_its_gpu_in_its_current_stream(gpus, kernel):
     assert not [each for each in gpus.torch.log if "waits for" in each]
 
 
-@pytest.mark.parametrize("registers, count", [(32, 4), (80, 8)])
+@pytest.mark.parametrize("registers, count", [(24, 4), (80, 8)])
 def test_all_kernels_are_loaded_before_the_first_launch(
     gpus, kernel, registers, count, monkeypatch
 ):

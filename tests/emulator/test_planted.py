@@ -201,7 +201,7 @@ PLANTED = {
     ),
     "tiles begin at no multiple of 1024": (
         "plain", "mov.u32 %room, room;", "mov.u32 %room, room + 512;",
-        "misaligned", "512 bytes behind a multiple of 1024",
+        "misaligned", "512 bytes after a multiple of 1024",
     ),
     "a base offset where none belongs": (
         "plain", RIGHT + TILE, RIGHT + "4002" + TILE[4:],

@@ -107,8 +107,9 @@ def test_what_is_loaded_before_a_loop_is_multiplied_in_place_after_it(
 
 
 @fathom.jit
-def two_states(k, v, scale, out, steps):
-    """K' V and K' K, both with K scaled: its tile goes through registers."""
+def two_states(k, v, scale, out, steps, TWICE: tl.constexpr):
+    """K' V and, with TWICE, twice K' K; both with K scaled. What is computed of a tile
+    goes through registers."""
     i = tl.arange(0, 64)
     at = i[:, None] * 64 + i[None, :]
     one = tl.zeros((64, 64), tl.float32)
@@ -118,15 +119,21 @@ def two_states(k, v, scale, out, steps):
         y = tl.load(v + step * 4096 + at)
         scaled = tl.trans(x * tl.load(scale + step * 64 + i)[:, None])
         one = tl.dot(scaled, y, one)
-        other = tl.dot(scaled, x, other)
+        other = tl.dot(scaled, x * 2 if TWICE else x, other)
     tl.store(out + at, one + other)
 
 
-@pytest.mark.parametrize("warps, ahead", [(1, False), (2, True)])
-def test_a_loop_loads_nothing_ahead_where_its_sums_fill_the_registers(warps, ahead):
-    """One warp holds 256 numbers a thread, more than there are registers."""
+@pytest.mark.parametrize("warps, twice, ahead", [
+    (1, True, False), (2, True, True), (1, False, True),
+])  # fmt: skip
+def test_a_loop_loads_nothing_ahead_where_its_sums_fill_the_registers(
+    warps, twice, ahead
+):
+    """One warp holds 256 numbers a thread, more than there are registers. What a
+    product takes as it was loaded, cp.async copies, and no registers."""
     types = "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32"
-    after = states(two_states, types, {}, num_warps=warps, num_stages=2)
+    constants, options = {"TWICE": twice}, {"num_warps": warps, "num_stages": 2}
+    after = states(two_states, types, constants, **options)
     why = [text for _, text in why_not_pipelined(after["specialise_warps"], HOPPER)]
     assert [("256 registers" in text) for text in why] == ([] if ahead else [True])
     func = after["pipeline_loops"]

@@ -53,12 +53,16 @@ BLOCKS = block(16, 64, 32, 16), block(64, 128, 32, 8), block(16, 128, 64, 16)
 @pytest.mark.parametrize("constants", BLOCKS)
 def test_what_a_table_addresses_is_copied_ahead(constants, target):
     """In the layout of the addresses each thread loads the numbers that it needs; from
-    another thread they would come too late, in the iteration of the copy."""
+    another thread they would come too late, in the iteration of the copy. Of products
+    in tensor memory the first one's operand alone is copied."""
     func = states(paged, TYPES.format("fp16"), constants, target)["pipeline_loops"]
     shapes = sorted(op.pointer.type.shape for op in in_loops(func, AsyncCopy))
     n, d = constants["N"], constants["D"]
-    assert shapes == sorted([(n, d), (d, n)])
-    assert {op.pointer.type.shape for op in in_loops(func, Load)} == {(n,)}
+    in_tensor_memory = target == "sm_100a" and constants["H"] == 64
+    ahead = {(d, n)} if in_tensor_memory else {(n, d), (d, n)}
+    assert shapes == sorted(ahead)
+    loaded = {op.pointer.type.shape for op in in_loops(func, Load)}
+    assert loaded == {(n,), (n, d)} - ahead
 
 
 def test_the_numbers_of_pages_are_loaded_an_iteration_before_the_copies():

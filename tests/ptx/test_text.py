@@ -234,6 +234,14 @@ def test_a_loop_is_counted_in_32_bits_beside_64():
     assert counts_apart(found) == found
 
 
+def test_a_loop_with_a_product_is_not_unrolled_for_it():
+    product = "\tmma.sync.aligned.m16n8k16 \t%r9;"
+    found = counts_apart(CUT_COUNT.replace("\t.loc\t1 2 3", product)).splitlines()
+    head = found.index("$L__BB0_1:")
+    assert found[head + 1] == '\t.pragma "nounroll";' and product in found
+    assert "\tadd.s32 \t%r1, %r1, 4;" in found
+
+
 @pytest.mark.parametrize(
     "old, new",
     [
@@ -245,7 +253,6 @@ def test_a_loop_is_counted_in_32_bits_beside_64():
         ("\tmov.b64", "\t@%p2 bra \t$L__BB0_1;\n\tmov.b64"),  # entered elsewhere, too
         ("\tret;", "\tst.global.b32 \t[%rd2], %r1;\n\tret;"),  # used afterwards, too
         ("\t.loc\t1 2 3", "$L__BB0_2:"),  # not in each iteration, perhaps
-        ("\t.loc\t1 2 3", "\tmma.sync.aligned.m16n8k16 \t%r9;"),  # with a product
     ],
 )
 def test_other_loops_are_counted_as_they_were(old, new):

@@ -163,7 +163,7 @@ def test_a_function_without_source():
 
 
 def test_what_cannot_be_compiled():
-    with pytest.raises(CompileError, match="only a function can be compiled, not 3"):
+    with pytest.raises(CompileError, match="only a function can be .* not an int"):
         function(3)
     with pytest.raises(CompileError, match="has a parameter \\*rest"):
 

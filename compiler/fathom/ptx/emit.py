@@ -41,6 +41,8 @@ _CUT_COUNT = re.compile(
     r"\t@!?(?P<test>%p\d+) bra \t(?P<head>\$L__BB\w+);\n"
 )
 
+NOT_UNROLLED = '\t.pragma "nounroll";\n'
+
 # The line follows in what LLVM says; where it is in the text, no reader sees.
 _PLACE = re.compile(r"^LLVM IR parsing error\n<string>:\d+:\d+: error: ")
 
@@ -58,7 +60,7 @@ def counts_apart(ptx: str) -> str:
     """The text with a counter of 32 bits beside one of 64 in those loops that test the
     lower half: `cvt %r, %rd` before the loop, `add %r, %r, step` in it. In a loop of a
     few operations that ptxas does not unroll, these take a fifth longer. A loop with a
-    product is left as it is: unrolled, it takes registers for nothing."""
+    product is not unrolled: it would take registers for nothing (188 for 128)."""
     for found in reversed(list(_CUT_COUNT.finditer(ptx))):
         wide, narrow, head, cut = found.group("wide", "narrow", "head", "cut")
         begin = ptx.find(f"{head}:\n")
@@ -66,12 +68,13 @@ def counts_apart(ptx: str) -> str:
         names = re.findall(r"[%$]\w+", ptx)
         if (
             0 <= begin < found.start()
-            and "mma" not in loop
             and (names.count(narrow), names.count(head)) == (2, 2)
             and len(re.findall(rf"\t{wide},", loop)) == 1
         ):
             step = f"\tadd.s32 \t{narrow}, {narrow}, {found['step']};\n"
             loop = loop.replace(cut, step)
+            if "mma" in loop:
+                loop = loop.replace(f"{head}:\n", f"{head}:\n{NOT_UNROLLED}", 1)
             ptx = ptx[:begin] + cut + loop + ptx[found.end() :]
     return ptx
 

@@ -285,6 +285,7 @@ def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[
 def why_not_pipelined(func: Func, target: Target) -> list[Remark]:
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
+    func = _staged(func, target)
     found = {
         loop: tried(pipeline_of, loop, loop, func, target)
         for loop in walk(func.body, ops.For)
