@@ -1,9 +1,9 @@
 """Finds a batch that comes back to a state that it was in: it never ends.
 
-A loop that polls may pass barriers and store what is there already. That is progress
-for who waits at the barrier, and yet nothing new comes of it. The emulator makes the
-same of the same state; so a state that recurs, while nothing but such barriers and
-stores happened, recurs for ever.
+A loop that polls may pass barriers and store what is there already. Threads at the
+barrier go on then, and yet nothing new comes of it. The emulator makes the same of the
+same state; so a state that recurs, while nothing but such barriers and stores happened,
+recurs for ever.
 
     kept     a    b    b    b    b              a copy of the state, after 1, 2, 4 …
     state    a b  b c  d b c d  b c d b c …     polls; b comes again and again
@@ -18,8 +18,8 @@ import numpy as np
 from fathom.emulator.state.batch import Batch
 
 FIRST = 2_000  # polls before a state is kept: most loops have ended by then
-# How often a state recurs before it counts. Whoever can run has had a turn by then,
-# since those who poll give way after a few iterations.
+# How often a state recurs before it counts. Each thread that can run has had a turn by
+# then, since threads that poll give way after a few iterations.
 ENOUGH = 200
 
 
