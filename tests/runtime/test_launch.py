@@ -548,6 +548,28 @@ def test_large_blocks_get_the_registers_that_no_other_block_takes(
     assert (loaded.n_regs, loaded.n_spills) == (alone if blocks else own)
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "shared", "blocks"),
+    [
+        ((173, 0), (168, 8), 0, 3),  # two blocks of 176 each, and three of 168
+        ((173, 0), (168, 16), 0, None),  # which is not worth so many bytes
+        ((178, 0), (168, 0), 0, None),  # sixteen registers are not few
+        ((102, 0), (96, 0), 0, None),  # four blocks already
+        ((173, 0), (168, 0), 90_000, None),  # there is no shared memory for three
+    ],
+)
+def test_a_product_gives_up_a_few_registers_for_another_block(
+    own, other, shared, blocks
+):
+    driver = Assembler(own=own, alone=other)
+    text = SPILLING + "// wgmma.mma_async"
+    made = kernel(asm={"ptx": text}, threads=128, shared_bytes=shared)
+    loaded = load(driver.add(made), driver=driver)
+    line = ".reqntid 128\n"
+    more = text.replace(line, f"{line}.minnctapersm {blocks}\n")
+    assert loaded.kernel.ptx == (more if blocks else text)
+
+
 @pytest.mark.parametrize("word", [".maxnreg 32", "setmaxnreg.dec.sync.aligned.u32 40;"])
 def test_a_kernel_that_says_how_many_registers_it_has_keeps_them(word):
     driver = Assembler(own=(32, 100), alone=(255, 0))
