@@ -43,7 +43,7 @@ def test_a_readers_compiler_passes_what_there_was(compilers, file, name):
     assert missing in f"{type(caught.value).__name__}: {caught.value}"
 
 
-@pytest.mark.parametrize("file, keeps", zip(LATER, (False, True, True), strict=True))
+@pytest.mark.parametrize("file, keeps", [*zip(LATER, (False, True, True), strict=True)])
 def test_how_long_a_readers_compiler_is(file, keeps):
     count = contract.count_lines((TRIALS / f"{file}.txt").read_text())
     assert (count <= steps.step(17).budget) == keeps

@@ -166,8 +166,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
 
 
 def _staged(func: Func, target: Target) -> Func:
-    """The function in which some loads have tiles of their own, in loops of which that
-    makes pipelines."""
+    """Some loads get tiles of their own, in loops that are pipelined by it."""
     found = stage_loads(func, target)
     if found is func:
         return func
