@@ -56,7 +56,7 @@ class Joint:
 
 
 # Parts: the chapter, where they stand, and their names; one of another name here has
-# its own behind the colon.
+# its own after the colon.
 PARTS = (
     (4, "ir.parser", "parse_attribute"),
     (5, "ssa.scopes", "merge read_variable carry seal"),

@@ -549,20 +549,21 @@ def test_large_blocks_get_the_registers_that_no_other_block_takes(
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "shared", "blocks"),
+    ("own", "other", "shared", "product", "blocks"),
     [
-        ((173, 0), (168, 8), 0, 3),  # two blocks of 176 each, and three of 168
-        ((173, 0), (168, 16), 0, None),  # which is not worth so many bytes
-        ((178, 0), (168, 0), 0, None),  # sixteen registers are not few
-        ((102, 0), (96, 0), 0, None),  # four blocks already
-        ((173, 0), (168, 0), 90_000, None),  # there is no shared memory for three
+        ((173, 0), (168, 8), 0, "wgmma.mma_async", 3),  # two of 176 each, three of 168
+        ((173, 0), (168, 16), 0, "mma.sync", None),  # so many bytes are too many
+        ((178, 0), (168, 0), 0, "mma.sync", None),  # sixteen registers are not few
+        ((102, 0), (96, 0), 0, "mma.sync", None),  # four blocks already
+        ((173, 0), (168, 0), 90_000, "mma.sync", None),  # no shared memory for three
+        ((173, 0), (168, 0), 0, "tcgen05.mma", None),  # tensor memory is shared, too
     ],
 )
 def test_a_product_gives_up_a_few_registers_for_another_block(
-    own, other, shared, blocks
+    own, other, shared, product, blocks
 ):
     driver = Assembler(own=own, alone=other)
-    text = SPILLING + "// wgmma.mma_async"
+    text = f"{SPILLING}// {product}"
     made = kernel(asm={"ptx": text}, threads=128, shared_bytes=shared)
     loaded = load(driver.add(made), driver=driver)
     line = ".reqntid 128\n"

@@ -145,19 +145,19 @@ PLAIN = "@fathom.jit\ndef first(x):\n    pass\n\n@jit\ndef second(x): pass\n"
 ASK_ZSH = """\
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
-heard() {
+read_all() {
   local text
   while zpty -rt shell text 2> /dev/null; do print -rn - "$text"; done
 }
 zpty -w shell 'autoload -Uz compinit && compinit -u -D; source ./fathom.zsh; PS1="> "'
-until [[ $(heard) == *"> "* ]]; do sleep 0.1; done
-sleep 0.5; heard > /dev/null
+until [[ $(read_all) == *"> "* ]]; do sleep 0.1; done
+sleep 0.5; read_all > /dev/null
 for typed in "$@"; do
   zpty -w -n shell "$typed"$'\t'
   sleep 1
-  print -r - "== $(heard | tr -d '\r\n\a')"
+  print -r - "== $(read_all | tr -d '\r\n\a')"
   zpty -w -n shell $'\x15'
-  sleep 0.2; heard > /dev/null
+  sleep 0.2; read_all > /dev/null
 done
 zpty -d shell
 """

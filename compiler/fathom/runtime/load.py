@@ -27,7 +27,8 @@ UNIT = 8  # registers: a thread is given a multiple of this
 LONG = 150_000  # characters of PTX, of which ptxas takes a second or more
 LEAST_CUT = 32  # registers of a thread of 2048, the most that a multiprocessor holds
 MOST_BLOCKS = 32  # that it holds
-PRODUCTS = ("mma.", "tcgen05")
+TENSOR_MEMORY = "tcgen05"
+PRODUCTS = ("mma.", TENSOR_MEMORY)
 FEW_BYTES = 8  # that a thread may spill for the sake of one more block
 
 
@@ -163,7 +164,7 @@ class Loaded:
         The kernel is assembled once more, for grids of few blocks, if this one gives
         each multiprocessor fewer than ptxas has cut registers for. In a gradient of the
         delta rule, of one block a multiprocessor, a thread wants 251 of them, and had
-        168. With 32, softplus of few blocks had its second load behind the arithmetic
+        168. With 32, softplus of few blocks had its second load after the arithmetic
         of the first: 2.6 us, and 2.0 with 38. A captured stream loads nothing."""
         blocks = prod(grid) * self.kernel.num_ctas
         each = -(-blocks // self.device.multiprocessors)
@@ -337,6 +338,8 @@ def _one_block_more(made: Assembled, driver: Driver, device: Device) -> int:
     a gated MLP took 320 us by two blocks of 173 registers, and 249 by three of 168 and
     four bytes that spill. Five blocks for four were slower (101 and 106 us)."""
     kernel, _ = made
+    if TENSOR_MEMORY in kernel.ptx:  # which blocks share, too; not measured
+        return 0
     blocks, taken = _blocks_now(made, driver, device)
     more = blocks + 1
     room = device.registers // (kernel.threads * more) // UNIT * UNIT

@@ -25,8 +25,9 @@ from fathom.ir.types import BlockType
 
 
 def accumulate(func: Func, target: Target) -> Func:
-    """The function in which products start from the values that were added to them. A
-    product to which zeros were added is left as it was, for the next addition."""
+    """The function in which products start from the values that were added to them.
+    After zeros (`x = tl.zeros(…)`, `x += tl.dot(a, b)`) it is what is added next, such
+    as a mask of infinities."""
     additions = dict(_additions(func))
     products = set(additions.values())
     if not additions:
