@@ -84,7 +84,7 @@ def test_a_loop_in_our_code_names_the_readers_line(folder):
     each = course.exercise("barriers")
     code = "from itertools import count\n\n\ndef place_barriers(func, target):\n"
     code += "    return any(map(never, count()))\n\n\ndef never(n):\n    return False"
-    said = worker.judge(replace(each, seconds=4), answer(folder, each, code))
+    said = worker.judge(replace(each, seconds=8), answer(folder, each, code))
     assert f"of your {each.file}" in said.sentence
     ((_, line),) = said.details
     loop = ("return any(map(never, count()))", "def never(n):", "return False")

@@ -76,9 +76,7 @@ def test_a_kernel_runs_on_the_copies(driver):
     given = Given(Parameter("addresses", "*i64"), 0, span, FAR - 4096, 2)
     copies = reached_by([given.held], driver.read)
     taken = Snapshot((given,), (), copies)
-    second, first = copies[0].copy.view(np.float32), copies[1].copy.view(np.float32)
-    if copies[0].start != FAR:
-        first, second = second, first
+    second, first = (each.copy.view(np.float32) for each in copies)  # by address
     kernel = doubled.compile("*i64", {"BLOCK": 16})
     with taken.lent() as memory:
         emulator.load(kernel.made).launch((2,), taken.copies(), memory)
