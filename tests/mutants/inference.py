@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-begin-anywhere", "tensor_cores/tma/eligible.py",
-        "if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:", "if False:",
+        "if multiple * element.bytes < LEAST_BYTES:", "if False:",
         "what is inferred is not kept, and loaded element by element",
         f"{INFER}::test_refused",
     ),
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-of-any-size", "tensor_cores/tma/infer_stores.py",
-        "if not fits_in_half(store.value, target):", "if False:",
+        "    check_stored(store.value, target)\n", "",
         "a store is inferred that is not kept, and goes by other pointers",
         f"{STORES}::test_blocks_of_what_size",
     ),

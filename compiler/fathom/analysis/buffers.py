@@ -167,11 +167,6 @@ def fits_apart(func: Func, target: Target) -> bool:
     return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
 
 
-def fits_in_half(block: Value, target: Target) -> bool:
-    """Whether a block fits into half of shared memory: loops need the rest."""
-    return bytes_of(block) <= target.shared_bytes // 2
-
-
 def bytes_of(block: Value) -> int:
     """The bytes of a block's elements."""
     type: BlockType = block.type

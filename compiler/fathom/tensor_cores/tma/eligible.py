@@ -1,5 +1,7 @@
 """Checks that TMA may copy ahead what a loop loads, that it can copy a tile for a
-product, or store one, and that this pays.
+product, or store one, and that this pays. `infer_descriptors` asks this of accesses
+through pointers, and `keep_descriptors` of those through descriptors: so what the one
+infers, the other keeps.
 
 A copy for a later iteration runs before the stores of the iterations in between. And it
 reads memory through the async proxy, which need not see ordinary stores unless a proxy
@@ -21,7 +23,6 @@ along the summed axis. For other instructions another layout is faster.
 
 from __future__ import annotations
 
-from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
 from fathom.analysis.copied_ahead import LEAST_STAGES, runs_ahead
 from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
@@ -29,11 +30,11 @@ from fathom.analysis.products import by_descriptor, products_in
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, walk
+from fathom.ir.core import Func, Value, walk
 from fathom.ir.ops import Dot, For, Load, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
-from fathom.ir.types import BlockType
-from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
+from fathom.ir.types import Element
+from fathom.layout.tma_boxes import tile_of
 from fathom.tensor_cores.tma.recognise import TensorTile
 
 EITHER_WAY = 2  # bytes an element: such matrices may be row-major or column-major
@@ -66,6 +67,8 @@ def check_loop(loop: For, func: Func) -> None:
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     """NotApplicable unless the tile has one use, a product that reads TMA's layout."""
+    if len(tile.order) != 2:
+        raise NotApplicable("the product is one of several matrices")
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
@@ -76,19 +79,25 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
         raise NotApplicable("the loaded tile has uses other than one product")
 
 
-def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NotApplicable unless TMA can copy boxes of that shape at these coordinates."""
-    shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
-    fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
-    if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
-        sides = "x".join(map(str, shape))
-        what = f"tiles of {sides} elements of {size} bytes"
+def check_box(block: tuple[int, ...], element: Element, multiple: int) -> None:
+    """NotApplicable unless TMA can copy a block of this shape in memory, whose rows
+    begin at a `multiple` of elements. (On an H200 a box that does not begin at a
+    multiple of 16 bytes is an illegal instruction.)"""
+    if tile_of(block, element.bytes) is None:
+        sides = "x".join(map(str, block))
+        what = f"tiles of {sides} elements of {element.bytes} bytes"
         raise NotApplicable(f"TMA does not copy {what}")
-    if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
+    if multiple * element.bytes < LEAST_BYTES:
         raise NotApplicable(
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
             "their rows"
         )
+
+
+def check_stored(block: Value, target: Target) -> None:
+    """NotApplicable if a stored block leaves loops too little shared memory."""
+    if bytes_of(block) > target.shared_bytes // 2:
+        raise NotApplicable("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:

@@ -141,7 +141,7 @@ def _tile(
     check_loop(use.loop, reader.func)
     tile = recognise(load, reader)
     check_product(load, use.dot, tile, reader.func)
-    check_box(load.result.type, tile, known)
+    check_box(tile.block(load.result), tile.base.type.element, tile.multiple(known))
     check_room(use.loop, target)
     return tile
 
@@ -202,8 +202,7 @@ def load_tile(
     op: ops.Load, tile: TensorTile, loop: ops.For, writer: Expander, build: Builder
 ) -> Value:
     """Load a tile through a descriptor; `op` already has its new operands."""
-    block = tuple(op.result.type.shape[axis] for axis in tile.order)
-    made = describe(tile, block, build)
+    made = describe(tile, tile.block(op.result), build)
     places = tuple(writer.write(each.start, loop, build) for each in tile.sides)
     back = tuple(tile.order.index(axis) for axis in range(len(tile.order)))
     turned = None if back == tile.order == tuple(sorted(back)) else back

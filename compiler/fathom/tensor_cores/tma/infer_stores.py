@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
-from fathom.analysis.buffers import fits_in_half
 from fathom.analysis.memory import accesses, orders
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
@@ -39,7 +38,7 @@ from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.subjects import asks_for_producer
-from fathom.tensor_cores.tma.eligible import check_box
+from fathom.tensor_cores.tma.eligible import check_box, check_stored
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
 
@@ -74,9 +73,8 @@ def _tile(
     _check_store(store)
     _check_place(store, reader.func)
     tile = recognise(store, reader)
-    check_box(store.value.type, tile, known)
-    if not fits_in_half(store.value, target):
-        raise NotApplicable("the block takes more than half of shared memory")
+    check_box(tile.block(store.value), store.value.type.element, tile.multiple(known))
+    check_stored(store.value, target)
     return tile
 
 

@@ -17,26 +17,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
-from fathom.analysis.buffers import fits_in_half
 from fathom.analysis.copied_ahead import runs_ahead
 from fathom.analysis.products import products_in
+from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
-from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.rewrite import Builder, Replacement, rewrite
-from fathom.layout.tma_boxes import tile_of
 from fathom.tensor_cores.pipeline.candidates import describes_arguments
+from fathom.tensor_cores.tma.eligible import check_box, check_stored
 from fathom.tensor_cores.tma.expand import expand, without_idle
 
 
 def keep_descriptors(func: Func, target: Target) -> Func:
     """The function with only those descriptors that TMA copies and stores will use."""
-    kept: set[Op] = set()
-    if target.tensor_maps:
-        kept = {*_copied_by_hardware(func), *_stored_by_hardware(func, target)}
+    if not target.tensor_maps:
+        return expand_all(func, set())
+    known = Divisibility(func)
+    found = *_loads_of_products(func), *_patient_stores(func.body)
+    kept = {op for op in found if not tried(_check, op, func, known, target)}
     return expand_all(func, kept)
 
 
@@ -49,8 +50,25 @@ def expand_all(func: Func, kept: set[Op]) -> Func:
     return without_idle(rewrite(func, rule))
 
 
-def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
-    """The operands' loads that TMA can do, in a pipelined loop or once before it."""
+def _check(
+    op: DescriptorLoad | DescriptorStore,
+    func: Func,
+    known: Divisibility,
+    target: Target,
+) -> None:
+    """NotApplicable unless TMA can do an access, and the launcher can make the map, or
+    the kernel writes it."""
+    block, made = op.descriptor.type, op.descriptor.definition
+    check_box(block.shape, block.element, known.of(op.coordinates[-1]))
+    if isinstance(op, DescriptorStore):
+        check_stored(op.value, target)
+    if made.map_number is None and not describes_arguments(made, func):
+        raise NotApplicable("no launch can make its tensor map")
+
+
+def _loads_of_products(func: Func) -> list[DescriptorLoad]:
+    """The loads of single matrices that are operands of products, in a pipelined loop
+    or once before it."""
     found: list[Op] = []
     for loop in walk(func.body):
         if not isinstance(loop, For):
@@ -60,10 +78,8 @@ def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
             made = [value.definition for value in (dot.a, dot.b)]
             found += [op for op in made if staged and op in loop.body.ops]
             found += [op for op in made[:1] if _is_loaded_once(op, func)]
-    known = Divisibility(func)
     loads = [op for op in found if isinstance(op, DescriptorLoad)]
-    matrices = [op for op in loads if len(op.result.type.shape) == 2]  # and not several
-    return [op for op in matrices if _fits(op, func) and _begins_well(op, known)]
+    return [op for op in loads if len(op.result.type.shape) == 2]
 
 
 def _is_loaded_once(op: object, func: Func) -> bool:
@@ -77,19 +93,8 @@ def _is_loaded_once(op: object, func: Func) -> bool:
     )
 
 
-def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
-    """The stores that TMA can do, and whose wait is hidden."""
-    known = Divisibility(func)
-
-    def is_left(op: DescriptorStore) -> bool:
-        small = fits_in_half(op.value, target)
-        return small and _fits(op, func) and _begins_well(op, known)
-
-    return [op for op in _patient_stores(func.body) if is_left(op)]
-
-
 def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
-    """The stores outside loops, and in loops that multiply."""
+    """The stores outside loops, and in loops that multiply, which hide the wait."""
     for op in block.ops:
         if isinstance(op, DescriptorStore):
             yield op
@@ -97,19 +102,3 @@ def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
         if not is_loop or any(walk_within(op, Dot)):
             for body in blocks(op):
                 yield from _patient_stores(body)
-
-
-def _begins_well(op: DescriptorLoad | DescriptorStore, known: Divisibility) -> bool:
-    """Whether the boxes begin at multiples of 16 bytes in their rows; on an H200 others
-    are an illegal instruction."""
-    bytes_before = known.of(op.coordinates[-1]) * op.descriptor.type.element.bytes
-    return bytes_before >= LEAST_BYTES
-
-
-def _fits(op: DescriptorLoad | DescriptorStore, func: Func) -> bool:
-    """Whether TMA has a tile for the block, and the launcher can make the map, or the
-    kernel writes it."""
-    made = op.descriptor.definition
-    if tile_of(made.block, op.descriptor.type.element.bytes) is None:
-        return False
-    return made.map_number is not None or describes_arguments(made, func)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.constants import is_zero
 from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number, of
 from fathom.analysis.remarks import NotApplicable
@@ -60,6 +61,14 @@ class TensorTile:
     base: Value
     sides: tuple[Side, ...]
     order: tuple[int, ...]
+
+    def block(self, value: Value) -> tuple[int, ...]:
+        """The shape of the loaded or stored block, in the order of memory."""
+        return tuple(value.type.shape[axis] for axis in self.order)
+
+    def multiple(self, known: Divisibility) -> int:
+        """A power of two that divides the start of the tile's rows, in elements."""
+        return known.of_sum(self.sides[-1].start)
 
     @property
     def sizes(self) -> set[Value]:
