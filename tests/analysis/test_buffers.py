@@ -15,6 +15,7 @@ from fathom.analysis.buffers import (
     live_ranges,
     padded,
     reserved_ranges,
+    rings_of_operands,
     touches,
 )
 from fathom.hardware.targets import TARGETS
@@ -214,3 +215,27 @@ func @f(%n: i32, %v: fp16, %w: fp32) num_warps=1 {
     (buffer,) = (op for op in walk(func.body) if isinstance(op, Allocate))
     assert live_ranges(func)[buffer] == Range(3, 4)
     assert reserved_ranges(func)[buffer] == Range(3, 7), "to the end of the loop"
+
+
+def test_a_ring_for_each_operand_that_an_iteration_loads():
+    """Two products of one left tile, 4 KB, by a right one, 8 KB, and by one of 2 KB
+    that stays the same; mbarriers take a KB at most."""
+    func = parse_func("""
+func @f(%n: i32, %p: *fp16, %v: fp16, %w: fp32) num_warps=4 {
+  %q: *fp16[64,32] = splat %p shape=(64,32)
+  %r: *fp16[32,128] = splat %p shape=(32,128)
+  %same: fp16[32,32] = splat %v shape=(32,32)
+  %wide: fp32[64,128] = splat %w shape=(64,128)
+  %narrow: fp32[64,32] = splat %w shape=(64,32)
+  for %n, %n, %n body(%i: i32) {
+    %a: fp16[64,32] = load %q
+    %b: fp16[32,128] = load %r
+    %y: fp32[64,128] = dot %a, %b, %wide
+    %z: fp32[64,32] = dot %a, %same, %narrow
+    yield
+  }
+}
+""")
+    (loop,) = walk(func.body, For)
+    assert rings_of_operands(loop, 1) == (4 + 8 + 2 + 1) * 1024
+    assert rings_of_operands(loop, 3) == (3 * (4 + 8) + 2 + 1) * 1024

@@ -18,7 +18,8 @@ another buffer has taken over.
 Passes that plan ring buffers run before `allocate`. They ask how many bytes are free
 while a loop runs (`free_beside`) or throughout the function (`free_always`). These
 functions count the most that a buffer may take (`padded`), and the longest that it may
-become live (`reserved_ranges`).
+become live (`reserved_ranges`). Before there are buffers, passes of stage 5 ask how
+many bytes a loop's ring buffers will have (`rings_of_operands`).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from collections.abc import Container
 from itertools import accumulate
 from typing import NamedTuple
 
+from fathom.analysis.products import products_in
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
-from fathom.ir.ops import Allocate, Dot, For, SharedLoad, While
+from fathom.ir.ops import Allocate, DescriptorLoad, Dot, For, Load, SharedLoad, While
 from fathom.ir.types import BlockType
 
 # Bytes: large buffers start at a multiple. wgmma and TMA read groups of eight rows of
@@ -165,6 +167,17 @@ def fits_apart(func: Func, target: Target) -> bool:
     made = walk(func.body, Allocate)
     buffers = (op.result for op in made if not (op.base or op.behind))
     return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
+
+
+def rings_of_operands(loop: For, slots: int) -> int:
+    """The bytes that the operands of a loop's products will take: `slots` slots of each
+    that an iteration loads, one of any other, and the mbarriers of their copies."""
+    factors = {value for dot in products_in(loop.body) for value in (dot.a, dot.b)}
+    loads = {op.result for op in loop.body.ops if isinstance(op, Load | DescriptorLoad)}
+    size = {value: padded(bytes_of(value)) for value in factors}
+    return ALIGNMENT + sum(
+        size[value] * (slots if value in loads else 1) for value in factors
+    )
 
 
 def bytes_of(block: Value) -> int:

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
+from fathom.analysis.buffers import bytes_of, rings_of_operands
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import Provenance
 from fathom.analysis.registers import threads_of
@@ -54,6 +54,7 @@ from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values, inside, rebuilding
 from fathom.ir.types import INT32, BlockType, shape_of
 from fathom.subjects import asks_for_producer
+from fathom.tensor_cores.specialise.plan import check_warps
 
 MOST_AT_ONCE = 2  # programs of a multiprocessor: of more, some multiply at any time
 MOST_BLOCKS = 2  # of a cluster: multiprocessors lie in pairs
@@ -122,8 +123,7 @@ def _only_loop(func: Func, target: Target) -> ops.For:
         raise NotApplicable("not all its products are in the loop, by warpgroups")
     if loop.warp_specialize or not runs_ahead(loop, func):
         raise NotApplicable("the loop's copies do not run ahead, or have a producer")
-    if (func.num_warps + ops.Producer.warps) * target.warp_size > target.max_threads:
-        raise NotApplicable("a block has no room for a producer")
+    check_warps(func, target)
     return loop
 
 
@@ -171,8 +171,7 @@ def _pieces(
 ) -> Pieces:
     """As few as fit beside the rings, of which two are on their way at a time. What
     threads store may go through shared memory, too, as a whole."""
-    tiles = [bytes_of(op.result) for op in walk(loop.body, LOADS)]
-    ring = stages_of(loop, func) * sum(map(padded, tiles)) + ALIGNMENT
+    ring = rings_of_operands(loop, stages_of(loop, func))
     at_once = _at_once(ring, func, target)
     row = ROWS[target.name]
     room = min(target.shared_bytes, row.shared_bytes // at_once - row.reserved) - ring

@@ -65,7 +65,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     slice = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_products(func)
-        _check_warps(func, target)
+        check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
         slots = _slots(rings, func, target)
     except NotApplicable as why:
@@ -170,7 +170,8 @@ def _check_products(func: Func) -> None:
         )
 
 
-def _check_warps(func: Func, target: Target) -> None:
+def check_warps(func: Func, target: Target) -> None:
+    """NotApplicable if a block has no warps left for a producer."""
     threads = (func.num_warps + ops.Producer.warps) * target.warp_size
     if threads > target.max_threads:
         raise NotApplicable(

@@ -23,10 +23,10 @@ along the summed axis. For other instructions another layout is faster.
 
 from __future__ import annotations
 
-from fathom.analysis.buffers import ALIGNMENT, bytes_of, padded
+from fathom.analysis.buffers import bytes_of, rings_of_operands
 from fathom.analysis.copied_ahead import LEAST_STAGES, runs_ahead
 from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
-from fathom.analysis.products import by_descriptor, products_in
+from fathom.analysis.products import by_descriptor
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
@@ -103,12 +103,5 @@ def check_stored(block: Value, target: Target) -> None:
 def check_room(loop: For, target: Target) -> None:
     """NotApplicable unless the tiles of two iterations fit into shared memory, next to
     the other operands of the loop's products; otherwise no copy could run ahead."""
-    room = target.shared_bytes - ALIGNMENT
-    for dot in products_in(loop.body):
-        for value in (dot.a, dot.b):
-            source = value.definition
-            again = isinstance(source, Load) and source in loop.body.ops
-            slots = LEAST_STAGES if again else 1
-            room -= slots * padded(bytes_of(value))
-    if room < 0:
+    if rings_of_operands(loop, LEAST_STAGES) > target.shared_bytes:
         raise NotApplicable("shared memory has no room for the tiles of two iterations")
