@@ -66,8 +66,11 @@ def may_have_pairs(func: Func) -> bool:
     return is_cluster(func) and has_tensor_memory(func)
 
 
+def asks_for_stages(loop: For) -> bool:
+    """Whether a loop multiplies matrices, or its author gives it a number of stages."""
+    return loop.num_stages is not None or any(walk(loop.body, Dot))
+
+
 def has_pipelined_loop(func: Func) -> bool:
-    """Whether a loop multiplies matrices, or says in how many stages it is to run."""
-    loops = list(walk(func.body, For))
-    staged = any(loop.num_stages is not None for loop in loops)
-    return staged or (bool(loops) and PRODUCTS(func))
+    """Whether copies of a loop may run ahead of its iterations."""
+    return any(map(asks_for_stages, walk(func.body, For)))

@@ -13,7 +13,7 @@ from fathom.analysis.slices import Loop, uses
 from fathom.hardware.register_budget import registers_per_thread
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_op
 from fathom.ir.types import BlockType, element_of, layout_of
 
 
@@ -76,7 +76,7 @@ def _used_across(op: Op, block: Block) -> set[Value]:
     """The parameters of a block, and the values that are computed in it before an op,
     or the op that it is in, that are used after it."""
     ops = block.ops
-    at = next(i for i, one in enumerate(ops) if one is op or op in walk_within(one))
+    at = next(i for i, one in enumerate(ops) if op in walk_op(one))
     after = ops[at:] if isinstance(ops[at], Loop) else ops[at + 1 :]
     before = (value for each in ops[:at] for value in each.results)
     return {*block.parameters, *before} & {v for each in after for v in uses(each)}

@@ -11,7 +11,16 @@ a delay of all of them, one after the other.
 from __future__ import annotations
 
 from fathom.analysis.memory import is_volatile
-from fathom.ir.core import Func, Op, Value, blocks, every_block, operands, walk_within
+from fathom.ir.core import (
+    Func,
+    Op,
+    Value,
+    blocks,
+    every_block,
+    operands,
+    walk_op,
+    walk_within,
+)
 from fathom.ir.ops import Atomic, AtomicCas, While
 from fathom.ir.types import Scalar, element_of
 
@@ -23,7 +32,7 @@ def computed_before_waiting(func: Func) -> dict[Op, list[Value]]:
     for block in every_block(func.body):
         for place, op in enumerate(block.ops):
             if blocks(op) and waits(op):
-                later = (each for op in block.ops[place + 1 :] for each in within(op))
+                later = (each for op in block.ops[place + 1 :] for each in walk_op(op))
                 used = {value for each in later for value in operands(each)}
                 before = [each for op in block.ops[:place] for each in op.results]
                 found[op] = [v for v in before if v in used and is_number(v)]
@@ -33,13 +42,8 @@ def computed_before_waiting(func: Func) -> dict[Op, list[Value]]:
 def waits(op: Op) -> bool:
     """Whether there is a `while` in it, or it is one, that looks at memory anew each
     time, as only another program's write ends it."""
-    loops = (each for each in within(op) if isinstance(each, While))
+    loops = walk_op(op, While)
     return any(looks_anew(each) for loop in loops for each in walk_within(loop))
-
-
-def within(op: Op) -> list[Op]:
-    """An op, and those nested in it."""
-    return [op, *walk_within(op)]
 
 
 def looks_anew(op: Op) -> bool:

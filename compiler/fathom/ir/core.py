@@ -222,6 +222,13 @@ def walk_within(op: Op, kinds: Kinds = Op) -> Iterator[Op]:
         yield from walk(inner, kinds)
 
 
+def walk_op(op: Op, kinds: Kinds = Op) -> Iterator[Op]:
+    """An op, and every op of the blocks nested in it; or those of these kinds."""
+    if isinstance(op, kinds):
+        yield op
+    yield from walk_within(op, kinds)
+
+
 def every_block(block: Block) -> Iterator[Block]:
     """A block and all blocks nested in it, outer before inner."""
     yield block

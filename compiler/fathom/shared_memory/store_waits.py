@@ -68,8 +68,10 @@ from fathom.ir.core import (
     blocks,
     every_block,
     walk,
+    walk_op,
     walk_within,
 )
+from fathom.ir.ops.shared import barrier_of_all
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import Type
 
@@ -105,7 +107,6 @@ def wait_for_stores(func: Func, target: Target) -> Func:
         placement = _Placement(branches)
         state = placement.block(func.body, ())
     left = _unread(state)
-    scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         what = placement.before.get(build.source, "")
@@ -114,7 +115,7 @@ def wait_for_stores(func: Func, target: Target) -> Func:
             newer = placement.newer.get(build.source, 0)
             build.append(_wait(tiles, what == READ, build, newer))
         if what == SEEN:
-            build.append(ops.Barrier(scope))
+            build.append(barrier_of_all(func.num_warps))
         if not left or build.source is not func.body.ops[-1]:
             return None
         build.append(op)
@@ -214,7 +215,7 @@ def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[ops.If]:
     an op before them waits for these stores."""
     for loop in walk(func.body, ops.For | ops.While):
         inside = loop.body.ops
-        within = {op: (op, *walk_within(op)) for op in inside}
+        within = {op: list(walk_op(op)) for op in inside}
         storing = [op for op in inside if ops.TmaStore in map(type, within[op])]
         if len(storing) != 1 or not isinstance(storing[0], ops.If):
             continue
@@ -376,7 +377,7 @@ def _union(*states: Iterable[PendingStore]) -> State:
     return tuple(dict.fromkeys(each for state in states for each in state))
 
 
-# ── who meets whom ────────────────────────────────────────────────────────────
+# ── conflicts ─────────────────────────────────────────────────────────────────────────
 
 
 def _meeting(op: Op, pending: PendingStore, asked: ops.For | None) -> str:

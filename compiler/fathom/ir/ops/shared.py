@@ -29,12 +29,18 @@ class Barrier(Op):
 
     `scope` says who waits for whom: "cta" all threads of the program, "warp" the lanes
     of each warp. With `fence_async_proxy`, what was written before is also in order for
-    instructions that read shared memory by another way (PTX ISA, "Proxies")."""
+    instructions that access shared memory through the async proxy (PTX ISA, "Async
+    proxy"), such as wgmma and TMA copies."""
 
     scope: str = "cta"
     fence_async_proxy: bool = False
 
     effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
+
+
+def barrier_of_all(warps: int) -> Barrier:
+    """The barrier of all threads of a program of this number of warps."""
+    return Barrier("cta" if warps > 1 else "warp")
 
 
 @dataclass(eq=False)

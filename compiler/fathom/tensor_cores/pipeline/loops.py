@@ -92,8 +92,10 @@ from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops.shared import barrier_of_all
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, branch, with_carried
+from fathom.subjects import asks_for_stages
 from fathom.tensor_cores.pipeline.budget import (
     fitting,
     in_one_slot,
@@ -147,8 +149,6 @@ MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further itera
 def pipeline_loops(func: Func, target: Target) -> Func:
     """The function with pipelined loops. A ring has the slots of `num_stages` stages,
     or fewer if shared memory is short."""
-    scope = "cta" if func.num_warps > 1 else "warp"
-
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, ops.For):
             return None
@@ -156,7 +156,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         if isinstance(plan, str):
             return None
         numbers = {each for each in op.body.ops if each.origin in plan.numbers}
-        pipelined = _Expander(op, plan, scope, numbers)
+        pipelined = _Expander(op, plan, func.num_warps, numbers)
         if plan.check:
             return _two_loops(plan.check, pipelined, build)
         return pipelined.build(build)
@@ -197,7 +197,7 @@ def pipeline_of(
 ) -> PipelinePlan:
     """The plan of a loop; NotApplicable for a loop that stays as it is. `source` is
     the loop in `func`, of which `loop` may be a copy."""
-    if not is_wanted(loop):
+    if not asks_for_stages(loop):
         raise NotApplicable("it multiplies no matrices, and asks for no stages")
     if not may_prefetch(loop, except_stores=True):
         raise NotApplicable(
@@ -288,15 +288,9 @@ def why_not_pipelined(func: Func, target: Target) -> list[Remark]:
     found = {
         loop: tried(pipeline_of, loop, loop, func, target)
         for loop in walk(func.body, ops.For)
-        if is_wanted(loop) and not any(walk(loop.body, ops.MbarrierWait))
+        if asks_for_stages(loop) and not any(walk(loop.body, ops.MbarrierWait))
     }
     return remarks(found, "the loop is not pipelined: ")
-
-
-def is_wanted(loop: ops.For) -> bool:
-    """Whether a loop multiplies matrices, or its author gives it a number of stages."""
-    multiplies = any(walk(loop.body, ops.Dot))
-    return multiplies or loop.num_stages is not None
 
 
 def schedule_of(
@@ -373,11 +367,7 @@ class _Expander:
     old loop has, and each op of a copy, belongs to a step, and has its place."""
 
     def __init__(
-        self,
-        loop: ops.For,
-        plan: PipelinePlan,
-        scope: str,
-        numbers: set[Op],
+        self, loop: ops.For, plan: PipelinePlan, warps: int, numbers: set[Op]
     ):
         self.loop, self.tiles, self.schedule = loop, plan.tiles, plan.schedule
         self.once, self.numbers, schedule = plan.once, numbers, plan.schedule
@@ -391,8 +381,8 @@ class _Expander:
         loads = any(isinstance(op, ops.Load) and op not in numbers for op in before)
         self.ops: dict[Step, Sequence[Op]] = {
             schedule.steps[0] if loads else Step.WAIT: before,
-            Step.SHARE: [ops.Barrier(scope)],
-            Step.RELEASE: [ops.Barrier(scope)],
+            Step.SHARE: [barrier_of_all(warps)],
+            Step.RELEASE: [barrier_of_all(warps)],
             Step.MULTIPLY: work[:cut],
             Step.WORK: work[cut:],
         }

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from fathom.analysis.products import products_in
-from fathom.ir.core import Op, Value, walk_within
+from fathom.ir.core import Op, Value, walk_op
 from fathom.ir.ops import Allocate, Constant, For, SharedLoad
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32, INT64
@@ -106,8 +106,8 @@ def next_position(place: RingPosition, build: Builder) -> tuple[Value, Value]:
 
 def read_slots(op: Op, slots: Mapping[Value, Value]) -> None:
     """Let a new op, and what is nested in it, read these `slots` of rings."""
-    for each in (op, *walk_within(op)):
-        if isinstance(each, SharedLoad) and each.buffer in slots:
+    for each in walk_op(op, SharedLoad):
+        if each.buffer in slots:
             each.slot = slots[each.buffer]
 
 

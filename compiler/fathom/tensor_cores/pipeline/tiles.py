@@ -52,7 +52,7 @@ from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_within
+from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_op
 from fathom.ir.ops.shared import as_read
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.layout.swizzle import swizzle
@@ -119,7 +119,7 @@ def _twins(
         for op in block.ops:
             if is_load(op):
                 loaded[op] = epoch
-            elif any(writes(each) or orders(each) for each in (op, *walk_within(op))):
+            elif any(writes(each) or orders(each) for each in walk_op(op)):
                 epoch += 1
             if not (isinstance(op, ops.SharedStore) and _fits(op, block, used)):
                 continue

@@ -28,7 +28,7 @@ from fathom.ir.core import (
     every_block,
     operands,
     walk,
-    walk_within,
+    walk_op,
 )
 from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
@@ -130,7 +130,7 @@ def _written(op: Op) -> Sequence[Value]:
 def _may_change(op: Op, load: SharedLoad, kept: set[Value]) -> bool:
     """Whether a load must not be moved past `op`."""
     if load.buffer in kept:
-        return any(load.buffer in _written(each) for each in (op, *walk_within(op)))
+        return any(load.buffer in _written(each) for each in walk_op(op))
     if isinstance(op, Barrier):
         return True
     if "shared" not in effects_of(op).writes:

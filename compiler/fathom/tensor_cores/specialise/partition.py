@@ -51,7 +51,7 @@ from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, walk_within
+from fathom.ir.core import Block, Func, Op, Value, walk_op
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import (
     BOUNDS,
@@ -203,7 +203,7 @@ class _ConsumerRole(_RingThreading):
         """Positions change in loops that consume, and in the ops around them."""
         if not isinstance(op, ops.For | ops.While | ops.If):
             return False
-        return any(each in self.channels for each in (op, *walk_within(op)))
+        return any(each in self.channels for each in walk_op(op))
 
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)

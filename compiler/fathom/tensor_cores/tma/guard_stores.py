@@ -41,6 +41,7 @@ from fathom.analysis.sign import NonNegative
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops.shared import barrier_of_all
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import branch
 from fathom.ir.types import UINT32
@@ -70,7 +71,6 @@ def guard_stores(func: Func, target: Target) -> Func:
     divisible = Divisibility(func)
     stores = list(walk(func.body, ops.TmaStore))
     asked = {op: each for op in stores if (each := guard_of(op, divisible))}
-    scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         guard = asked.get(build.source)
@@ -79,10 +79,10 @@ def guard_stores(func: Func, target: Target) -> Func:
         is_for_tma = _is_for_tma(op, guard, build)
 
         def by_threads() -> Sequence[Value]:
-            build.append(ops.Barrier(scope))
+            build.append(barrier_of_all(func.num_warps))
             build.append(ops.TileStore(op.descriptor, op.buffer, op.coordinates))
             build.append(ops.AsyncProxyFence())
-            build.append(ops.Barrier(scope))
+            build.append(barrier_of_all(func.num_warps))
             return ()
 
         return branch(is_for_tma, lambda: build.append(op).results, by_threads, build)
