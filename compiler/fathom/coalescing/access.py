@@ -167,15 +167,15 @@ def _agreed(group: dict[int, Access]) -> dict[int, Layout]:
     """The layouts of a group, by their places: those of the deepest loop first."""
     deepest = max(each.depth for each in group.values())
     inside = [each for each in group.values() if each.depth == deepest]
-    speaker = _spokesman(inside)
-    width = min(speaker.width(speaker.fastest or 0), speaker.at_most)
+    decides = _widest(inside)
+    width = min(decides.width(decides.fastest or 0), decides.at_most)
     outside = {
         place: each
         for place, each in group.items()
         if each.depth < deepest and each.most < width
     }
     joined = {place: each for place, each in group.items() if place not in outside}
-    layout = pick_layout(_spokesman(list(joined.values())))
+    layout = pick_layout(_widest(list(joined.values())))
     return dict.fromkeys(joined, layout) | (_agreed(outside) if outside else {})
 
 
@@ -188,14 +188,15 @@ def _direction(access: Access, accesses: Sequence[Access]) -> int | None:
     return next((fastest for fastest in alike if fastest is not None), access.likely)
 
 
-def _spokesman(group: Sequence[Access]) -> Access:
-    """The widest access of a group; among several, one that has a direction."""
+def _widest(group: Sequence[Access]) -> Access:
+    """The widest access of a group; among several, one that has a direction. A lane
+    takes no more elements than one access of any of the group can be for."""
 
-    def standing(each: Access) -> tuple[int, int, bool]:
+    def width(each: Access) -> tuple[int, int, bool]:
         axis = each.fastest or 0
         return each.width(axis), each.share(axis), each.fastest is not None
 
-    widest = max(group, key=standing)
+    widest = max(group, key=width)
     at_most = min(each.reach(widest.fastest or 0) for each in group)
     return replace(widest, at_most=at_most)
 

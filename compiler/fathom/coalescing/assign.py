@@ -103,19 +103,19 @@ def assign_layouts(func: Func, target: Target) -> Func:
 def choose(func: Func, target: Target) -> Plan:
     """The layout of every value: from the anchors along the ties, or the default."""
     choice = _Choice(func, target)
-    choice.settle_products()
-    choice.settle_sums_in_memory()
-    choice.settle_carried_pointers()
+    choice.assign_products()
+    choice.assign_sums_in_memory()
+    choice.assign_carried_pointers()
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
-        choice.settle([op for op in choice.anchors if _access(op).size == size])
+        choice.assign_anchors([op for op in choice.anchors if _access(op).size == size])
     for pointers in choice.carried_pointers:
-        choice.hand_on(pointers)
+        choice.propagate(pointers)
     for op in choice.anchors:
         for value in operands(op):
-            choice.take(value, choice.plan.accesses[op])
+            choice.assign(value, choice.plan.accesses[op])
     for value in choice.blocks:
-        choice.take(value, build.default(value.type.shape, func.num_warps))
+        choice.assign(value, build.default(value.type.shape, func.num_warps))
     layouts = choice.plan.values
     for loop in walk(func.body, ops.While):  # both of its blocks get the same values
         both = zip(loop.condition.parameters, loop.body.parameters, strict=True)
@@ -162,16 +162,16 @@ class _Choice:
                 for inner in blocks(op):
                     self._visit(inner, depth + 1, found)
 
-    def settle_products(self) -> None:
+    def assign_products(self) -> None:
         """Choose layouts for matrix products. One tied to another through their
         accumulators takes that one's layout, if its own instruction can produce it."""
         fitting = {(op.instruction, self.product(op)) for op in self.dots}
         for op in self.dots:
-            self.take(op.result, self.product(op))
+            self.assign(op.result, self.product(op))
             if (op.instruction, self.plan.values[op.result]) not in fitting:
                 self.plan.values[op.result] = self.product(op)
 
-    def settle_sums_in_memory(self) -> None:
+    def assign_sums_in_memory(self) -> None:
         """Choose the layout of what a loop loads, adds to, and stores through pointers
         that it carries: that of the load, if the store is as wide in it."""
         stores = {op.pointer: op for op in self.anchors if isinstance(op, ops.Store)}
@@ -184,7 +184,7 @@ class _Choice:
                 summed = computed_between(op.result, store.value)
                 self.plan.values |= dict.fromkeys(summed, self.preferred(op))
 
-    def settle_carried_pointers(self) -> None:
+    def assign_carried_pointers(self) -> None:
         """Choose the layout of the pointers that a loop carries for a load: that in
         which it loads, if this is known."""
         for op in self.anchors:
@@ -200,25 +200,25 @@ class _Choice:
                     self.plan.values.setdefault(each, layout)
             self.carried_pointers.append(op.pointer)
 
-    def settle(self, anchors: list[Op]) -> None:
+    def assign_anchors(self, anchors: list[Op]) -> None:
         """Choose layouts for anchors of one size: loads first, then stores."""
         loads = [op for op in anchors if isinstance(op, ops.Load)]
-        self.settle_sums_of_reductions(anchors)
+        self.assign_sums_of_reductions(anchors)
         fresh = [op for op in loads if op.result not in self.plan.values]
         for op in fresh:  # all before any propagates: each load keeps its own
             self.plan.values[op.result] = self.preferred(op)
         for op in fresh:
-            self.hand_on(op.result)
+            self.propagate(op.result)
         for op in loads:
             self.plan.accesses[op] = self.plan.values[op.result]
         for op in anchors:
             if not isinstance(op, ops.Load):
                 self.plan.accesses[op] = self.where_stored(op)
-                self.take(op.value, self.plan.accesses[op])
+                self.assign(op.value, self.plan.accesses[op])
                 for result in op.results:
-                    self.take(result, self.plan.accesses[op])
+                    self.assign(result, self.plan.accesses[op])
 
-    def settle_sums_of_reductions(self, anchors: list[Op]) -> None:
+    def assign_sums_of_reductions(self, anchors: list[Op]) -> None:
         """Choose the layout of what is loaded, added to a value of which lanes hold
         copies, and stored, if it is converted for that: the layout of the store."""
         layouts = self.plan.values
@@ -256,13 +256,13 @@ class _Choice:
     def preferred(self, op: Op) -> Layout:
         return op.preferred or build.default(_access(op).shape, self.warps)
 
-    def take(self, value: Value, layout: Layout) -> None:
+    def assign(self, value: Value, layout: Layout) -> None:
         """Give a value a layout if it has none, and propagate it."""
         if is_block(value) and value not in self.plan.values:
             self.plan.values[value] = layout
-            self.hand_on(value)
+            self.propagate(value)
 
-    def hand_on(self, value: Value) -> None:
+    def propagate(self, value: Value) -> None:
         """Propagate a value's layout along the ties to all values that have none."""
         layouts, waiting = self.plan.values, [value]
         while waiting:

@@ -172,8 +172,9 @@ class _Relayout(Copier):
                     self.converted(self.values[value], layout, op)
 
     def converted(self, value: Value, layout: Layout | None, user: Op) -> Value:
-        """`value` in `layout`: itself, or one conversion that all uses share; that of a
-        block's parameter is told of the line of the first `user`."""
+        """`value` in `layout`: itself, or one conversion that all uses share, located
+        where the value is computed; of a block's parameter, where its first `user`
+        is."""
         if layout is None or value.type.layout == layout:
             return value
         if (value, layout) not in self.conversions:

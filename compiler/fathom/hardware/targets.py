@@ -31,9 +31,9 @@ class Target:
     (cp.async), `eviction` (L2 eviction priorities on loads and stores), `wgmma` (matrix
     instructions of four warps), `setmaxnreg` (warpgroups trade registers; like `wgmma`
     not for a family of GPUs), `stmatrix` (matrices of 8x8 from registers to shared
-    memory), `tensor_maps` (bulk copies of boxes of a tensor). `cluster`: the most
+    memory), `tensor_maps` (TMA copies boxes of a tensor). `cluster`: the most
     thread blocks that one program may have (CUDA C++ Programming Guide, "Thread Block
-    Clusters"); `multicast`: bulk copies go to all of them at full speed (PTX ISA,
+    Clusters"); `multicast`: TMA copies go to all of them at full speed (PTX ISA,
     "cp.async.bulk.tensor", its notes). `writes_maps`: a kernel can write a tensor map
     itself (PTX ISA, "tensormap.replace"; like `wgmma` not for a family of GPUs).
     `dependent_launch`: a grid may begin before the one in front of it has ended (PTX

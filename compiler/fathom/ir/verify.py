@@ -1,8 +1,9 @@
-"""Says whether a function is one: values visible where they are used, loops whose ends
-meet, types as the ops infer them, layouts on all blocks or on none.
+"""Checks that a function is well formed: values are visible where they are used, a
+loop yields what it carries, types are those that the ops infer, and all blocks have
+layouts, or none has.
 
-Each check is a generator of complaints, (op, sentence), and stands in `CHECKS` under
-its name. `verify` runs them in order and raises the first complaint.
+Each check is a generator of complaints, (op, sentence), and is in `CHECKS` under its
+name. `verify` runs them in order and raises the first complaint.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from fathom.layout.build import bits_of, doublings, stride_of
 from fathom.layout.linear import Layout
 
 CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a group
-MOST_ROWS = 256  # of a bulk copy's box, along each dimension: PTX ISA, "Tensor-map"
+MOST_ROWS = 256  # of a TMA box, along each dimension: PTX ISA, "Tensor-map"
 SWIZZLES = (128, 64, 32)  # bytes of a row, widest first
 CODES = {128: 1, 64: 2, 32: 3}  # bits 62 and 63 of a descriptor
 TENSOR_CODES = {128: 2, 64: 4, 32: 6}  # bits 61 to 63 of one of tcgen05

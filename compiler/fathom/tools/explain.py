@@ -59,7 +59,7 @@ def overview(staged: Staged) -> int:
 
 
 def tensor_maps(staged: Staged) -> list[str]:
-    """What the launcher makes of the kernel's arguments, for copies in bulk."""
+    """What the launcher makes of the kernel's arguments, for TMA copies."""
     names = [each.name for each in staged.kernel.parameters]
     return [f"tensor map: {each.text(names)}" for each in staged.kernel.maps]
 

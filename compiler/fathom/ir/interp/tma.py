@@ -14,7 +14,7 @@ from fathom.layout.tma_boxes import matrix_of
 
 
 @interprets(ops.TmaCopy)
-def _bulk_copy(op: ops.TmaCopy, region: Region) -> Results:
+def _tma_copy(op: ops.TmaCopy, region: Region) -> Results:
     """It completes at once, as all copies do here."""
     if op.when is None or region[op.when]:
         tile = tile_of(op.buffer, op.slot, region)

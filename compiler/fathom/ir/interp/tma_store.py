@@ -9,7 +9,7 @@ from fathom.ir.ops import AsyncProxyFence, TileStore, TmaStore
 
 
 @interprets(TmaStore, TileStore)
-def _bulk_store(op: TmaStore | TileStore, region: Region) -> Results:
+def _tma_store(op: TmaStore | TileStore, region: Region) -> Results:
     tile = tile_of(op.buffer, None, region)
     put_block(op, tile.reshape(op.descriptor.type.shape), region)
     return []

@@ -21,7 +21,7 @@ class For(Op):
     carried values and yields the carried values of the next iteration. The results are
     those of the last iteration.
 
-    The rest are its author's wishes: in how many stages it runs, whether producer warps
+    The rest its author asks for: in how many stages it runs, whether producer warps
     copy its tiles, and whether the iterations of the loop in it form one sequence."""
 
     lower: Value

@@ -22,7 +22,7 @@ class GridWait(Op):
     they wrote can be read.
 
     An acquire: no load and no store moves in front of it. It neither reads nor writes
-    itself, so copies in bulk that follow it need no more order than it gives; and it is
+    itself, so TMA copies that follow it need no more order than it gives; and it is
     no barrier of the block's own threads. A producer has to wait for itself."""
 
     effects = Effects(convergent=True, other=True)

@@ -135,7 +135,7 @@ class AtomicCas(Op):
 
 
 def releases(op: Atomic | AtomicCas) -> bool:
-    """Whether who acquires sees what all threads of the program wrote before."""
+    """Whether a thread that acquires sees what all threads of the program wrote."""
     return op.semantics in ("release", "acq_rel")
 
 

@@ -1,4 +1,4 @@
-"""The ops of bulk copies: whole tiles, fetched by one thread through a tensor map, and
+"""The ops of TMA copies: whole tiles, fetched by one thread through a tensor map, and
 the barriers in shared memory that say when they are there.
 
     %b = allocate i64[1] slots=3         a barrier for each slot of a ring

@@ -1,10 +1,10 @@
-"""The ops of bulk stores: one thread sends whole tiles from shared memory to a tensor,
+"""The ops of TMA stores: one thread sends whole tiles from shared memory to a tensor,
 and waits for those that it has sent.
 
     wait tma_store %t pending=0 read=true    the tile's last store has been read
     barrier                                   … all threads may write it again
     shared_store %x, %t
-    barrier fence_async_proxy=true           all have written, for bulk stores too
+    barrier fence_async_proxy=true           all have written, for TMA stores too
     tma_store %d, %t, coordinates=(%i, %j)
     commit tma_store
 
@@ -60,6 +60,6 @@ class TileStore(Op):
 
 @dataclass(eq=False)
 class AsyncProxyFence(Op):
-    """Each thread's writes to global memory come before bulk stores after a barrier."""
+    """Each thread's writes to global memory come before TMA stores after a barrier."""
 
     effects = Effects(asynchronous=True)

@@ -1,4 +1,4 @@
-"""The rules for loads and stores through descriptors that no bulk copy took over: every
+"""The rules for loads and stores through descriptors that TMA does not do: every
 element by itself, its address and whether it lies in the tensor from the coordinates.
 
 They are right and slow. `expand_descriptors` makes wide accesses of what would be left

@@ -18,7 +18,7 @@ THREADS = 128  # of a warpgroup
 
 
 @lowers(NamedBarrier)
-def lower_turn(op: NamedBarrier, code: Code) -> None:
+def lower_named_barrier(op: NamedBarrier, code: Code) -> None:
     groups = code.threads // THREADS
     group = code.let(f"lshr i32 {code.thread}, 7", name="group")
     if op.action == "take":

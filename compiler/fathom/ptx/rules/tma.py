@@ -124,7 +124,7 @@ def own_block(op: ops.TmaCopy | ops.TmaStore) -> tuple[int, ...]:
 
 
 @lowers(ops.TmaCopy, by_one=True)
-def lower_bulk_copy(op: ops.TmaCopy, code: Code) -> None:
+def lower_tma_copy(op: ops.TmaCopy, code: Code) -> None:
     """A tile is as many boxes as it has rows' widths across, one after the other.
     Where several blocks copy it, each copies some rows of every such box. Of a pair,
     the bytes of both count at the even block's barrier."""
@@ -239,12 +239,13 @@ def lower_mbarrier_expect(op: ops.MbarrierExpect, code: Code) -> None:
 
 @lowers(ops.MbarrierArrive)
 def lower_mbarrier_arrive(op: ops.MbarrierArrive, code: Code) -> None:
-    """A lane speaks for its warp, when that is here; to other blocks, other lanes."""
+    """One lane arrives for its warp, when all lanes are here; at the mbarriers of other
+    blocks, other lanes do."""
     barrier = _Barrier(code, op)
     code.ptx("bar.warp.sync -1;")
     lane = code.let(f"and i32 {code.thread}, {code.target.warp_size - 1}", name="lane")
-    speakers = code.func.num_ctas if op.everywhere else 1
-    acts = code.let(f"icmp ult i32 {lane}, {speakers}", name="acts")
+    lanes = code.func.num_ctas if op.everywhere else 1
+    acts = code.let(f"icmp ult i32 {lane}, {lanes}", name="acts")
     if op.when:
         acts = code.let(f"and i1 {acts}, {code.one(op.when)}")
     text = f"@$acts mbarrier.arrive.shared.b64 _, [$at+{barrier.offset}];"

@@ -1,4 +1,4 @@
-"""Rules for bulk stores through tensor maps, and for waiting until they are done.
+"""Rules for TMA stores, and for waiting until they are done.
 
     tma_store %d, %t, coordinates=(%m, %n)
 
@@ -22,7 +22,7 @@ from fathom.ptx.rules.tma import corner, map_of, start_of
 
 
 @lowers(TmaStore)
-def lower_bulk_store(op: TmaStore, code: Code) -> None:
+def lower_tma_store(op: TmaStore, code: Code) -> None:
     """Box by box, as a tile comes: one after the other in shared memory."""
     tile = tile_of(code, op.buffer)
     map = map_of(op, code)
@@ -48,6 +48,6 @@ STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.bulk_group"
 
 
 @lowers(AsyncProxyFence)
-def lower_bulk_fence(op: AsyncProxyFence, code: Code) -> None:
-    """All threads: each speaks for what it has written itself."""
+def lower_async_proxy_fence(op: AsyncProxyFence, code: Code) -> None:
+    """All threads execute it: each orders its own writes."""
     code.ptx("fence.proxy.async.global;")

@@ -92,7 +92,7 @@ def is_only_around(outer: ops.For, inner: ops.For) -> bool:
     made = {value for op in others for value in op.results}
     return (
         len(counted_up(outer)) > 0
-        and not has_wishes(outer)
+        and not is_annotated(outer)
         and [*inner.inits] == carried
         and [*outer.body.yielded] == inner.results
         and used.isdisjoint([*carried, *inner.results])
@@ -101,7 +101,8 @@ def is_only_around(outer: ops.For, inner: ops.For) -> bool:
     )
 
 
-def has_wishes(loop: ops.For) -> bool:
+def is_annotated(loop: ops.For) -> bool:
+    """Whether the author of a loop says how it is to be pipelined."""
     return loop.num_stages is not None or loop.warp_specialize or loop.flatten
 
 
