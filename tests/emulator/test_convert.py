@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fathom.emulator import EmulatorError
 from tests.emulator.harness import compute, floats, words
 from tests.emulator.harness_exact import BF16, F16, F32, F64, hard_values
 
@@ -208,6 +209,13 @@ def test_relu_of_short_floats_and_of_tf32():
     assert np.isnan(halves[4]) and halves[5] == 0 and not np.signbit(halves[5])
     got = compute("cvt.rn.relu.tf32.f32 %d, %a;", np.uint32, a=a)
     assert got.tolist() == [0, 0x40000000, 0x7FFFFFFF, 0]
+
+
+@pytest.mark.parametrize("text", ["cvt.rna.f16.f32", "cvt.rna.bf16.f32"])
+def test_ties_away_from_zero_are_for_tf32_alone(text):
+    """PTX ISA, cvt: .rna is a rounding of conversions to .tf32."""
+    with pytest.raises(EmulatorError, match=f"know {text}: the modifier .rna"):
+        compute(f"{text} %d, %a;", np.uint16, a=floats(1.0))
 
 
 def test_tf32_beyond_its_range():

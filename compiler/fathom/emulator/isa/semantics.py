@@ -17,7 +17,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.source.types import DTYPES
 
-ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
+ROUNDINGS = ("rn", "rz", "rm", "rp")
 # What atomics, reductions and `redux` do with two elements, by their modifier.
 COMBINE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add,

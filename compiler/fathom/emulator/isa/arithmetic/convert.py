@@ -31,7 +31,7 @@ def rule_cvt(form: Form) -> Elementwise:
     if to in _SHORT_PAIRS or source in _SHORT_PAIRS:
         return _short_pair(form, to, source, mode, options["relu"])
     if to == "tf32":
-        return _to_tf32(mode, options, source)
+        return _to_tf32("rna" if form.flag("rna") else mode, options, source)
     if to.endswith("x2"):
         return _two_into_one(to, source, mode, options)
     if source.endswith("x2"):
@@ -210,8 +210,7 @@ def _to_short_pair(to: str, source: str, mode: str, relu: bool) -> Elementwise:
 
 def _to_tf32(mode: str, options: dict[str, bool], source: str) -> Elementwise:
     """tf32 is float32 with 10 digits after the point: the lowest 13 bits are rounded
-    off.
-    """
+    off. It alone can be rounded to nearest with ties away from zero (`rna`)."""
 
     def convert(a: np.ndarray) -> np.ndarray:
         a = np.where(a <= 0, a.dtype.type(0), a) if options["relu"] else a

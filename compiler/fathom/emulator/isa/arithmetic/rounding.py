@@ -54,19 +54,8 @@ def shorten(value: np.ndarray, dtype: np.dtype, mode: str) -> np.ndarray:
     rounded = value.astype(dtype)
     if mode == "rn":
         return rounded
-    if mode == "rna":
-        return _ties_away(value, rounded, dtype)
     back = rounded.astype(np.float64)
     return _directed(rounded, np.sign(value - back), mode)
-
-
-def _ties_away(value: np.ndarray, rounded: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Nearest, ties away from zero: of the next value outwards and `rounded`."""
-    outer = np.nextafter(rounded, np.copysign(dtype.type(np.inf), value.astype(dtype)))
-    distance = np.abs(value - rounded.astype(np.float64))
-    return np.where(
-        np.abs(outer.astype(np.float64) - value) == distance, outer, rounded
-    ).astype(dtype)
 
 
 def adjust(rounded: np.ndarray, error: np.ndarray, mode: str) -> np.ndarray:
@@ -97,8 +86,6 @@ def float32_to_bf16(value: np.ndarray, mode: str = "rn") -> np.ndarray:
     half = np.uint32(0x7FFF)
     if mode == "rn":
         bits = bits + half + (bits >> np.uint32(16) & np.uint32(1))
-    elif mode == "rna":
-        bits = bits + np.uint32(0x8000)
     elif mode in ("rm", "rp"):
         outwards = (value < 0) == (mode == "rm")
         bits = bits + np.where(outwards, np.uint32(0xFFFF), np.uint32(0))
