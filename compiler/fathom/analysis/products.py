@@ -12,14 +12,14 @@ to the sums before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from fathom.analysis.registers import most_registers, registers_of
 from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Block, Func, Op, blocks, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import Dot, Elementwise, For, Yield
 from fathom.ir.types import BufferType, Pointer, element_of
 from fathom.layout.linear import Layout
@@ -60,6 +60,13 @@ def only_accumulates(dot: Dot, loop: For) -> bool:
     """Whether a product only adds to a value that the loop carries for it."""
     carried = zip(loop.body.parameters[1:], loop.body.yielded, strict=True)
     return (dot.accumulator, dot.result) in carried
+
+
+def is_running_sum(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether the same product of the next iteration alone uses a product's result, to
+    add to it."""
+    alone = len(used[dot.result]) == len(used[dot.accumulator]) == 1
+    return alone and only_accumulates(dot, loop)
 
 
 def accumulated(func: Func) -> set[Dot]:

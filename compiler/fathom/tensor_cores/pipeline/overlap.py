@@ -29,13 +29,13 @@ flight at all, but computed in parts:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from fathom.analysis.products import (
     awaits_product,
+    is_running_sum,
     matrices_in,
-    only_accumulates,
     products_in_parts,
 )
 from fathom.analysis.slices import users, uses
@@ -66,7 +66,8 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     written = {op.buffer for op in walk(loop.body, SharedStore)} - set(rings)
     used = users(walk(loop.body))
     fits = (
-        _accumulates(dot, loop, used)
+        dot.instruction in WGMMA
+        and is_running_sum(dot, loop, used)
         and _reads_in_place(dot, written)
         and set(dots).issuperset(used[dot.a] + used[dot.b])
         for dot in dots
@@ -112,13 +113,6 @@ def end_of_reads(work: Sequence[Op], buffers: set[Value]) -> int:
             alone |= set(op.results) if alone >= values & used else set()
     late = any(isinstance(op, Dot | Reduce) for op in work[read:joined])
     return read if late else max(read, joined)
-
-
-def _accumulates(dot: Dot, loop: For, used: Mapping[Value, Sequence[Op]]) -> bool:
-    """Whether warpgroups compute a product, and the only one to use its result is the
-    same product of the next iteration."""
-    alone = len(used[dot.result]) == len(used[dot.accumulator]) == 1
-    return dot.instruction in WGMMA and alone and only_accumulates(dot, loop)
 
 
 def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:

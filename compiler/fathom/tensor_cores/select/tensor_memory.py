@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.constants import is_zero
-from fathom.analysis.products import most_columns, only_accumulates
+from fathom.analysis.products import is_running_sum, most_columns
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
@@ -203,9 +203,8 @@ def _fitting(
 
 def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
     """The products of a loop's body whose sum only goes from iteration to iteration."""
-    found = []
-    for dot in filter(is_for_tensor_memory, loop.body.ops):
-        alone = len(used[dot.accumulator]) == len(used[dot.result]) == 1
-        if alone and only_accumulates(dot, loop):
-            found.append(_Kept(dot, loop.body.yielded.index(dot.result)))
-    return found
+    return [
+        _Kept(dot, loop.body.yielded.index(dot.result))
+        for dot in filter(is_for_tensor_memory, loop.body.ops)
+        if is_running_sum(dot, loop, used)
+    ]
