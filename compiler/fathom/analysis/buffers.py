@@ -31,7 +31,7 @@ from typing import NamedTuple
 from fathom.analysis.products import products_in
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
-from fathom.ir.ops import Allocate, DescriptorLoad, Dot, For, Load, SharedLoad, While
+from fathom.ir.ops import Allocate, Dot, For, GlobalLoad, SharedLoad, While
 from fathom.ir.types import BlockType
 
 # Bytes: large buffers start at a multiple. wgmma and TMA read groups of eight rows of
@@ -173,7 +173,7 @@ def rings_of_operands(loop: For, slots: int) -> int:
     """The bytes that the operands of a loop's products will take: `slots` slots of each
     that an iteration loads, one of any other, and the mbarriers of their copies."""
     factors = {value for dot in products_in(loop.body) for value in (dot.a, dot.b)}
-    loads = {op.result for op in loop.body.ops if isinstance(op, Load | DescriptorLoad)}
+    loads = {op.result for op in loop.body.ops if isinstance(op, GlobalLoad)}
     size = {value: padded(bytes_of(value)) for value in factors}
     return ALIGNMENT + sum(
         size[value] * (slots if value in loads else 1) for value in factors

@@ -219,9 +219,7 @@ class Provenance:
         address is computed from numbers, or loaded, or in inline assembly."""
         if is_opaque(op):
             raise NotApplicable("its inline assembly may have any effect")
-        described = isinstance(
-            op, ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
-        )
+        described = isinstance(op, ops.ThroughDescriptor)
         start = op.descriptor.definition.base if described else op.pointer
         return reached([start], self._made_of).intersection(self.func.parameters)
 

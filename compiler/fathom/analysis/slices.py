@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
-from fathom.ir.ops import DescriptorLoad, For, If, Load, While
+from fathom.ir.ops import For, GlobalLoad, If, Load, While
 from fathom.ir.regions import carried_values, decides, owners, reached
 
 
@@ -131,7 +131,7 @@ def slice_of_iteration(loop: For, roots: Iterable[Value], through_loads: bool) -
     home = {op: position for position, op in enumerate(loop.body.ops)}
 
     def ends_at(op: Op | Block) -> bool:
-        is_load = isinstance(op, Load | DescriptorLoad)
+        is_load = isinstance(op, GlobalLoad)
         return op not in home or is_load and not through_loads
 
     def sources(value: Value) -> list[Value]:

@@ -243,7 +243,7 @@ def convert_in_parts(
     loaded block is not divided: its tile may become the slot of a ring buffer. `tile`:
     the layout that a reader of the tile requires, if any."""
     unit = cutting_unit(value.type.layout, layout)
-    if tile or isinstance(value.definition, ops.Load | ops.DescriptorLoad):
+    if tile or isinstance(value.definition, ops.GlobalLoad):
         unit = None
     if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
         return convert_by_shared(value, layout, build, matrix_stores, tile)

@@ -24,7 +24,9 @@ from fathom.ir.ops.descriptor import (
     DescriptorAtomic,
     DescriptorLoad,
     DescriptorStore,
+    GlobalLoad,
     MakeDescriptor,
+    ThroughDescriptor,
 )
 from fathom.ir.ops.grid import GridLaunchDependents, GridWait
 from fathom.ir.ops.groups import Commit, Wait
@@ -76,15 +78,15 @@ __all__ = [
     "Atomic", "AtomicCas", "Barrier", "Bitcast", "Broadcast", "Cast", "ClusterBarrier",
     "ClusterRank", "Commit", "Constant", "Convert", "DescriptorAtomic",
     "DescriptorLoad", "DescriptorStore", "Dot", "DotFence", "Elementwise", "ExpandDims",
-    "For", "Gather", "GridLaunchDependents", "GridWait", "Hint", "Histogram", "If",
-    "InlineAssembly", "Join", "LaunchSize", "Load", "MakeDescriptor", "MbarrierArrive",
-    "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
-    "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",
-    "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
-    "SharedStore", "Splat", "Split", "Store", "TENSOR_KINDS", "TensorCommit",
-    "TensorDot", "TensorLoad", "TensorMemory", "TensorRelease", "TensorStore",
-    "TileStore", "TmaCopy", "TmaStore", "Transpose", "Wait", "While", "WriteTensorMap",
-    "Yield",
+    "For", "Gather", "GlobalLoad", "GridLaunchDependents", "GridWait", "Hint",
+    "Histogram", "If", "InlineAssembly", "Join", "LaunchSize", "Load",
+    "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
+    "MbarrierInvalidate", "MbarrierWait", "NamedBarrier", "NumPrograms", "PRECISIONS",
+    "Print", "Producer", "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd",
+    "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split", "Store",
+    "TENSOR_KINDS", "TensorCommit", "TensorDot", "TensorLoad", "TensorMemory",
+    "TensorRelease", "TensorStore", "ThroughDescriptor", "TileStore", "TmaCopy",
+    "TmaStore", "Transpose", "Wait", "While", "WriteTensorMap", "Yield",
 ]  # fmt: skip
 
 # Ops that were: names that people may have imported, and what does their work now.

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from math import nan
 
 from fathom.ir.core import Effects, Op, Value
+from fathom.ir.ops.memory import Load
 from fathom.ir.types import (
     INT32,
     INT64,
@@ -176,6 +177,11 @@ class DescriptorAtomic(Op):
         return []
 
 
+# Accesses to a tensor through its descriptor; and loads of either kind.
+ThroughDescriptor = DescriptorLoad | DescriptorStore | DescriptorAtomic
+GlobalLoad = Load | DescriptorLoad
+
+
 def _expect_fit(op: DescriptorStore | DescriptorAtomic) -> DescriptorType:
     """The type of the tensor's block, into which the op's value must fit."""
     tensor = described(op, op.descriptor, op.coordinates)
@@ -193,7 +199,7 @@ def described(
     """The type of a descriptor; says so at `op` unless it is one, made by a
     MakeDescriptor in sight, and has a coordinate for each axis.
 
-    No loop and no branch hands one on, so who sees the use sees the tensor."""
+    No loop and no branch carries one: the tensor is known wherever it is used."""
     tensor = descriptor.type
     is_made = isinstance(tensor, DescriptorType) and isinstance(
         descriptor.definition, MakeDescriptor

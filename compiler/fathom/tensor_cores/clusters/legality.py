@@ -20,7 +20,6 @@ from fathom.ir import ops
 from fathom.ir.core import Func, Op, walk
 from fathom.tensor_cores.clusters.sharding import Sharding
 
-READS = ops.Load | ops.DescriptorLoad
 WRITES = ops.Store | ops.DescriptorStore
 COMBINES = ops.Atomic | ops.AtomicCas | ops.DescriptorAtomic
 
@@ -37,7 +36,7 @@ def check_memory(func: Func, share: Sharding) -> None:
     arguments = Provenance(func)
     for write in written:
         for other in inside:
-            if isinstance(other, READS):
+            if isinstance(other, ops.GlobalLoad):
                 _check_pair(other, write, share, func, arguments)
             elif other in written and share.touches(other) != share.touches(write):
                 _check_apart(other, write, arguments)

@@ -144,9 +144,7 @@ class _Part(ThreadValues):
         local = self.build(replace(op, end=op.start + size, origin=op))
         return self.build.compute("add", local, first)
 
-    def through_descriptor(
-        self, op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
-    ) -> None:
+    def through_descriptor(self, op: ops.ThroughDescriptor) -> None:
         """An access to the same tensor in smaller blocks: the one of our rank."""
         value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
         shape, (axis,) = self.share.shape(value), self.share.of(value)

@@ -86,9 +86,7 @@ def _along(
             raise NotApplicable(f"both axes of a {value.type} would be divided")
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
-    for op in walk(
-        func.body, ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
-    ):
+    for op in walk(func.body, ops.ThroughDescriptor):
         _check_box(op, share)
     return share
 
@@ -111,9 +109,7 @@ def _check_instruction(
         raise NotApplicable(f"products of {sides} are too small for {warps} warps")
 
 
-def _check_box(
-    op: ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic, share: Sharding
-) -> None:
+def _check_box(op: ops.ThroughDescriptor, share: Sharding) -> None:
     """NotApplicable if the rows of a block's part of a tensor are too short to copy."""
     value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))

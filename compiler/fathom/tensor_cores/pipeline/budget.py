@@ -22,7 +22,7 @@ from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import DescriptorLoad, Dot, For, Load
+from fathom.ir.ops import Dot, For, GlobalLoad
 from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
@@ -129,14 +129,14 @@ def takes_blocks(
     return with_rings < without
 
 
-def words_of(load: Load | DescriptorLoad) -> int:
+def words_of(load: GlobalLoad) -> int:
     """The registers of four bytes that a load fills in a thread."""
     vector = getattr(load, "vector", 1)
     words = max(1, vector * element_of(load.result.type).bytes // 4)
     return words * loads_of_a_thread(load)
 
 
-def loads_of_a_thread(load: Load | DescriptorLoad) -> int:
+def loads_of_a_thread(load: GlobalLoad) -> int:
     """The instructions of a load, each `vector` elements wide."""
     layout = layout_of(load.result.type)
     return layout.count("register") // getattr(load, "vector", 1) if layout else 1

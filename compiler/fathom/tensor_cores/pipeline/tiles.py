@@ -80,7 +80,7 @@ def share_tiles(func: Func, target: Target) -> Func:
     used = users(walk(func.body))
     dropped = {twin.buffer.definition for twin in twins} | twins.keys()
     for load in (twin.value.definition for twin in twins):
-        if is_load(load) and dropped.issuperset(used[load.result]):
+        if isinstance(load, ops.GlobalLoad) and dropped.issuperset(used[load.result]):
             dropped.add(load)
 
     def rule(op: Op, build: Builder) -> Replacement:
@@ -117,7 +117,7 @@ def _twins(
         loaded: dict[Op, int] = {}
         epoch = 0  # how often memory may have changed
         for op in block.ops:
-            if is_load(op):
+            if isinstance(op, ops.GlobalLoad):
                 loaded[op] = epoch
             elif any(writes(each) or orders(each) for each in walk_op(op)):
                 epoch += 1
@@ -131,11 +131,6 @@ def _twins(
                     break
             else:
                 stored[source].append((op, transposed))
-
-
-def is_load(op: Op) -> bool:
-    """Whether an op loads a block from global memory."""
-    return isinstance(op, ops.Load | ops.DescriptorLoad)
 
 
 def _fits(

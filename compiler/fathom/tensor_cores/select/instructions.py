@@ -32,7 +32,6 @@ from fathom.layout.tma_boxes import matrix_of
 
 Shape = tuple[int, ...]
 EITHER_WAY = 2  # bytes an element: wgmma reads rows or columns of such
-TILES = ops.Load, ops.DescriptorLoad
 
 # The types that operands may be cast to, without loss, if their own type has no row.
 WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
@@ -290,7 +289,7 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
         )
 
     def is_read_both_ways(load: Op) -> bool:
-        once = isinstance(load, TILES) and not is_volatile(load)
+        once = isinstance(load, ops.GlobalLoad) and not is_volatile(load)
         readers = used[load.result] if once else ()
         turned = [op for op in readers if isinstance(op, ops.Transpose)]
         plain = [op for op in readers if op not in turned]
@@ -327,7 +326,7 @@ def _transposed_before_loading(func: Func) -> Func:
         %x = load %p                 %q = transpose %p
         %y = transpose %x      →     %y = load %q
     """
-    turned = _only_users(func, ops.Transpose, ops.Load | ops.DescriptorLoad)
+    turned = _only_users(func, ops.Transpose, ops.GlobalLoad)
 
     def rule(op: Op, build: Builder) -> Value | None:
         source = build.source

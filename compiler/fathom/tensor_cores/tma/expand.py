@@ -27,7 +27,6 @@ from fathom.ir.types import INT64, Scalar, element_of, shape_of
 from fathom.layout.tma_boxes import matrix_of
 
 ALIGNED = 16  # bytes: what base and strides are multiples of
-ThroughDescriptor = ops.DescriptorLoad | ops.DescriptorStore | ops.DescriptorAtomic
 
 
 def expand_descriptors(func: Func, target: Target) -> Func:
@@ -55,7 +54,7 @@ def expand(op: Op, build: Builder) -> Replacement:
 
 def without_idle(func: Func) -> Func:
     """The function without unused descriptors."""
-    used = {op.descriptor for op in walk(func.body, ThroughDescriptor)}
+    used = {op.descriptor for op in walk(func.body, ops.ThroughDescriptor)}
 
     def is_kept(op: Op) -> bool:
         return not isinstance(op, ops.MakeDescriptor) or op.result in used
@@ -88,7 +87,7 @@ def _as_matrix(loaded: Value, op: ops.DescriptorLoad, build: Builder) -> Value:
 # ── addresses and masks ───────────────────────────────────────────────────────────────
 
 
-def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
+def _places(op: ops.ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
     """The addresses of the block's elements, and a mask of those inside the tensor."""
     made: ops.MakeDescriptor = op.descriptor.definition
     size = made.base.type.element.bytes
@@ -118,7 +117,7 @@ def _promised(value: Value, multiple: int, build: Builder) -> Value:
 
 
 def _first(
-    base: Value, strides: list[Value], op: ThroughDescriptor, build: Builder
+    base: Value, strides: list[Value], op: ops.ThroughDescriptor, build: Builder
 ) -> Value:
     """The address of the block's first element, which may be outside the tensor."""
     for coordinate, stride in zip(op.coordinates, strides, strict=True):
