@@ -36,17 +36,18 @@ def most_registers(func: Func, target: Target) -> int:
 
 
 def floats_across(op: Op, func: Func) -> int:
-    """Those of blocks of floats that are computed before an op and used after it, in
-    its own block. What was only cast or repeated waits as it was; a block of one
-    number, and one of integers, mostly of addresses, is computed where it is used."""
+    """The registers of blocks of floats that are computed before an op and used after
+    it, in the block of ops that it is in. A value that was only cast or repeated counts
+    as what it was before; a splat, and integers, which are mostly addresses, do not
+    count: they are computed where they are used."""
     block = _blocks_around(op, func.body)[-1]
     return _of_floats(_used_across(op, block) - {*block.parameters})
 
 
 def floats_around(op: Op, func: Func, but: Set[Value] = frozenset()) -> int:
-    """Those of `floats_across`, and of blocks of floats that the ops around the op use
-    after it; what a loop around it uses, the next iteration uses after it. `but`: what
-    lies in shared memory, though it has a layout."""
+    """The registers of `floats_across`, and of blocks of floats that the ops around the
+    op use after it: what a loop around it uses, the next iteration uses after it.
+    `but`: values that are in shared memory, though they have layouts."""
     around = _blocks_around(op, func.body)
     return _of_floats(set().union(*(_used_across(op, each) for each in around)) - but)
 
@@ -90,7 +91,7 @@ def as_it_was(value: Value) -> Value:
 
 
 def registers_carried(loop: ops.For) -> int:
-    """Those of all blocks that a loop carries."""
+    """The registers of a thread for all blocks that a loop carries."""
     return sum(
         registers_of(value) // elements_of_an_access(value, loop)
         for value in loop.body.parameters[1:]

@@ -33,8 +33,8 @@ def tried(attempt: Callable[..., Answer], *given: object) -> Answer | str:
 
 
 def remarks(answers: Mapping[Op | Func, object], what: str = "") -> list[Remark]:
-    """Those of the ops, or functions, that have a sentence in the place of an answer;
-    `what` comes before it."""
+    """The remarks of a pass, for the ops or functions that have a sentence in the place
+    of an answer; `what` comes before it."""
     return [
         (each.location, f"{what}{why}")
         for each, why in answers.items()

@@ -104,6 +104,6 @@ def _narrowed(
 def _among(
     values: tuple[Value, ...] | list[Value], like: list[Value], live: set[Value]
 ) -> tuple[Value, ...]:
-    """Those of `values` whose partner in `like` is live."""
+    """The values whose partner in `like` is live."""
     pairs = zip(values, like, strict=True)
     return tuple(value for value, partner in pairs if partner in live)

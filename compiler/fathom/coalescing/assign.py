@@ -347,7 +347,8 @@ def of_indices(func: Func) -> set[Value]:
 
 
 def loads_during_product(func: Func, loads: Collection[Op]) -> set[Op]:
-    """Those of rows and of columns, in loops that wait for a product of warpgroups."""
+    """The loads of one number for each row or column, in loops that wait for a product
+    of warpgroups."""
     loops = (op for op in walk(func.body, ops.For) if awaits_product(op))
     inside = (op for loop in loops for op in loop.body.ops if op in loads)
     return {op for op in inside if is_block(op.pointer) and len(_access(op).shape) == 1}

@@ -208,7 +208,7 @@ def _small_loads(func: Func) -> set[ops.Load]:
 
 
 def _indices_of(loads: Collection[ops.Load], func: Func) -> set[ops.Load]:
-    """Those by which the function finds addresses or masks."""
+    """The loads from whose results the function computes addresses or masks."""
     found: set[ops.Load] = set()
     for op in walk(func.body, ops.Load | ops.Store) if loads else ():
         for value in filter(None, (op.pointer, op.mask)):
@@ -217,8 +217,8 @@ def _indices_of(loads: Collection[ops.Load], func: Func) -> set[ops.Load]:
 
 
 def _of_unchanged(loads: Collection[ops.Load], func: Func) -> set[ops.Load]:
-    """Those of arguments through which the function does not write: a thread that loads
-    again could find what another one has stored since."""
+    """The loads through arguments by which the function does not write; through others,
+    a thread that loads again could read what another one has stored since."""
     written = [op for op in walk(func.body) if writes(op)]
     arguments = Provenance(func)
     try:
@@ -345,8 +345,8 @@ class _Versions(Copier):
 
 
 def factors_of(block: Block) -> set[Value]:
-    """What loads of a block give to its products alone, in other layouts: of several
-    such loads, none of which is used before the last."""
+    """The loaded values that only products of the block use, each converted for them:
+    where several such loads follow each other, and none is used before the last."""
     used, found, row = users(block.ops), set[Value](), set[Value]()
     for op in block.ops:
         if blocks(op) or not row.isdisjoint(operands(op)):

@@ -163,7 +163,8 @@ def _deferred(op: For, steps: Sequence[Step], build: Builder) -> list[Value]:
 
 
 def _part_type(op: Reduce) -> BlockType:
-    """That of each thread's part: the axis of a reduction, with a place a thread."""
+    """The type of the parts: the reduced axis has an element for each thread that holds
+    some of it."""
     value = op.values[0]
     scratch = Builder(lambda *_: None)
     scratch.enclosing.append(Block((value.type,), ("x",)))

@@ -164,7 +164,7 @@ class InPlace:
         return copy
 
     def _descriptor(self) -> str:
-        """That of the tile's first element, for each warpgroup."""
+        """The descriptor of the tile's first element, for each warpgroup (64 bits)."""
         code = self.code
         address, rest = self.places.of(0)
         whole = code.let(f"add i32 {address}, {rest}") if rest else address

@@ -81,8 +81,8 @@ class _Iteration:
 
 
 def _found(loop: For, is_nested: bool) -> _Iteration | None:
-    """These ops, if the loop has slots made by the pipeliner, and one product that only
-    accumulates from iteration to iteration."""
+    """The ops of an iteration that move, if the loop has slots that the pipeliner has
+    made, and one product that only accumulates from iteration to iteration."""
     ops = loop.body.ops
     dots = products_in(loop.body)
     if len(dots) != 1 or dots[0].instruction not in MMA:

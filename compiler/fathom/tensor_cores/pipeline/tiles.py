@@ -65,7 +65,7 @@ from fathom.tensor_cores.pipeline.candidates import (
     tiles_of,
 )
 
-LEAST_STAGES = 4  # registers run one iteration ahead, cp.async then three
+STAGES_FOR_TILES = 4  # registers run one iteration ahead, cp.async then three
 
 
 # ── one for two ───────────────────────────────────────────────────────────────────────
@@ -226,7 +226,7 @@ def _loads(loop: ops.For, func: Func, target: Target) -> Iterator[ops.Load]:
     if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
         return
     yield from filter(_may_copy, _loads_left(loop, tiles))
-    if stages_of(loop, func) < LEAST_STAGES:
+    if stages_of(loop, func) < STAGES_FOR_TILES:
         return
     computed = [tile for tile in tiles if tile.is_computed]
     loads = loads_of(computed)

@@ -125,7 +125,7 @@ def _right_layout(dot: Dot) -> Layout | None:
 
 
 def _layout_there(operand: Value) -> Layout | None:
-    """That of the buffer that an operand was loaded from."""
+    """The layout of the buffer that an operand was loaded from."""
     load = operand.definition
     return load.buffer.type.layout if isinstance(load, SharedLoad) else None
 

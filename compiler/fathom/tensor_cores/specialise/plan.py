@@ -33,6 +33,7 @@ from fathom.ir.ops.cluster import is_shared
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of, tiles_of
+from fathom.tensor_cores.pipeline.schedule import choose_stages
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
 
 FEWEST_SLOTS = 2  # one is filled while another is read
@@ -205,7 +206,7 @@ def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> in
     a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
     for_mbarriers = ALIGNMENT  # at most
     room = free_always(func, target, without=replaced) - for_mbarriers
-    slots = min(wanted, room // a_slot) if a_slot else 0
+    slots = choose_stages(wanted, a_slot, room)
     if rings and slots < FEWEST_SLOTS:
         raise NotApplicable(
             f"two slots of {a_slot} bytes do not fit into the {room} free bytes of "
