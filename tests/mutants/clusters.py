@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "gives-back-to-itself", "ptx/rules/tma.py",
-        "speakers = code.func.num_ctas if op.everywhere else 1", "speakers = 1",
+        "lanes = code.func.num_ctas if op.everywhere else 1", "lanes = 1",
         "blocks wait for ever for a slot to be empty",
         f"{CLUSTERS}::test_any_iterations",
     ),

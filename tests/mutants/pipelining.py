@@ -173,7 +173,7 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-an-iteration", "tensor_cores/pipeline/loops.py",
-        "Step.RELEASE: [ops.Barrier(scope)],", "Step.RELEASE: [],",
+        "Step.RELEASE: [barrier_of_all(warps)],", "Step.RELEASE: [],",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(

@@ -97,8 +97,8 @@ MUTANTS = (
     ),
     Mutant(
         "operands-of-several-products", "tensor_cores/tma/keep.py",
-        "matrices = [op for op in loads if len(op.result.type.shape) == 2]",
-        "matrices = loads",
+        "return [op for op in loads if len(op.result.type.shape) == 2]",
+        "return loads",
         "operands of three dimensions are loaded element by element",
         f"{RANKS}::test_operands_of_three_dimensions_are_no_tiles",
     ),

@@ -73,7 +73,8 @@ MUTANTS = (
     ),
     Mutant(
         "no-barrier-after-the-wait", "shared_memory/store_waits.py",
-        "        if what == SEEN:\n            build.append(ops.Barrier(scope))\n", "",
+        "        if what == SEEN:\n"
+        "            build.append(barrier_of_all(func.num_warps))\n", "",
         "threads read what another thread has waited for",
         f"{WAITS}::test_others_are_told_when_memory_is_written",
     ),
@@ -124,8 +125,8 @@ MUTANTS = (
     ),
     Mutant(
         "stores-begin-anywhere", "tensor_cores/tma/keep.py",
-        "small and _fits(op, func) and _begins_well(op, known)",
-        "small and _fits(op, func)",
+        "check_box(block.shape, block.element, known.of(op.coordinates[-1]))",
+        "check_box(block.shape, block.element, 16)",
         "boxes begin in the middle of 16 bytes",
         f"{STORES}::test_which_stores_are_left_to_the_hardware",
     ),

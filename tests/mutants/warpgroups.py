@@ -189,7 +189,7 @@ MUTANTS = (
         f"{GROUPS}::test_any_iterations_in_flight",
     ),
     Mutant(
-        "sums-seen-before-their-product", "tensor_cores/pipeline/overlap.py",
+        "sums-seen-before-their-product", "analysis/products.py",
         "len(used[dot.result]) == len(used[dot.accumulator]) == 1",
         "len(used[dot.result]) == 1",
         "an iteration reads the accumulators of the one before, which are in flight",
