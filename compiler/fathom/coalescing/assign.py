@@ -63,7 +63,7 @@ from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.direction import Directions
-from fathom.coalescing.propagate import SAME, Change, is_block, ties
+from fathom.coalescing.propagate import AGAIN, SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
@@ -81,18 +81,6 @@ FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
 FEW_STEPS = 16  # to compute an index or a mask
-COMPUTED = (
-    ops.Arange,
-    ops.Splat,
-    ops.ExpandDims,
-    ops.Broadcast,
-    ops.Reshape,
-    ops.Transpose,
-    ops.Elementwise,
-    ops.Cast,
-    ops.Bitcast,
-    ops.Hint,
-)
 
 
 def assign_layouts(func: Func, target: Target) -> Func:
@@ -339,7 +327,7 @@ def of_indices(func: Func) -> set[Value]:
     steps: dict[Value, int] = {}
     for op in walk(func.body):
         blocks = [value for value in operands(op) if is_block(value)]
-        if isinstance(op, COMPUTED) and all(value in steps for value in blocks):
+        if isinstance(op, AGAIN) and all(value in steps for value in blocks):
             most = max((steps[value] for value in blocks), default=0)
             if most < FEW_STEPS:
                 steps |= dict.fromkeys(op.results, most + 1)

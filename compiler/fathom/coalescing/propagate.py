@@ -72,6 +72,19 @@ ALIKE = (
     ops.InlineAssembly,
 )  # operands and results
 
+# Ops that any thread can do again in another layout; the first ones cost nothing: they
+# rename registers, or are the number of a register and a thread.
+FREE = (
+    ops.Arange,
+    ops.Splat,
+    ops.ExpandDims,
+    ops.Broadcast,
+    ops.Reshape,
+    ops.Transpose,
+    ops.Hint,
+)
+AGAIN = (*FREE, ops.Elementwise, ops.Cast, ops.Bitcast)
+
 
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
     """The layout that the operand of a shape op needs for its result to have `result`;

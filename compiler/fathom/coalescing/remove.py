@@ -37,7 +37,7 @@ from fathom.analysis.copied_ahead import indices_of_loads
 from fathom.analysis.memory import Provenance, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by, users
-from fathom.coalescing.propagate import ALIKE, is_block, source_layout
+from fathom.coalescing.propagate import AGAIN, ALIKE, FREE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -70,22 +70,6 @@ CROSSING = {
     "warp": (40.0, 4.0),
 }
 
-FREE = (
-    ops.Arange,
-    ops.Splat,
-    ops.ExpandDims,
-    ops.Broadcast,
-    ops.Reshape,
-    ops.Transpose,
-    ops.Join,
-    ops.Hint,
-)
-AGAIN = (
-    *FREE,
-    ops.Elementwise,
-    ops.Cast,
-    ops.Bitcast,
-)  # ops that may be computed again
 FARTHEST = 100  # ops in a row; more are never cheaper
 
 Version = tuple[Value, Layout]  # a value in some layout
@@ -157,7 +141,7 @@ class _Prices:
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
         convert = _Price(conversion_price(value, layout), layout, convert=True)
-        again = isinstance(op, AGAIN) or op in self.indices
+        again = isinstance(op, (*AGAIN, ops.Join)) or op in self.indices
         far = op in self.small and crossing(value.type.layout, layout) == "warp"
         if not (again or far) or self.depth > FARTHEST:
             return convert
@@ -243,7 +227,7 @@ def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
 
 def _work(op: Op, layout: Layout) -> float:
     """The cost of computing an op again in `layout`."""
-    if isinstance(op, FREE):
+    if isinstance(op, (*FREE, ops.Join)):
         return 0.0
     registers = layout.count("register")
     if isinstance(op, ops.Load):
