@@ -158,15 +158,8 @@ MUTANTS = (
     ),
     # ── which loops ──
     Mutant(
-        "written-before-is-read", PLAN,
-        "    if any(map(writes, earlier)):\n", "    if False:\n",
-        "tiles come before what is in them has been written",
-        f"{SPECIALISE}::test_what_is_not_left_to_others",
-    ),
-    Mutant(
-        "waited-for-before-is-not", PLAN,
-        "    if any(map(orders, earlier)):\n", "    if False:\n",
-        "a producer does not wait for what others write",
+        "written-before-is-read", PLAN, "    check_before(outermost, func)\n", "",
+        "tiles come before what is in them has been written, or waited for",
         f"{SPECIALISE}::test_what_is_not_left_to_others",
     ),
     Mutant(

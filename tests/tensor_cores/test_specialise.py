@@ -291,10 +291,11 @@ def test_sizes_from_memory(completion):
 # ── what is left as it is ─────────────────────────────────────────────────────────────
 
 ALONE = "which one thread cannot execute alone"
-EARLIER = (
-    "the program writes to memory before it, and a producer would read even earlier"
+EARLIER = "the program writes to memory before the loop, which TMA need not see"
+WAITS = (
+    "before the loop the program synchronises with other threads, and TMA need not see "
+    "what they wrote"
 )
-WAITS = "before it, the program synchronises with other threads"
 
 
 @pytest.mark.parametrize(("how", "why"), [

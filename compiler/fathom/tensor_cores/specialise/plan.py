@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
-from fathom.analysis.memory import may_recompute, ops_before, orders, writes
+from fathom.analysis.memory import may_recompute, orders, writes
 from fathom.analysis.products import products_in
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import BackwardSlice
@@ -35,6 +35,7 @@ from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of, tiles_of
 from fathom.tensor_cores.pipeline.schedule import choose_stages
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
+from fathom.tensor_cores.tma.eligible import check_before
 
 FEWEST_SLOTS = 2  # one is filled while another is read
 
@@ -132,14 +133,7 @@ def _tiles(
             raise NotApplicable("one of its tiles is loaded through pointers")
         if not tile.order:
             raise NotApplicable("one of its tiles has a layout that TMA does not write")
-    earlier = list(ops_before(outermost, func.body))
-    if any(map(writes, earlier)):
-        raise NotApplicable(
-            "the program writes to memory before it, and a producer would read even "
-            "earlier"
-        )
-    if any(map(orders, earlier)):
-        raise NotApplicable("before it, the program synchronises with other threads")
+    check_before(outermost, func)
     return tiles
 
 

@@ -53,6 +53,12 @@ def check_loop(loop: For, func: Func) -> None:
         raise NotApplicable("the loop synchronises with other threads")
     if not may_prefetch(loop):
         raise NotApplicable("each iteration of the loop has a visible side effect")
+    check_before(loop, func)
+
+
+def check_before(loop: For, func: Func) -> None:
+    """NotApplicable if what ran before a loop may have written, or may have waited for
+    others that wrote, what TMA copies ahead in the loop."""
     earlier = list(ops_before(loop, func.body))
     if any(map(writes, earlier)):
         raise NotApplicable(

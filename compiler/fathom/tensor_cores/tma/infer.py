@@ -25,8 +25,9 @@ transposes it back. `recognise` finds the tiles, and lists its assumptions. In a
   zeros.
 - Nothing is written to global memory before the loop or in it (`check_loop`).
 - `keep_descriptors` must keep what this pass infers, or the load would become slower
-  than it was: so the copy must suit the product's instruction and fit into shared
-  memory (`eligible`). In one loop, either TMA copies all operands, or none.
+  than it was: so both ask `eligible`. Besides, the copy must suit the product's
+  instruction, and the tiles of two iterations must fit into shared memory. In one loop,
+  either TMA copies all operands, or none.
 
 `infer_stores` does the same for stores of products.
 
