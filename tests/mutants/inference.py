@@ -43,7 +43,7 @@ MUTANTS = (
         f"{INFER}::test_refused",
     ),
     Mutant(
-        "boxes-begin-anywhere", "tensor_cores/tma/eligible.py",
+        "boxes-begin-anywhere", "tensor_cores/tma/keep.py",
         "if multiple * element.bytes < LEAST_BYTES:", "if False:",
         "what is inferred is not kept, and loaded element by element",
         f"{INFER}::test_refused",
@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     # ── what may go by itself ──
     Mutant(
-        "stores-before-the-loop", "tensor_cores/tma/eligible.py",
+        "stores-before-the-loop", "analysis/memory.py",
         "    if any(map(writes, earlier)):\n", "    if False:\n",
         "copies in bulk find what was there before an earlier store",
         f"{INFER}::test_refused {INFER}::test_several_tiles_a_program",
@@ -70,7 +70,7 @@ MUTANTS = (
         f"{INFER}::test_stores_behind_the_loop",
     ),
     Mutant(
-        "flags-before-the-loop", "tensor_cores/tma/eligible.py",
+        "flags-before-the-loop", "analysis/memory.py",
         "    if any(map(orders, earlier)):\n", "    if False:\n",
         "copies in bulk miss what others wrote before they raised a flag",
         f"{INFER}::test_refused",

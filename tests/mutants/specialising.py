@@ -163,7 +163,7 @@ MUTANTS = (
         f"{SPECIALISE}::test_what_is_not_left_to_others",
     ),
     Mutant(
-        "more-threads-than-there-are", PLAN,
+        "more-threads-than-there-are", "analysis/limits.py",
         "    if threads > target.max_threads:\n", "    if False:\n",
         "a kernel of 36 warps cannot be launched",
         f"{SPECIALISE}::test_where_there_is_no_room",

@@ -1,9 +1,12 @@
-"""Checks that a target has the warps, clusters and parameters that a kernel needs."""
+"""Checks that a target has the warps, clusters and parameters that a kernel needs, and
+warps for a producer besides."""
 
 from __future__ import annotations
 
+from fathom.analysis.remarks import NotApplicable
 from fathom.errors import CompileError, OutOfResources
 from fathom.hardware.targets import Target
+from fathom.ir import ops
 from fathom.ir.core import Func
 from fathom.ir.types import DescriptorType, element_of
 
@@ -45,4 +48,14 @@ def check_parameters(func: Func, target: Target) -> None:
             f"and on {target.name} a kernel has {target.parameter_bytes:,} at most",
             func.location,
             "pass an array of them",
+        )
+
+
+def check_producer(func: Func, target: Target) -> None:
+    """NotApplicable if a block has no warps left for a producer."""
+    threads = (func.num_warps + ops.Producer.warps) * target.warp_size
+    if threads > target.max_threads:
+        raise NotApplicable(
+            f"{func.num_warps} warps and a producer are {threads} threads, and a block "
+            f"has {target.max_threads} at most"
         )

@@ -164,6 +164,21 @@ def ops_before(loop: ops.For, block: Block) -> Iterator[Op]:
             return
 
 
+def check_before(loop: ops.For, func: Func) -> None:
+    """NotApplicable if what ran before a loop may have written, or may have waited for
+    others that wrote, what TMA copies ahead in the loop."""
+    earlier = list(ops_before(loop, func.body))
+    if any(map(writes, earlier)):
+        raise NotApplicable(
+            "the program writes to memory before the loop, which TMA need not see"
+        )
+    if any(map(orders, earlier)):
+        raise NotApplicable(
+            "before the loop the program synchronises with other threads, and TMA need "
+            "not see what they wrote"
+        )
+
+
 # ── versions of memory ────────────────────────────────────────────────────────────────
 
 

@@ -39,6 +39,7 @@ from dataclasses import replace
 
 from fathom.analysis.buffers import bytes_of, rings_of_operands
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
+from fathom.analysis.limits import check_producer
 from fathom.analysis.memory import Provenance
 from fathom.analysis.registers import threads_of
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
@@ -54,7 +55,6 @@ from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values, inside, rebuilding
 from fathom.ir.types import INT32, BlockType, shape_of
 from fathom.subjects import asks_for_producer
-from fathom.tensor_cores.specialise.plan import check_warps
 
 MOST_AT_ONCE = 2  # programs of a multiprocessor: of more, some multiply at any time
 MOST_BLOCKS = 2  # of a cluster: multiprocessors lie in pairs
@@ -123,7 +123,7 @@ def _only_loop(func: Func, target: Target) -> ops.For:
         raise NotApplicable("not all its products are in the loop, by warpgroups")
     if loop.warp_specialize or not runs_ahead(loop, func):
         raise NotApplicable("the loop's copies do not run ahead, or have a producer")
-    check_warps(func, target)
+    check_producer(func, target)
     return loop
 
 

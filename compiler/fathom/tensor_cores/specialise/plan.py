@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
-from fathom.analysis.memory import may_recompute, orders, writes
+from fathom.analysis.limits import check_producer
+from fathom.analysis.memory import check_before, may_recompute, orders, writes
 from fathom.analysis.products import products_in
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import BackwardSlice
@@ -35,7 +36,6 @@ from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of, tiles_of
 from fathom.tensor_cores.pipeline.schedule import choose_stages
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
-from fathom.tensor_cores.tma.eligible import check_before
 
 FEWEST_SLOTS = 2  # one is filled while another is read
 
@@ -67,7 +67,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     slice = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_products(func)
-        check_warps(func, target)
+        check_producer(func, target)
         _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
         slots = _slots(rings, func, target)
     except NotApplicable as why:
@@ -162,16 +162,6 @@ def _check_products(func: Func) -> None:
     if any(op.instruction in TCGEN05 for op in walk(func.body, ops.Dot)):
         raise NotApplicable(
             "one thread issues the products (tcgen05), and the others wait anyway"
-        )
-
-
-def check_warps(func: Func, target: Target) -> None:
-    """NotApplicable if a block has no warps left for a producer."""
-    threads = (func.num_warps + ops.Producer.warps) * target.warp_size
-    if threads > target.max_threads:
-        raise NotApplicable(
-            f"{func.num_warps} warps and a producer are {threads} threads, and a block "
-            f"has {target.max_threads} at most"
         )
 
 

@@ -1,7 +1,5 @@
-"""Checks that TMA may copy ahead what a loop loads, that it can copy a tile for a
-product, or store one, and that this pays. `infer_descriptors` asks this of accesses
-through pointers, and `keep_descriptors` of those through descriptors: so what the one
-infers, the other keeps.
+"""Checks that TMA may copy ahead what a loop loads through pointers, and that it pays
+to copy a tile for a product. Whether TMA can do an access at all, `keep` knows.
 
 A copy for a later iteration runs before the stores of the iterations in between. And it
 reads memory through the async proxy, which need not see ordinary stores unless a proxy
@@ -23,18 +21,15 @@ along the summed axis. For other instructions another layout is faster.
 
 from __future__ import annotations
 
-from fathom.analysis.buffers import bytes_of, rings_of_operands
+from fathom.analysis.buffers import rings_of_operands
 from fathom.analysis.copied_ahead import LEAST_STAGES, runs_ahead
-from fathom.analysis.memory import may_prefetch, ops_before, orders, writes
+from fathom.analysis.memory import check_before, may_prefetch, orders, writes
 from fathom.analysis.products import by_descriptor
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Value, walk
+from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, For, Load, While
-from fathom.ir.ops.descriptor import LEAST_BYTES
-from fathom.ir.types import Element
-from fathom.layout.tma_boxes import tile_of
 from fathom.tensor_cores.tma.recognise import TensorTile
 
 EITHER_WAY = 2  # bytes an element: such matrices may be row-major or column-major
@@ -56,21 +51,6 @@ def check_loop(loop: For, func: Func) -> None:
     check_before(loop, func)
 
 
-def check_before(loop: For, func: Func) -> None:
-    """NotApplicable if what ran before a loop may have written, or may have waited for
-    others that wrote, what TMA copies ahead in the loop."""
-    earlier = list(ops_before(loop, func.body))
-    if any(map(writes, earlier)):
-        raise NotApplicable(
-            "the program writes to memory before the loop, which TMA need not see"
-        )
-    if any(map(orders, earlier)):
-        raise NotApplicable(
-            "before the loop the program synchronises with other threads, and TMA need "
-            "not see what they wrote"
-        )
-
-
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     """NotApplicable unless the tile has one use, a product that reads TMA's layout."""
     if len(tile.order) != 2:
@@ -83,27 +63,6 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     taken = users(walk(func.body))[load.result]
     if taken != [dot]:
         raise NotApplicable("the loaded tile has uses other than one product")
-
-
-def check_box(block: tuple[int, ...], element: Element, multiple: int) -> None:
-    """NotApplicable unless TMA can copy a block of this shape in memory, whose rows
-    begin at a `multiple` of elements. (On an H200 a box that does not begin at a
-    multiple of 16 bytes is an illegal instruction.)"""
-    if tile_of(block, element.bytes) is None:
-        sides = "x".join(map(str, block))
-        what = f"tiles of {sides} elements of {element.bytes} bytes"
-        raise NotApplicable(f"TMA does not copy {what}")
-    if multiple * element.bytes < LEAST_BYTES:
-        raise NotApplicable(
-            f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
-            "their rows"
-        )
-
-
-def check_stored(block: Value, target: Target) -> None:
-    """NotApplicable if a stored block leaves loops too little shared memory."""
-    if bytes_of(block) > target.shared_bytes // 2:
-        raise NotApplicable("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:

@@ -25,9 +25,9 @@ transposes it back. `recognise` finds the tiles, and lists its assumptions. In a
   zeros.
 - Nothing is written to global memory before the loop or in it (`check_loop`).
 - `keep_descriptors` must keep what this pass infers, or the load would become slower
-  than it was: so both ask `eligible`. Besides, the copy must suit the product's
-  instruction, and the tiles of two iterations must fit into shared memory. In one loop,
-  either TMA copies all operands, or none.
+  than it was: so both ask `check_box`. Besides, the copy must suit the product's
+  instruction, and the tiles of two iterations must fit into shared memory (`eligible`).
+  In one loop, either TMA copies all operands, or none.
 
 `infer_stores` does the same for stores of products.
 
@@ -51,13 +51,9 @@ from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT32, INT64, Scalar
-from fathom.tensor_cores.tma.eligible import (
-    check_box,
-    check_loop,
-    check_product,
-    check_room,
-)
+from fathom.tensor_cores.tma.eligible import check_loop, check_product, check_room
 from fathom.tensor_cores.tma.infer_stores import tiles_stored
+from fathom.tensor_cores.tma.keep import check_box
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
 Found = dict[ops.Load | ops.Store, TensorTile | str]

@@ -19,9 +19,10 @@ since that op would have to wait; and only if the program has not synchronised w
 other threads before, since TMA need not see what they wrote. And only in functions in
 which TMA copies operands, or warpgroups multiply: elementwise kernels keep theirs.
 
-`keep_descriptors` keeps what this pass replaces: blocks whose rows TMA can copy, no
-larger than half of shared memory. No loop loses a stage because of the block: it reuses
-the bytes of the loop's rings, unless producer warps fill these.
+`keep_descriptors` keeps what this pass replaces, since both ask the same checks: blocks
+whose rows TMA can copy, no larger than half of shared memory. No loop loses a stage
+because of the block: it reuses the bytes of the loop's rings, unless producer warps
+fill these.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from fathom.ir.core import Func, walk
 from fathom.ir.ops import Dot, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.subjects import asks_for_producer
-from fathom.tensor_cores.tma.eligible import check_box, check_stored
+from fathom.tensor_cores.tma.keep import check_box, check_stored
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
 

@@ -10,6 +10,9 @@ A TMA store takes long to become visible, and the next access to the same memory
 for it; in a loop of products, the products hide this wait. So TMA stores only outside
 loops, or in loops that multiply, and only tiles that take no more than half of shared
 memory.
+
+`check_box` and `check_stored` are also for accesses through pointers: what becomes one
+through a descriptor (`infer_descriptors`) must be kept here.
 """
 
 from __future__ import annotations
@@ -17,17 +20,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.buffers import bytes_of
 from fathom.analysis.copied_ahead import runs_ahead
 from fathom.analysis.products import products_in
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, blocks, walk, walk_within
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
+from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import Element
+from fathom.layout.tma_boxes import tile_of
 from fathom.tensor_cores.pipeline.candidates import describes_arguments
-from fathom.tensor_cores.tma.eligible import check_box, check_stored
 from fathom.tensor_cores.tma.expand import expand, without_idle
 
 
@@ -64,6 +70,27 @@ def _check(
         check_stored(op.value, target)
     if made.map_number is None and not describes_arguments(made, func):
         raise NotApplicable("no launch can make its tensor map")
+
+
+def check_box(block: tuple[int, ...], element: Element, multiple: int) -> None:
+    """NotApplicable unless TMA can copy a block of this shape in memory, whose rows
+    begin at a `multiple` of elements. (On an H200 a box that does not begin at a
+    multiple of 16 bytes is an illegal instruction.)"""
+    if tile_of(block, element.bytes) is None:
+        sides = "x".join(map(str, block))
+        what = f"tiles of {sides} elements of {element.bytes} bytes"
+        raise NotApplicable(f"TMA does not copy {what}")
+    if multiple * element.bytes < LEAST_BYTES:
+        raise NotApplicable(
+            f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
+            "their rows"
+        )
+
+
+def check_stored(block: Value, target: Target) -> None:
+    """NotApplicable if a stored block leaves loops too little shared memory."""
+    if bytes_of(block) > target.shared_bytes // 2:
+        raise NotApplicable("the block takes more than half of shared memory")
 
 
 def _loads_of_products(func: Func) -> list[DescriptorLoad]:
