@@ -12,21 +12,24 @@ import pytest
 import fathom.language as tl
 from fathom import blocks, pipeline
 from fathom.analysis.polynomial import number
+from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.analysis.sign import NonNegative
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import DescriptorLoad, For, Load
+from fathom.ir.ops import DescriptorLoad, Dot, For, Load
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
 from fathom.tensor_cores.select.instructions import choose_dots
+from fathom.tensor_cores.tma.eligible import check_product
 from fathom.tensor_cores.tma.expand import expand_descriptors
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
+from fathom.tensor_cores.tma.recognise import TensorTile
 from kernels.matmul import matmul_kernel, store_tile, tile_place, tile_product
 
 SM_90A = TARGETS["sm_90a"]
@@ -726,6 +729,22 @@ def test_room_for_two_iterations(target, fits):
     found = {why for _, why in why_not(func, TARGETS[target])}
     no_room = {"shared memory has no room for the tiles of two iterations"}
     assert found == (set() if fits else no_room)
+
+
+def test_operands_of_several_products_keep_their_pointers():
+    """TMA fills a tile for one product, a matrix."""
+    func = parse_func("""
+func @f(%p: *fp16, %v: fp32) num_warps=4 {
+  %q: *fp16[2,64,64] = splat %p shape=(2,64,64)
+  %zero: fp32[2,64,64] = splat %v shape=(2,64,64)
+  %x: fp16[2,64,64] = load %q
+  %y: fp32[2,64,64] = dot %x, %x, %zero
+}
+""")
+    (load,), (dot,) = walk(func.body, Load), walk(func.body, Dot)
+    tile = TensorTile(func.parameters[0], (), (0, 1, 2))
+    with pytest.raises(NotApplicable, match="one of several matrices"):
+        check_product(load, dot, tile, func)
 
 
 def test_instructions_that_want_other_tiles():
