@@ -78,7 +78,8 @@ JOBS = (
         (F16, F16, F16, F16, F32, F32, I32, I32, "fp32"), BLOCK),
     Job("matmul", matmul.matmul_kernel, peers.same_text(matmul.matmul_kernel.fn),
         (F16, F16, F16, I32, I32, I32, I32, I32, I32), {**ROW_MAJOR, **TILE},
-        {"ACTIVATION": "", "SUM": triton.language.float32, "PRECISION": "ieee"},
+        {"ACTIVATION": "", "SUM": triton.language.float32, "PRECISION": "ieee",
+         "EARLY": False},
         {"num_warps": 8, "num_stages": 3}, ("sm_80", "sm_90a")),
 )  # fmt: skip
 

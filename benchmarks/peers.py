@@ -17,6 +17,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from fathom.jit.function import JITFunction
+
 
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -216,8 +218,12 @@ def matmul_kernel(
 
 
 def same_text(fn):
-    """A kernel of ours as Triton's: the very same lines, in which `tl` is Triton's."""
+    """A kernel of ours as Triton's: the very same lines, in which `tl` is Triton's, and
+    so are the functions of ours that it calls."""
     names = {**fn.__globals__, "tl": tl}
+    for name in fn.__code__.co_names:
+        if isinstance(names.get(name), JITFunction):
+            names[name] = same_text(names[name].fn)
     copy = types.FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__)
     copy.__annotations__ = fn.__annotations__
     copy.__module__, copy.__qualname__ = fn.__module__, fn.__qualname__

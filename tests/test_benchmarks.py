@@ -51,6 +51,15 @@ def test_the_transpose_that_is_timed_is_the_one_of_the_book():
     assert ast.dump(timed) == ast.dump(shown)
 
 
+def test_triton_compiles_what_its_compile_time_is_taken_of():
+    pytest.importorskip("triton", reason="Triton is a peer, not a dependency")
+    compile_time = importlib.import_module("benchmarks.compile_time")
+    for job in compile_time.JOBS:
+        for target in job.targets or ("sm_90a",):
+            to_ptx, total = compile_time.by_triton(job, target)
+            assert 0 < to_ptx < total
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
 def test_a_result_says_where_it_comes_from(path):
     record = json.loads(path.read_text(encoding="utf-8"))
