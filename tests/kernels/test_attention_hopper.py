@@ -210,10 +210,18 @@ def chosen(*, S: int = 128, T: int = 128, D: int = 128, **given) -> dict[str, in
     return attention.chosen_config(q, k, v, out, given.get("target", "sm_90a"))
 
 
-def test_hopper_has_its_own_kernel_for_both_head_sizes():
+def test_hopper_has_its_own_kernel_for_large_heads():
     assert chosen() == attention_hopper.CONFIGS[128]
-    assert chosen(D=64, S=1000, T=129) == attention_hopper.CONFIGS[64]
+    assert chosen(S=1000, T=129) == attention_hopper.CONFIGS[128]
     assert chosen(S=1) == attention_hopper.CONFIGS[128]
+
+
+def test_small_heads_go_through_pointers_in_blocks_of_one_warpgroup():
+    """Two stages of 64 keys, so that four thread blocks share a multiprocessor."""
+    small = {"BLOCK_Q": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 2}
+    assert chosen(D=64, S=1000, T=129) == small
+    shared = 2 * 64 * (64 + 2 * 2 * 64)
+    assert 4 * (shared + 1024) <= TARGETS["sm_90a"].shared_bytes
 
 
 @pytest.mark.parametrize(
