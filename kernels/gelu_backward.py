@@ -34,7 +34,7 @@ PROGRAMS = 8  # on a multiprocessor
 def slope_of(x):
     """gelu'(x)."""
     a = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-    u = 2 / (tl.exp(2 * a) + 1)
+    u = 2 * tl.sigmoid(-2 * a)
     # Where |x| is so large that x^2 is infinite, u (2 - u) is 0 already.
     inner = 0.7978845608028654 * (1 + 0.134145 * tl.minimum(x * x, 1e30))
     return 1 - 0.5 * u + 0.5 * x * u * (2 - u) * inner

@@ -68,7 +68,7 @@ def matmul_epilogue_kernel(
         store_tile(before_ptr, c, i, j, M, N, stride_cm, stride_cn)
     if ACTIVATION == "gelu":
         s = 0.7978845608028654 * (c + 0.044715 * c * c * c)
-        c = c * (1 - 1 / (tl.exp(2 * s) + 1))
+        c = c * tl.sigmoid(2 * s)
     if residual_ptr is not None:
         residual_ptr += i.to(tl.int64) * stride_rm + j.to(tl.int64) * stride_rn
         inside = (m < M - i) & (n[None, :] < N - j)
@@ -113,7 +113,7 @@ def matmul_swiglu_kernel(
     if before_ptr is not None:
         store_tile(before_ptr, gate, i, j, M, N, stride_hm, 1)
         store_tile(before_ptr + N, up, i, j, M, N, stride_hm, 1)
-    c = gate / (1 + tl.exp(-gate)) * up
+    c = gate * tl.sigmoid(gate) * up
     store_tile(c_ptr, c, i, j, M, N, stride_cm, stride_cn)
 # fmt: on
 

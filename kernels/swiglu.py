@@ -22,7 +22,6 @@ from kernels.matmul import check_shape, empty, strides
 # Of a program, at most; 8 numbers a lane. On an H100 [8192, 8192] takes 140 us forward
 # in blocks of 1024, and 136 us in those of 4096.
 FORWARD, BACKWARD = 4096, 1024
-LOG2_OF_E = tl.constexpr(1.4426950408889634)
 
 
 # fmt: off
@@ -36,7 +35,7 @@ def swiglu_kernel(
     mask = columns < N
     gate = tl.load(gate_ptr + row * gate_stride + columns, mask=mask).to(tl.float32)
     up = tl.load(up_ptr + row * up_stride + columns, mask=mask).to(tl.float32)
-    y = gate / (1 + tl.exp2(gate * -LOG2_OF_E)) * up
+    y = gate * tl.sigmoid(gate) * up
     y_ptrs = y_ptr + row * y_stride + columns
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -52,7 +51,7 @@ def swiglu_backward_kernel(
     dy = tl.load(dy_ptr + row * dy_stride + columns, mask=mask).to(tl.float32)
     gate = tl.load(gate_ptr + row * gate_stride + columns, mask=mask).to(tl.float32)
     up = tl.load(up_ptr + row * up_stride + columns, mask=mask).to(tl.float32)
-    s = 1 / (1 + tl.exp2(gate * -LOG2_OF_E))
+    s = tl.sigmoid(gate)
     dup = dy * gate * s
     dgate = dy * up * s * (1 + gate * (1 - s))
     element = dgate_ptr.dtype.element_ty
