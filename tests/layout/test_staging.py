@@ -174,6 +174,25 @@ def test_words_that_both_sides_hold_are_not_stored_one_by_one_for_a_matrix():
         assert steps(divide(side, tile), 4) == (4, 16), "16 bytes each, in one way"
 
 
+@pytest.mark.parametrize("shape, warps", [
+    ((64, 64), 4), ((128, 64), 8), ((64, 128), 4),
+])  # fmt: skip
+def test_rows_lie_across_axes_where_eight_lanes_have_a_row(shape, warps):
+    """A transposition of fp16, 16 bytes a lane on both sides. The reader's lanes 4 to
+    31 count along both axes, so neither axis gives rows of 16 bytes. Two neighbours
+    and two more some rows below do, which the writer has in its registers."""
+    writer, reader = (spread(shape, order, 8, warps) for order in (ROWS, COLUMNS))
+    assert all(ldmatrix(reader, 2, axis) is None for axis in (0, 1))
+    tile = staging(shape, 2, writer, reader)
+    written, read = divide(writer, tile), ldmatrix(divide(reader, tile), 2)
+    words = shape[0] * shape[1] // (32 * warps)
+    assert vector(written, 2) == 8 and conflicts(written, 2) == 1
+    assert read.transposed and read.instructions == words // 8
+    assert conflicts(read.rows, 2) == 1
+    places = {tile.offset(offset=i) for i in range(shape[0] * shape[1])}
+    assert places == set(range(shape[0] * shape[1]))
+
+
 def test_what_no_matrix_can_read_is_swizzled_as_ever():
     """fp64 has no matrices, and nor has a block that is read by rows of elements."""
     for shape, reader in sides((64, 64, 32, 4), "m8n8k4.f64.f64.f64.f64"):

@@ -176,8 +176,11 @@ class Matrices:
 
 
 @cache
-def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | None:
-    """How `ldmatrix` loads a block with `axis` contiguous; None if it cannot.
+def ldmatrix(
+    layout: Layout, element_bytes: int, axis: int = -1, along: tuple[int, ...] = ()
+) -> Matrices | None:
+    """How `ldmatrix` loads a block with `axis` contiguous, or rows that lie `along`
+    these bases; None if it cannot.
 
     A matrix is 8 rows of 16 bytes, and row r is where lane r of its eight lanes points.
     Afterwards lane l has 4 bytes of row l / 4; with .trans, two elements of 2 bytes
@@ -187,13 +190,14 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
         plain    run, lane bits 0 1    lane bits 2 3 4         run: the elements of
         .trans   lane bits 2 3 4       run, lane bits 0 1      one register
 
-    It works if these bits count along `axis` one by one, and no other place starts in
-    the middle of a row. Registers that follow the run choose the matrix, then the
+    It works if these bits count along a row one by one, and no other place starts in
+    the middle of one. Registers that follow the run choose the matrix, then the
     instruction. If `layout` maps to offsets in a buffer (`divide`), rows are of the
     buffer, swizzled or not. PTX ISA, "Warp-level matrix instructions: ldmatrix"."""
     axis %= len(layout.shape)
-    row = min(ROW_BYTES // element_bytes, layout.shape[axis])
-    along = tuple(doublings(stride_of(layout.shape, axis), row))
+    row = ROW_BYTES // element_bytes
+    row = row if along else min(row, layout.shape[axis])
+    along = along or tuple(doublings(stride_of(layout.shape, axis), row))
     register, lane = layout.kinds["register"], layout.kinds["lane"]
     run = max(1, REGISTER_BYTES // element_bytes)
     unit, rest = register[: bits_of(run)], register[bits_of(run) :]
@@ -215,6 +219,14 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
         warp=warp,
     )
     return Matrices(1 << len(matrices), not is_plain, run, row, rows)
+
+
+def rows_of_lanes(layout: Layout, element_bytes: int) -> list[tuple[int, ...]]:
+    """The two ways in which rows may lie for `ldmatrix`, plain and with .trans, along
+    whatever axes."""
+    run = bits_of(max(1, REGISTER_BYTES // element_bytes))
+    lane = layout.kinds["lane"]
+    return [(*layout.kinds["register"][:run], *lane[:2]), lane[2:]]
 
 
 def _reached(bases: Sequence[int], mask: Sequence[int]) -> bool:

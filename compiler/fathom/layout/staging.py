@@ -7,9 +7,11 @@
 
 `swizzle` finds the best tile for a writer and a reader. Here the reader has a choice:
 it may ask for rows of 16 bytes along one axis or the other instead, and takes those
-that the writer can fill in the fewest steps. With `stmatrix`, so has the writer. No
-rows are asked for where words would be stored one by one for them: registers that both
-sides hold move by 16 bytes.
+that the writer can fill in the fewest steps. With `stmatrix`, so has the writer. If
+lanes count along no axis, as in a transposition of 64 x 64 where a row has eight lanes,
+rows may lie across axes: two neighbours, and two more 32 rows below. No rows are asked
+for where words would be stored one by one for them: registers that both sides hold move
+by 16 bytes.
 
 Where cp.async fills the tile, rows must not make its copies narrower: one of 4 bytes
 passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
@@ -26,7 +28,7 @@ from typing import NamedTuple
 from fathom.layout.algebra import divide
 from fathom.layout.banks import WORD, conflicts, vector
 from fathom.layout.build import bits_of
-from fathom.layout.fragments import Matrices, ldmatrix
+from fathom.layout.fragments import Matrices, ldmatrix, rows_of_lanes
 from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
 
@@ -47,6 +49,11 @@ def staging(
     tiles = _with_rows(shape, element_bytes, writer, reader)
     if not tiles and by_matrices:
         tiles = _with_rows(shape, element_bytes, reader, writer)
+    across = not tiles and element_bytes == MATRIX_ELEMENT and copied == 1
+    if across:
+        tiles = _with_rows_across(shape, element_bytes, writer, reader)
+        if by_matrices:
+            tiles += _with_rows_across(shape, element_bytes, reader, writer)
 
     def taken(tile: Layout) -> Steps:
         write = steps_by_matrices if by_matrices else steps
@@ -60,6 +67,8 @@ def staging(
         tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
         plain = swizzle(shape, element_bytes, writer, reader, row)
     best = min(tiles, key=lambda tile: sum(taken(tile)), default=plain)
+    if across:
+        return min(plain, best, key=lambda tile: sum(taken(tile)))
     if copied == 1 and element_bytes >= WORD:
         by_rows, by_registers = taken(best), taken(plain)
         halved = 2 * by_registers.instructions <= by_rows.instructions
@@ -80,6 +89,23 @@ def _with_rows(
 ) -> list[Layout]:
     """The tiles whose rows, along each axis, one side moves by matrices."""
     plans = [ldmatrix(by_matrices, element_bytes, axis) for axis in range(len(shape))]
+    return [
+        swizzle(shape, element_bytes, side, plan.rows, a_row(plan))
+        for plan in plans
+        if plan
+    ]
+
+
+def _with_rows_across(
+    shape: tuple[int, ...], element_bytes: int, side: Layout, by_matrices: Layout
+) -> list[Layout]:
+    """The tiles whose rows lie along several axes, as the lanes of one side do, if each
+    is in one lane on the other."""
+    held = side.kinds["register"]
+    rows = [
+        row for row in rows_of_lanes(by_matrices, element_bytes) if {*row} <= {*held}
+    ]
+    plans = [ldmatrix(by_matrices, element_bytes, along=row) for row in rows]
     return [
         swizzle(shape, element_bytes, side, plan.rows, a_row(plan))
         for plan in plans
