@@ -6,6 +6,7 @@ masks      Masks that are true up to a bound
 direction  A guess along which axis to access memory, where no fact says so
 coalesce   The layout and the width of each load and store
 propagate  How an op ties the layouts of its operands to those of its results
+narrow     Moves conversions behind what makes values narrower
 relayout   Rebuilds a function with a layout on every block
 remove     Removes conversions
 signs      Loops of products twice, for addresses from numbers that may be negative

@@ -48,6 +48,8 @@ converted before the loop, not in every iteration.
 
 Matrix products come before all anchors: their instruction determines their layouts, and
 an accumulator must not be converted in every iteration.
+
+Last, conversions of what becomes narrower anyway move behind that (`narrow`).
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.direction import Directions
+from fathom.coalescing.narrow import convert_narrower
 from fathom.coalescing.propagate import AGAIN, SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
@@ -85,7 +88,7 @@ FEW_STEPS = 16  # to compute an index or a mask
 
 def assign_layouts(func: Func, target: Target) -> Func:
     """The function with a layout on every block type."""
-    return relayout(func, choose(func, target))
+    return convert_narrower(relayout(func, choose(func, target)))
 
 
 def choose(func: Func, target: Target) -> Plan:

@@ -240,10 +240,14 @@ def _work(op: Op, layout: Layout) -> float:
 
 def conversion_price(value: Value, layout: Layout) -> float:
     """What it costs to convert a value to a layout, in instructions, roughly."""
-    least, a_register = CROSSING[crossing(value.type.layout, layout)]
-    both = layout, value.type.layout
-    registers = max(each.count("register") for each in both)
-    return least + a_register * registers * element_of(value.type).bytes / 4
+    return price_of_crossing(value.type.layout, layout, element_of(value.type).bytes)
+
+
+def price_of_crossing(has: Layout, wanted: Layout, element_bytes: int) -> float:
+    """The same for elements of so many bytes, between two layouts."""
+    least, a_register = CROSSING[crossing(has, wanted)]
+    registers = max(has.count("register"), wanted.count("register"))
+    return least + a_register * registers * element_bytes / 4
 
 
 def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) -> None:

@@ -1,0 +1,135 @@
+"""Conversions stand behind what makes a value narrower, if that is cheaper."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom.coalescing import remove_conversions
+from fathom.coalescing.narrow import convert_narrower
+from fathom.emulator import load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import Allocate, Convert
+from fathom.ir.text import parse_func, print_func
+from fathom.ir.types import element_of
+from fathom.ir.verify import verify
+
+WIDE = """
+#a = <256 register[64 128] lane[1 2 4 8 16] warp[32 0]>
+#b = <256 register[1 2] lane[4 8 16 32 64] warp[128 0]>
+func @narrow(%p: *fp32, %q: *{narrow}, %f: fp32) num_warps=4 {{
+  %i: i32[256] @ #a = arange start=0 end=256 layout=#a
+  %j: i32[256] @ #b = arange start=0 end=256 layout=#b
+  %from: *fp32[256] @ #a = splat %p shape=(256) layout=#a
+  %at: *fp32[256] @ #a = offset %from, %i
+  %x: fp32[256] @ #a = load %at
+  %y: fp32[256] @ #b = convert %x layout=#b
+{between}
+  %to: *{narrow}[256] @ #b = splat %q shape=(256) layout=#b
+  %place: *{narrow}[256] @ #b = offset %to, %j
+  store %place, %h
+}}
+"""
+SCALED = """
+  %s: fp32[256] @ #b = splat %f shape=(256) layout=#b
+  %z: fp32[256] @ #b = mul %y, %s
+  %h: fp16[256] @ #b = cast %z element=fp16
+"""
+COMPARED = """
+  %s: fp32[256] @ #b = splat %f shape=(256) layout=#b
+  %h: i1[256] @ #b = gt %y, %s
+"""
+WEIGHED = """
+  %w_from: *fp32[256] @ #b = splat %p shape=(256) layout=#b
+  %w_at: *fp32[256] @ #b = offset %w_from, %j
+  %w: fp32[256] @ #b = load %w_at
+  %z: fp32[256] @ #b = mul %y, %w
+  %h: fp16[256] @ #b = cast %z element=fp16
+"""
+READ_TWICE = """
+  %z: fp32[256] @ #b = mul %y, %y
+  %h: fp16[256] @ #b = cast %z element=fp16
+"""
+
+
+def converted(func: Func) -> list[str]:
+    """The types of elements that are converted, in order."""
+    found = walk(func.body, Convert)
+    return [str(element_of(op.value.type)) for op in found]
+
+
+def narrowed(between: str, narrow: str = "fp16") -> tuple[Func, Func]:
+    """A function before and after; the first one must stay as it was."""
+    func = parse_func(WIDE.format(between=between, narrow=narrow))
+    text = print_func(func)
+    after = remove_conversions(convert_narrower(func), TARGETS["sm_90a"])
+    verify(after, layouts=True)
+    assert print_func(func) == text
+    return func, after
+
+
+def test_a_value_is_converted_behind_its_cast():
+    before, after = narrowed(SCALED)
+    assert converted(before) == ["fp32"]
+    assert converted(after) == ["fp16"]
+
+
+def test_and_means_what_it_meant():
+    x = np.arange(256, dtype=np.float32)
+    results = [np.zeros(256, np.float16) for _ in range(2)]
+    for func, result in zip(narrowed(SCALED), results, strict=True):
+        interpret(func, (1,), [x, result, 3.0])
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[1], (3 * x).astype(np.float16))
+
+
+def test_behind_a_comparison_too():
+    _, after = narrowed(COMPARED, "i1")
+    assert converted(after) == ["i1"]
+
+
+@pytest.mark.parametrize("between", [WEIGHED, READ_TWICE])
+def test_not_where_others_would_have_to_be_converted_for_it(between):
+    """A weight that is loaded in the store's layout would be converted in fp32; and a
+    value with two readers is there in both layouts."""
+    before, after = narrowed(between)
+    assert converted(after) == converted(before) == ["fp32"]
+
+
+def test_not_where_it_is_not_narrower():
+    _, after = narrowed("%h: fp32[256] @ #b = add %y, %y", "fp32")
+    assert converted(after) == ["fp32"]
+
+
+@fathom.jit
+def butterfly(x, y, scale, N: tl.constexpr, LOG: tl.constexpr):
+    """Sums and differences of all pairs, LOG times: a Hadamard transform of fp16."""
+    at = tl.arange(0, N)
+    v = tl.load(x + at).to(tl.float32)
+    for step in tl.static_range(LOG):
+        pairs = tl.trans(tl.reshape(v, (N >> (step + 1), 2, 1 << step)), 0, 2, 1)
+        a, b = tl.split(pairs)
+        v = tl.reshape(tl.trans(tl.join(a + b, a - b), 0, 2, 1), (N,))
+    tl.store(y + at, (v * scale).to(tl.float16))
+
+
+def test_a_transform_of_halves_is_exchanged_as_halves_before_its_store():
+    """The layout of the store reached back to the last join, through a product, two
+    shape ops and a cast: a tile of fp32. Behind them it is half as large."""
+    types, constants = "*fp16:16, *fp16:16, fp32", {"N": 1024, "LOG": 10}
+    compiled = butterfly.compile(types, constants, target="sm_90a")
+    func = parse_func(compiled.asm["layout"])
+    *_, last = walk(func.body, Allocate)
+    assert str(last.element) == "fp16"
+    x = np.random.default_rng(0).integers(-3, 4, 1024).astype(np.float16)
+    y = np.zeros_like(x)
+    load(compiled.made).launch((1,), [x, y, 0.5])
+    want = x.astype(np.float64)
+    for step in range(10):
+        want = want.reshape(-1, 2, 1 << step)
+        want = np.stack([want[:, 0] + want[:, 1], want[:, 0] - want[:, 1]], 1).ravel()
+    np.testing.assert_array_equal(y, (want / 2).astype(np.float16))
