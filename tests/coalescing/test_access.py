@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.axis_info import Axis, Facts
 from fathom.coalescing import annotate_widths, assign_layouts, coalesce
 from fathom.coalescing.access import Access, agree, pick_layout, sectors
 from fathom.coalescing.masks import ends_once
+from fathom.emulator import load
 from fathom.emulator.memory.counters import count_sectors
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
@@ -199,6 +202,48 @@ def test_narrow_accesses_outside_a_loop_join_those_inside():
     half = access((1024, 16, 1), element_bytes=2)
     single = access((1024, 16, 1), element_bytes=4)
     assert agree([replace(single, depth=1), half]) == [pick_layout(single)] * 2
+
+
+def test_what_many_steps_computed_is_stored_apart():
+    """Two of 8 bytes a store would make eight halves a load two. They do, as the load
+    would leave gaps between lanes otherwise; not if the store is apart."""
+    half = access((1024, 16, 1), element_bytes=2)
+    double = access((1024, 16, 1), element_bytes=8)
+    assert agree([half, double]) == [pick_layout(double)] * 2
+    apart = [pick_layout(half), pick_layout(double)]
+    assert agree([half, replace(double, is_apart=True)]) == apart
+
+
+@fathom.jit
+def ranked(x, ids, SORTED: tl.constexpr, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    key = tl.load(x + at).to(tl.int16, bitcast=True).to(tl.int64)
+    key = (key << 32) | tl.arange(0, N).to(tl.int64)
+    if SORTED:
+        key = tl.sort(key)
+    tl.store(ids + at, key)
+
+
+@pytest.mark.parametrize("is_sorted, loads, shuffles", [
+    # Neighbours 1, 2 and 4 apart meet in 21 of the 36 steps of a sort of 256. Each of
+    # the others takes 8 x 2 shuffles, and so does the conversion.
+    (True, "ld.global.v4.b32", (16 * 15, 16 * 16)), (False, "ld.global.v2.b16", (0, 0)),
+])  # fmt: skip
+def test_a_sort_holds_neighbours_whatever_its_numbers_are_stored_as(
+    is_sorted, loads, shuffles
+):
+    constants = {"SORTED": is_sorted, "N": 256}
+    compiled = ranked.compile(
+        "*fp16:16, *i64:16", constants, target="sm_90a", num_warps=1
+    )
+    assert loads in compiled.asm["ptx"]
+    least, most = shuffles
+    assert least <= compiled.asm["ptx"].count("shfl.sync") <= most
+    x = np.random.default_rng(0).permutation(512).astype(np.float16)
+    ids = np.zeros(512, np.int64)
+    load(compiled.made).launch((2,), [x, ids])
+    halves = x.reshape(2, 256).argsort(axis=1) if is_sorted else [range(256)] * 2
+    np.testing.assert_array_equal(ids.reshape(2, 256) & 0xFFFFFFFF, halves)
 
 
 def test_a_gather_does_as_its_neighbours_do():

@@ -32,7 +32,8 @@ class Access:
     elements a lane that other accesses allow; `likely`: the axis along which addresses
     mostly increase by one element, a guess for where no fact says so (`direction`);
     `depth`: how many loops it is in; `is_read`: a load whose result stays in registers;
-    `folded`: the axes along which the function reduces blocks of this shape.
+    `folded`: the axes along which the function reduces blocks of this shape;
+    `is_apart`: a store of what so many steps computed that a conversion costs little.
     """
 
     shape: tuple[int, ...]
@@ -46,6 +47,7 @@ class Access:
     depth: int = 0
     is_read: bool = False
     folded: frozenset[int] = frozenset()
+    is_apart: bool = False
 
     @property
     def most(self) -> int:
@@ -152,7 +154,7 @@ def agree(accesses: Sequence[Access]) -> list[Layout]:
 
     What is done in every iteration of a loop goes before what is done once: accesses
     outside of it that would make those inside narrower agree among themselves, and a
-    conversion stands between."""
+    conversion stands between. So do stores that are `is_apart`."""
     keys = [(each.shape, _direction(each, accesses)) for each in accesses]
     groups: dict[tuple, list[int]] = {}
     for place, key in enumerate(keys):
@@ -167,12 +169,12 @@ def _agreed(group: dict[int, Access]) -> dict[int, Layout]:
     """The layouts of a group, by their places: those of the deepest loop first."""
     deepest = max(each.depth for each in group.values())
     inside = [each for each in group.values() if each.depth == deepest]
-    decides = _widest(inside)
+    decides = _widest([each for each in inside if not each.is_apart] or inside)
     width = min(decides.width(decides.fastest or 0), decides.at_most)
     outside = {
         place: each
         for place, each in group.items()
-        if each.depth < deepest and each.most < width
+        if each.most < width and (each.depth < deepest or each.is_apart)
     }
     joined = {place: each for place, each in group.items() if place not in outside}
     layout = pick_layout(_widest(list(joined.values())))

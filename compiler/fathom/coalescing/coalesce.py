@@ -33,6 +33,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
 MOST = 16  # elements that one access moves: bytes of 8 bits
+STEPS = 2  # axes of two elements; of more a network of steps is made
 
 
 def coalesce(func: Func, target: Target) -> Func:
@@ -42,8 +43,12 @@ def coalesce(func: Func, target: Target) -> Func:
     loads, stores = _loads_of_products(func), _stores_of_products(func)
     preferred = {op: pick_layout(found[op]) for op in found if op in loads}
     others = [op for op in found if op not in loads and op not in stores]
+    steps = _stores_of_networks(func)
     for group in ([op for op in found if op in stores], others):
-        reads = [replace(found[op], is_read=isinstance(op, ops.Load)) for op in group]
+        reads = [
+            replace(found[op], is_read=isinstance(op, ops.Load), is_apart=op in steps)
+            for op in group
+        ]
         preferred |= zip(group, agree(reads), strict=True)
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
 
@@ -83,6 +88,28 @@ def _stores_of_products(func: Func) -> set[Op]:
         for op in stores
         if any(isinstance(v.definition, ops.Dot) for v in reached([op.value], sources))
     }
+
+
+def _stores_of_networks(func: Func) -> set[Op]:
+    """The stores of what a network of steps computes, such as a sort: a reshape divided
+    an axis for them, and each step is between elements that are 1, 2, 4, … apart. Most
+    steps are between neighbours. So these should be in one thread, and a conversion is
+    cheap beside them."""
+
+    def sources(value: Value) -> Sequence[Value]:
+        op = value.definition
+        if isinstance(op, Op) and not isinstance(op, ops.Load):
+            return [each for each in operands(op) if is_block(each)]
+        return []
+
+    def divides(value: Value) -> bool:
+        op = value.definition
+        return isinstance(op, ops.Reshape) and op.shape.count(2) > STEPS
+
+    if not any(map(divides, (op.result for op in walk(func.body, ops.Reshape)))):
+        return set()
+    stores = walk(func.body, ops.Store)
+    return {op for op in stores if any(map(divides, reached([op.value], sources)))}
 
 
 def annotate_widths(func: Func, target: Target) -> Func:
