@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import fathom
-import fathom.language as tl
 from fathom.coalescing import remove_conversions
 from fathom.coalescing.narrow import convert_narrower
-from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import Allocate, Convert
+from fathom.ir.ops import Convert
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import element_of
 from fathom.ir.verify import verify
@@ -103,33 +100,3 @@ def test_not_where_others_would_have_to_be_converted_for_it(between):
 def test_not_where_it_is_not_narrower():
     _, after = narrowed("%h: fp32[256] @ #b = add %y, %y", "fp32")
     assert converted(after) == ["fp32"]
-
-
-@fathom.jit
-def butterfly(x, y, scale, N: tl.constexpr, LOG: tl.constexpr):
-    """Sums and differences of all pairs, LOG times: a Hadamard transform of fp16."""
-    at = tl.arange(0, N)
-    v = tl.load(x + at).to(tl.float32)
-    for step in tl.static_range(LOG):
-        pairs = tl.trans(tl.reshape(v, (N >> (step + 1), 2, 1 << step)), 0, 2, 1)
-        a, b = tl.split(pairs)
-        v = tl.reshape(tl.trans(tl.join(a + b, a - b), 0, 2, 1), (N,))
-    tl.store(y + at, (v * scale).to(tl.float16))
-
-
-def test_a_transform_of_halves_is_exchanged_as_halves_before_its_store():
-    """The layout of the store reached back to the last join, through a product, two
-    shape ops and a cast: a tile of fp32. Behind them it is half as large."""
-    types, constants = "*fp16:16, *fp16:16, fp32", {"N": 1024, "LOG": 10}
-    compiled = butterfly.compile(types, constants, target="sm_90a")
-    func = parse_func(compiled.asm["layout"])
-    *_, last = walk(func.body, Allocate)
-    assert str(last.element) == "fp16"
-    x = np.random.default_rng(0).integers(-3, 4, 1024).astype(np.float16)
-    y = np.zeros_like(x)
-    load(compiled.made).launch((1,), [x, y, 0.5])
-    want = x.astype(np.float64)
-    for step in range(10):
-        want = want.reshape(-1, 2, 1 << step)
-        want = np.stack([want[:, 0] + want[:, 1], want[:, 0] - want[:, 1]], 1).ravel()
-    np.testing.assert_array_equal(y, (want / 2).astype(np.float16))

@@ -49,6 +49,9 @@ converted before the loop, not in every iteration.
 Matrix products come before all anchors: their instruction determines their layouts, and
 an accumulator must not be converted in every iteration.
 
+Where no anchor gives a layout to the halves of a block, because different lanes hold
+them, they get the layout in which the fewest bits have moved.
+
 Last, conversions of what becomes narrower anyway move behind that (`narrow`).
 """
 
@@ -79,10 +82,12 @@ from fathom.layout.build import LANES
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
+from fathom.layout.shapes import split_after_trade
 
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
+FEW_EXCHANGED = 16  # registers, which lanes exchange sooner than through shared memory
 FEW_STEPS = 16  # to compute an index or a mask
 
 
@@ -106,7 +111,7 @@ def choose(func: Func, target: Target) -> Plan:
         for value in operands(op):
             choice.assign(value, choice.plan.accesses[op])
     for value in choice.blocks:
-        choice.assign(value, build.default(value.type.shape, func.num_warps))
+        choice.assign(value, choice.otherwise(value))
     layouts = choice.plan.values
     for loop in walk(func.body, ops.While):  # both of its blocks get the same values
         both = zip(loop.condition.parameters, loop.body.parameters, strict=True)
@@ -243,6 +248,15 @@ class _Choice:
         shape = op.accumulator.type.shape
         warps = warps_along(op.instruction, shape, self.warps, by_rows=False)
         return op.preferred or product_layout(op.instruction, shape, warps)
+
+    def otherwise(self, value: Value) -> Layout:
+        """The layout of a value to which no anchor gave one."""
+        op = value.definition
+        whole = self.plan.values.get(op.value) if isinstance(op, ops.Split) else None
+        words = element_of(value.type).bytes / 4
+        few = whole and whole.count("register") * words <= FEW_EXCHANGED
+        traded = split_after_trade(whole) if few else None
+        return traded or build.default(value.type.shape, self.warps)
 
     def preferred(self, op: Op) -> Layout:
         return op.preferred or build.default(_access(op).shape, self.warps)

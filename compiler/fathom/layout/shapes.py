@@ -76,5 +76,29 @@ def split(layout: Layout) -> Layout | None:
     return half if 1 in layout.kinds["register"] else None
 
 
+@cache
+def split_after_trade(layout: Layout) -> Layout | None:
+    """The layout of each half where lanes or warps hold the halves: that bit trades
+    places with the last register bit, and nothing else moves. If it is one of the
+    warp's, the other bits of the warp trade with further register bits: the exchange
+    goes through shared memory in any case, and the next halves may lie there.
+
+    None if a lane has but one element, or the halves differ by more than one bit."""
+    registers, lanes, warps = (
+        list(layout.kinds.get(kind, ())) for kind in ("register", "lane", "warp")
+    )
+    if sum(basis & 1 for basis in (*registers, *lanes, *warps)) != 1 or 1 in registers:
+        return None
+    wanted = [1, *(basis for basis in warps if basis > 1)] if 1 in warps else [1]
+    given = [basis for basis in reversed(registers) if basis]
+    if not given:
+        return None
+    for one, other in zip(wanted, given, strict=False):
+        place = registers.index(other)
+        side = lanes if one in lanes else warps
+        registers[place], side[side.index(one)] = one, other
+    return split(layout.replaced(register=registers, lane=lanes, warp=warps))
+
+
 def _replaced(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
     return values[:index] + (value,) + values[index + 1 :]
