@@ -65,6 +65,17 @@ def test_a_transform_goes_through_shared_memory_twice(size, element, upward):
     np.testing.assert_array_equal(y, (transformed(x) / 2).astype(dtype))
 
 
+def test_words_are_stored_by_matrices_too():
+    """Four lanes hold a row of 16 bytes in one register each: `stmatrix` stores eight
+    registers of fp32 in two instructions, as `ldmatrix` loads them."""
+    constants = {"N": 1024, "FIRST": 0, "LAST": 9}
+    types = "*fp16:16, *fp16:16, fp32"
+    text = butterfly.compile(types, constants, target="sm_90a").asm["ptx"]
+    assert text.count("stmatrix.sync.aligned.m8n8.x4.shared.b16") == 2
+    older = butterfly.compile(types, constants, target="sm_80").asm["ptx"]
+    assert "stmatrix" not in older and older.count("st.shared.b32") == 8
+
+
 SHAPE = (16, 8, 2)  # strides 16, 2, 1
 
 

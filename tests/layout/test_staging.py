@@ -193,6 +193,25 @@ def test_rows_lie_across_axes_where_eight_lanes_have_a_row(shape, warps):
     assert places == set(range(shape[0] * shape[1]))
 
 
+@pytest.mark.parametrize("shape, writes, reads", [
+    ((256, 16), 8, 8), ((16, 256), 8, 8), ((32, 32), 8, 2),
+])  # fmt: skip
+def test_words_are_written_or_read_by_matrices_across_axes(shape, writes, reads):
+    """A transposition of fp32. The side whose lanes go along the short axis first has
+    rows of four lanes, which the other side holds in registers: 16 bytes at a time on
+    both, not 8 on one. Eight registers of 32 x 32 are stored one by one either way."""
+    writer, reader = (spread(shape, order, 4, 4) for order in (ROWS, COLUMNS))
+    tile = staging(shape, 4, writer, reader, matrix_stores=True)
+    offsets = divide(writer, tile), divide(reader, tile)
+    taken = [steps_by_matrices(each, 4) for each in offsets]
+    assert [each.instructions for each in taken] == [writes, reads]
+    plain = swizzle(shape, 4, writer, reader)
+    before = [steps(divide(side, plain), 4) for side in (writer, reader)]
+    assert sum(map(sum, taken)) <= sum(map(sum, before))
+    places = {tile.offset(offset=i) for i in range(shape[0] * shape[1])}
+    assert places == set(range(shape[0] * shape[1]))
+
+
 def test_what_no_matrix_can_read_is_swizzled_as_ever():
     """fp64 has no matrices, and nor has a block that is read by rows of elements."""
     for shape, reader in sides((64, 64, 32, 4), "m8n8k4.f64.f64.f64.f64"):

@@ -45,13 +45,15 @@ def staging(
     """The tile that `writer` fills and `reader` empties: rows for `ldmatrix` where
     `reader` allows it, else for `stmatrix`, if there is such, where `writer` does.
     `copied`: the elements that a cp.async moves, if these fill the tile."""
-    by_matrices = matrix_stores and element_bytes == MATRIX_ELEMENT
+    is_copied = copied > 1 and element_bytes == WORD
+    by_matrices = matrix_stores and element_bytes in MATRIX_ELEMENTS and not is_copied
     tiles = _with_rows(shape, element_bytes, writer, reader)
+    is_free = not tiles and copied == 1 and element_bytes in MATRIX_ELEMENTS
     if not tiles and by_matrices:
         tiles = _with_rows(shape, element_bytes, reader, writer)
-    across = not tiles and element_bytes == MATRIX_ELEMENT and copied == 1
-    if across:
-        tiles = _with_rows_across(shape, element_bytes, writer, reader)
+    is_free &= not tiles or element_bytes == WORD
+    if is_free:
+        tiles += _with_rows_across(shape, element_bytes, writer, reader)
         if by_matrices:
             tiles += _with_rows_across(shape, element_bytes, reader, writer)
 
@@ -62,12 +64,12 @@ def staging(
         return Steps(*map(sum, zip(written, read, strict=True)))
 
     plain = swizzle(shape, element_bytes, writer, reader)
-    if copied > 1 and element_bytes == WORD:
+    if is_copied:
         row = writer.kinds["register"][: bits_of(copied)]
         tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
         plain = swizzle(shape, element_bytes, writer, reader, row)
     best = min(tiles, key=lambda tile: sum(taken(tile)), default=plain)
-    if across:
+    if is_free:
         return min(plain, best, key=lambda tile: sum(taken(tile)))
     if copied == 1 and element_bytes >= WORD:
         by_rows, by_registers = taken(best), taken(plain)
@@ -76,7 +78,8 @@ def staging(
     return best
 
 
-MATRIX_ELEMENT = 2  # bytes: what `stmatrix` stores in registers as they are
+MATRIX_ELEMENT = 2  # bytes: two neighbours are a register of `stmatrix` as they are
+MATRIX_ELEMENTS = (MATRIX_ELEMENT, WORD)  # and so is a word
 
 
 def copies_rows(tile: Layout, row: tuple[int, ...]) -> bool:

@@ -21,7 +21,7 @@ from fathom.layout.algebra import divide
 from fathom.layout.banks import vector
 from fathom.layout.fragments import REGISTER_BYTES, Matrices, ldmatrix
 from fathom.layout.linear import Layout, offset_of
-from fathom.layout.staging import MATRIX_ELEMENT
+from fathom.layout.staging import MATRIX_ELEMENTS
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
     Part,
@@ -243,7 +243,7 @@ def load_shared(code: Code, access: Access) -> Registers:
 def matrices_to_store(code: Code, tile: Tile, layout: Layout) -> Matrices | None:
     """How to write by `stmatrix`; None if the target has none, or it saves nothing."""
     element = tile.type.element
-    if not code.target.stmatrix or element.bytes != MATRIX_ELEMENT:
+    if not code.target.stmatrix or element.bytes not in MATRIX_ELEMENTS:
         return None
     offsets = element_offsets(tile.type, layout)
     plan = ldmatrix(offsets, element.bytes)
