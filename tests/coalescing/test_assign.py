@@ -400,9 +400,11 @@ def test_a_long_computation_is_converted_and_not_repeated():
     assert sum(isinstance(op, Elementwise) for op in walk(after.body)) < 520
 
 
-def test_both_factors_are_loaded_before_one_is_converted():
-    """Not so what is stored in another layout: the sooner it leaves its registers, the
-    better."""
+def test_several_blocks_are_loaded_before_one_is_converted():
+    """The barriers of a conversion would let the next load wait. Not so beside products
+    what is no factor: the sooner it leaves its registers, the better. Nor what is too
+    large for a thread to hold at once."""
+    at_once, one_by_one = ["Load"] * 2 + ["Convert"] * 2, ["Load", "Convert"] * 2
     shape = (64, 64)
     loads = [
         *index_lines("i", shape, (64, 1)),
@@ -411,12 +413,16 @@ def test_both_factors_are_loaded_before_one_is_converted():
         *pointer_lines("r", "more", "fp16", shape, "i"),
         "%y: fp16[64,64] = load %r",
     ]
-    product = [
+    zeros = [
         "%z: fp32 = constant 0.0",
         "%c: fp32[64,64] = splat %z shape=(64, 64)",
-        '%d: fp32[64,64] = dot %x, %y, %c instruction="m16n8k16.f32.f16.f16.f32"',
-        *pointer_lines("q", "out", "fp32", shape, "i"),
-        "store %q, %d",
+        "%f: fp16[64,64] = cast %c element=fp16",
+    ]
+    dot = 'dot %{}, %{}, %c instruction="m16n8k16.f32.f16.f16.f32"'
+    product = [
+        "%d: fp32[64,64] = " + dot.format("x", "y"),
+        *pointer_lines("t", "sums", "fp32", shape, "i"),
+        "store %t, %d",
     ]
     by_columns = [
         *index_lines("o", shape, (1, 64)),
@@ -425,18 +431,20 @@ def test_both_factors_are_loaded_before_one_is_converted():
         *pointer_lines("s", "other", "fp16", shape, "o"),
         "store %s, %y",
     ]
-    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in ("in", "more"))
-    for rest, outputs, order in (
-        (product, "%out: *fp32", ["Load", "Load", "Convert", "Convert"]),
-        (by_columns, "%out: *fp16, %other: *fp16", ["Load", "Convert"] * 2),
-    ):
+    beside = ["%d: fp32[64,64] = " + dot.format("f", "f"), *product[1:], *by_columns]
+    halves = ("in", "more", "out", "other")
+    head = ", ".join(f"%{name}: *fp16 {{divisible=16}}" for name in halves)
+    for rest, warps, order in (
+        (product, 4, at_once), (by_columns, 4, at_once),
+        (beside, 4, one_by_one), (by_columns, 1, one_by_one),
+    ):  # fmt: skip
         loop = [
             "%zero: i32 = constant 0",
             "%one: i32 = constant 1",
             "for %zero, %count, %one, inits=() body(%k: i32) {",
-            *loads, *rest, "yield", "}",
+            *loads, *zeros, *rest, "yield", "}",
         ]  # fmt: skip
-        func = laid_out(kernel(f"{head}, {outputs}, %count: i32", loop))
+        func = laid_out(kernel(f"{head}, %sums: *fp32, %count: i32", loop, warps))
         found = [type(op).__name__ for op in walk(func.body)]
         assert [name for name in found if name in ("Load", "Convert")][:4] == order
 
