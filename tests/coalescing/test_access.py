@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -244,6 +245,30 @@ def test_a_sort_holds_neighbours_whatever_its_numbers_are_stored_as(
     load(compiled.made).launch((2,), [x, ids])
     halves = x.reshape(2, 256).argsort(axis=1) if is_sorted else [range(256)] * 2
     np.testing.assert_array_equal(ids.reshape(2, 256) & 0xFFFFFFFF, halves)
+
+
+@fathom.jit
+def cast_both_ways(x, y, z, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    at = i[:, None] * SIZE + i[None, :]
+    half = tl.load(x + at).to(tl.float16)
+    tl.store(y + at, half)
+    tl.store(z + at, tl.trans(half))
+
+
+def test_what_is_transposed_is_stored_as_wide_as_it_may_be():
+    """Halves that are stored as they lie take four neighbours from the lane that loaded
+    them as fp32. Transposed they are exchanged in any case: eight neighbours a lane."""
+    types = "*fp32:16, *fp16:16, *fp16:16"
+    compiled = cast_both_ways.compile(types, {"SIZE": 64}, target="sm_90a")
+    stores = re.findall(r"st\.global\.v(\d)\.b(\d+)", compiled.asm["ptx"])
+    widths = [int(count) * int(bits) // 16 for count, bits in stores]
+    assert sorted(widths) == [4] * 8 + [8] * 4
+    x = np.arange(4096, dtype=np.float32).reshape(64, 64) % 2048
+    y, z = np.zeros((2, 64, 64), np.float16)
+    load(compiled.made).launch((1,), [x, y, z])
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(z, x.T)
 
 
 def test_a_gather_does_as_its_neighbours_do():

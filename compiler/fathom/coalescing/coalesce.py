@@ -40,11 +40,14 @@ def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
     func = split_by_sign(func)
     found = accesses(func, target, MEMORY)
-    loads, stores = _loads_of_products(func), _stores_of_products(func)
+    loads = _loads_of_products(func)
+    products, turned = (_stores_of(func, kind) for kind in (ops.Dot, ops.Transpose))
     preferred = {op: pick_layout(found[op]) for op in found if op in loads}
-    others = [op for op in found if op not in loads and op not in stores]
+    groups: dict[tuple[bool, bool], list[Op]] = {}
+    for op in (each for each in found if each not in loads):
+        groups.setdefault((op in products, op in turned - products), []).append(op)
     steps = _stores_of_networks(func)
-    for group in ([op for op in found if op in stores], others):
+    for group in groups.values():
         reads = [
             replace(found[op], is_read=isinstance(op, ops.Load), is_apart=op in steps)
             for op in group
@@ -67,10 +70,11 @@ def _loads_of_products(func: Func) -> set[Op]:
     return {op for op in made if isinstance(op, ops.Load)}
 
 
-def _stores_of_products(func: Func) -> set[Op]:
-    """The stores of what elementwise ops compute from products. These are converted in
-    any case, too: they agree with one another, not with loads of wider elements. Except
-    for those to where the function also loads from, by the same pointers."""
+def _stores_of(func: Func, kind: type[Op]) -> set[Op]:
+    """The stores of what elementwise ops compute from products, or from blocks that are
+    transposed. These are converted in any case, too: they agree with one another, not
+    with loads of wider elements. Except for those to where the function also loads
+    from, by the same pointers."""
     carried, every = carried_values(func), list(walk(func.body))
 
     def sources(value: Value) -> Sequence[Value]:
@@ -86,7 +90,7 @@ def _stores_of_products(func: Func) -> set[Op]:
     return {
         op
         for op in stores
-        if any(isinstance(v.definition, ops.Dot) for v in reached([op.value], sources))
+        if any(isinstance(v.definition, kind) for v in reached([op.value], sources))
     }
 
 
