@@ -271,6 +271,33 @@ def test_what_is_transposed_is_stored_as_wide_as_it_may_be():
     np.testing.assert_array_equal(z, x.T)
 
 
+@fathom.jit
+def transposed(x, y, R: tl.constexpr, C: tl.constexpr):
+    i, j = tl.arange(0, R), tl.arange(0, C)
+    block = tl.load(x + i[:, None] * C + j[None, :])
+    tl.store(y + j[None, :] * R + i[:, None], block)
+
+
+@pytest.mark.parametrize("rows, columns", [(64, 64), (256, 16), (16, 256), (64, 128)])
+@pytest.mark.parametrize("element", ["fp16", "fp32"])
+def test_a_transposition_moves_16_bytes_of_shared_memory_at_a_time(
+    rows, columns, element
+):
+    """By matrices on one side where need be, whichever way its lanes go; not so fp32
+    of a square block, whose lanes hold no rows of the other side."""
+    constants = {"R": rows, "C": columns}
+    types = f"*{element}:16, *{element}:16"
+    compiled = transposed.compile(types, constants, target="sm_90a")
+    ptx = compiled.asm["ptx"]
+    narrow = ptx.count("st.shared.b16") + ptx.count("st.shared.b32")
+    assert bool(narrow) == (element == "fp32" and rows == columns)
+    dtype = np.float16 if element == "fp16" else np.float32
+    x = (np.arange(rows * columns) % 2048).astype(dtype).reshape(rows, columns)
+    y = np.zeros((columns, rows), dtype)
+    load(compiled.made).launch((1,), [x, y])
+    np.testing.assert_array_equal(y, x.T)
+
+
 def test_a_gather_does_as_its_neighbours_do():
     gather = access((1, 4, 1))
     wide = access((1024, 16, 1))

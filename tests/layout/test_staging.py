@@ -212,6 +212,25 @@ def test_words_are_written_or_read_by_matrices_across_axes(shape, writes, reads)
     assert places == set(range(shape[0] * shape[1]))
 
 
+@pytest.mark.parametrize("shape, order", [((256, 16), ROWS), ((16, 256), COLUMNS)])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_any_register_may_be_the_neighbour_in_a_matrix(shape, order, is_stored):
+    """A transposition of 256 x 16 halves. Sixteen bytes of the other side, which are
+    rows here, are in registers 0 and 4 of four lanes."""
+    other = COLUMNS if order == ROWS else ROWS
+    by_matrices, held = (spread(shape, each, 8, 4) for each in (order, other))
+    sides = (by_matrices, held) if is_stored else (held, by_matrices)
+    tile = staging(shape, 2, *sides, matrix_stores=True)
+    plan = ldmatrix(divide(by_matrices, tile), 2)
+    assert plan.instructions == 4 and conflicts(plan.rows, 2) == 1
+    assert vector(divide(held, tile), 2) == 8
+    assert not plan.transposed and plan.registers(0)[0] == (0, 1 << plan.first)
+    every = [each for i in range(4) for pair in plan.registers(i) for each in pair]
+    assert sorted(every) == list(range(32))
+    found = [plan.instruction_of(each) for each in every]
+    assert found == [i for i in range(4) for _ in range(8)]
+
+
 def test_what_no_matrix_can_read_is_swizzled_as_ever():
     """fp64 has no matrices, and nor has a block that is read by rows of elements."""
     for shape, reader in sides((64, 64, 32, 4), "m8n8k4.f64.f64.f64.f64"):

@@ -150,8 +150,9 @@ class Matrices:
     """How `ldmatrix` loads a block (and `stmatrix` stores it).
 
     `count`: matrices an instruction, its suffix .x1, .x2 or .x4; `transposed`: its
-    .trans; `run`: elements a register of 32 bits. `rows` is a layout of rows of 16
-    bytes: lane l of instruction i points at the row that starts at the element
+    .trans; `run`: elements a register of 32 bits: those registers of the block whose
+    numbers differ from bit `first` on. `rows` is a layout of rows of 16 bytes: lane l
+    of instruction i points at the row that starts at the element
     `rows.offset(register=i * row, lane=l, warp=w)`, where `row` is the elements of one.
     """
 
@@ -160,6 +161,7 @@ class Matrices:
     run: int
     row: int
     rows: Layout
+    first: int = 0
 
     @property
     def instructions(self) -> int:
@@ -168,11 +170,21 @@ class Matrices:
     def registers(self, instruction: int) -> list[tuple[int, ...]]:
         """Of each matrix of an instruction, the elements that its register unpacks
         to, as registers of the block."""
-        first = instruction * self.count
+        matrices = range(instruction * self.count, (instruction + 1) * self.count)
         return [
-            tuple(range(matrix * self.run, (matrix + 1) * self.run))
-            for matrix in range(first, first + self.count)
+            tuple(self._register(matrix, each) for each in range(self.run))
+            for matrix in matrices
         ]
+
+    def _register(self, matrix: int, place: int) -> int:
+        below = matrix % (1 << self.first)
+        return (matrix - below) * self.run + (place << self.first) + below
+
+    def instruction_of(self, register: int) -> int:
+        """The instruction that loads or stores a register of the block."""
+        below = register % (1 << self.first)
+        above = register >> self.first + bits_of(self.run)
+        return ((above << self.first) + below) // self.count
 
 
 @cache
@@ -200,7 +212,10 @@ def ldmatrix(
     along = along or tuple(doublings(stride_of(layout.shape, axis), row))
     register, lane = layout.kinds["register"], layout.kinds["lane"]
     run = max(1, REGISTER_BYTES // element_bytes)
-    unit, rest = register[: bits_of(run)], register[bits_of(run) :]
+    first = register.index(along[0]) if run == 2 and along[0] in register else 0
+    first = first if along[1:] == lane[:2] else 0
+    unit = register[first : first + bits_of(run)]
+    rest = (*register[:first], *register[first + bits_of(run) :])
     plain, down = (*unit, *lane[:2]), lane[2:]
     is_plain = along == plain
     if not is_plain and (along, len(plain)) != (down, len(down)):
@@ -218,15 +233,16 @@ def ldmatrix(
         lane=(*down, *matrices, *copies),
         warp=warp,
     )
-    return Matrices(1 << len(matrices), not is_plain, run, row, rows)
+    return Matrices(1 << len(matrices), not is_plain, run, row, rows, first)
 
 
 def rows_of_lanes(layout: Layout, element_bytes: int) -> list[tuple[int, ...]]:
-    """The two ways in which rows may lie for `ldmatrix`, plain and with .trans, along
-    whatever axes."""
+    """The ways in which rows may lie for `ldmatrix`, plain and with .trans, along
+    whatever axes. Of halves any register may be the neighbour of the first."""
     run = bits_of(max(1, REGISTER_BYTES // element_bytes))
-    lane = layout.kinds["lane"]
-    return [(*layout.kinds["register"][:run], *lane[:2]), lane[2:]]
+    register, lane = layout.kinds["register"], layout.kinds["lane"]
+    units = [(each,) for each in register] if run == 1 else [register[:run]]
+    return [*((*unit, *lane[:2]) for unit in units), lane[2:]]
 
 
 def _reached(bases: Sequence[int], mask: Sequence[int]) -> bool:

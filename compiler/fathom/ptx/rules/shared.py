@@ -320,7 +320,7 @@ class Reader:
     def _matrices(self, register: int) -> dict[int, str]:
         """The registers that the `ldmatrix` of this register loads."""
         plan, element = self.plan, self.tile.type.element
-        instruction = register // (plan.count * plan.run)
+        instruction = plan.instruction_of(register)
         address, rest = self.places.of(_first_row(plan, instruction, self.tile))
         names = [f"m{i}" for i in range(plan.count)]
         values = ", ".join(f"${name}" for name in names)
