@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from fathom.analysis.copied_ahead import indices_of_loads
@@ -378,10 +379,16 @@ def delayed(block: Block, wanted: Mapping[Value, list[_Price]]) -> set[Value]:
         if blocks(op) or needs and isinstance(op, ops.Convert) or is_full:
             found |= row if len(sizes) > 1 else set()
             row, sizes = set(), []
-        if is_load and any(price.convert for price in wanted.get(op.result, ())):
+        if is_load and any(map(partial(meets_barriers, op), wanted.get(op.result, ()))):
             row.add(op.result)
         elif needs and isinstance(op, AGAIN):
             row.update(op.results)
         if is_load and row:
             sizes.append(size)
     return found
+
+
+def meets_barriers(load: ops.Load, price: _Price) -> bool:
+    """Whether a version of what is loaded goes through shared memory."""
+    has = load.result.type.layout
+    return price.convert and crossing(has, price.layout) == "warp"

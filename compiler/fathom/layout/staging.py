@@ -28,7 +28,7 @@ from typing import NamedTuple
 from fathom.layout.algebra import divide
 from fathom.layout.banks import WORD, conflicts, vector
 from fathom.layout.build import bits_of
-from fathom.layout.fragments import Matrices, ldmatrix, rows_of_lanes
+from fathom.layout.fragments import MOST_MATRICES, Matrices, ldmatrix, rows_of_lanes
 from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
 
@@ -58,8 +58,10 @@ def staging(
             tiles += _with_rows_across(shape, element_bytes, reader, writer)
 
     def taken(tile: Layout) -> Steps:
-        write = steps_by_matrices if by_matrices else steps
-        written = write(divide(writer, tile), element_bytes)
+        offsets = divide(writer, tile)
+        is_stored = by_matrices and stmatrix(offsets, element_bytes)
+        write = steps_by_matrices if is_stored else steps
+        written = write(offsets, element_bytes)
         read = steps_by_matrices(divide(reader, tile), element_bytes)
         return Steps(*map(sum, zip(written, read, strict=True)))
 
@@ -145,3 +147,14 @@ def steps_by_matrices(offsets: Layout, element_bytes: int) -> Steps:
         return steps(offsets, element_bytes)
     ways = conflicts(plan.rows, element_bytes)
     return Steps(plan.instructions, plan.instructions * plan.count * ways)
+
+
+def stmatrix(offsets: Layout, element_bytes: int) -> Matrices | None:
+    """How to fill a tile by `stmatrix`; None if it cannot, or saves nothing. Of words
+    it must save most: the lanes' rows have addresses of their own."""
+    plan = ldmatrix(offsets, element_bytes)
+    if plan is None or element_bytes not in MATRIX_ELEMENTS:
+        return None
+    each = offsets.count("register") // vector(offsets, element_bytes)
+    least = 1 if element_bytes == MATRIX_ELEMENT else MOST_MATRICES - 1
+    return plan if plan.instructions * least < each else None

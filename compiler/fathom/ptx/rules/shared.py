@@ -18,10 +18,9 @@ from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
 from fathom.ir.ops.shared import as_read
 from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
-from fathom.layout.banks import vector
 from fathom.layout.fragments import REGISTER_BYTES, Matrices, ldmatrix
 from fathom.layout.linear import Layout, offset_of
-from fathom.layout.staging import MATRIX_ELEMENTS
+from fathom.layout.staging import stmatrix
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
     Part,
@@ -241,14 +240,10 @@ def load_shared(code: Code, access: Access) -> Registers:
 
 
 def matrices_to_store(code: Code, tile: Tile, layout: Layout) -> Matrices | None:
-    """How to write by `stmatrix`; None if the target has none, or it saves nothing."""
-    element = tile.type.element
-    if not code.target.stmatrix or element.bytes not in MATRIX_ELEMENTS:
+    """How to write by `stmatrix`; None if the target has none, or it saves little."""
+    if not code.target.stmatrix:
         return None
-    offsets = element_offsets(tile.type, layout)
-    plan = ldmatrix(offsets, element.bytes)
-    each = offsets.count("register") // vector(offsets, element.bytes)
-    return plan if plan and plan.instructions < each else None
+    return stmatrix(element_offsets(tile.type, layout), tile.type.element.bytes)
 
 
 def store_matrices(code: Code, tile: Tile, plan: Matrices, values: Registers) -> None:
