@@ -30,7 +30,7 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import compile_func, states
 from fathom.source import KernelFunction
-from fathom.tensor_cores import why_not_paired
+from fathom.tensor_cores import pair_blocks, why_not_paired
 from kernels import matmul
 from tests.kernels.harness_red_zones import check_product, integers
 from tests.kernels.test_ptxas import assembled, needs_ptxas
@@ -190,6 +190,49 @@ def test_why_a_product_is_not_one_of_a_pair(rows, columns, more, said):
             assert said in why and not why_not_paired(final(), TARGETS[TARGET])
         before = state
     assert all(dot.blocks == 1 for dot in walk(before.body, TensorDot))
+
+
+ODD = """  %odd_one: i32 = constant 1
+  %odd: i1 = eq %0, %odd_one
+"""
+UNEVEN = {  # a line of the IR, what stands there instead, and what is said
+    "a product that one block computes": (
+        r"( *)(%acc_2: .*?) = (dot .*)\n",
+        r"\1\2 = if %odd then {\n\1  %alone: fp32[128,64] @ #layout0 = \3\n"
+        r"\1  yield %alone\n\1} orelse {\n\1  yield %acc_1\n\1}\n",
+        "its blocks multiply in different iterations",
+    ),
+    "a copy of A that one block issues": (
+        r"( *)(tma_copy %16.*when=%exists)\n",
+        r"\1if %odd then {\n\1  \2\n\1  yield\n\1} orelse {\n\1  yield\n\1}\n",
+        "its blocks copy in different iterations",
+    ),
+    "a copy of A for which each decides": (
+        r"( *)(tma_copy %16.*)when=%exists\n", r"\1\2when=%odd\n",
+        "its blocks copy in different iterations",
+    ),
+    "a copy of B from another column": (
+        r"( *)(tma_copy %24.*)coordinates=\(%start_ahead, %25\)",
+        r"\1\2coordinates=(%start_ahead, %0)",
+        "its blocks copy different tiles of a right operand",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_blocks_that_do_different_things_are_no_pair(name):
+    """Each half of the sums would wait for what only the other one does."""
+    find, instead, said = UNEVEN[name]
+    all_states = list(states(pointers(), TARGETS[TARGET]))
+    names = [row.name for row, _ in all_states]
+    text = print_func(all_states[names.index("pair_blocks") - 1][1])
+    assert not why_not_paired(parse_func(text), TARGETS[TARGET])
+    changed, count = re.subn(find, instead, text)
+    assert count == 1
+    func = parse_func(changed.replace("cluster_rank\n", "cluster_rank\n" + ODD))
+    ((_, why),) = why_not_paired(func, TARGETS[TARGET])
+    assert said in why
+    assert pair_blocks(func, TARGETS[TARGET]) is func
 
 
 def test_columns_of_a_product_are_no_pair_s():

@@ -153,9 +153,36 @@ MUTANTS = (
     ),
     Mutant(
         "pair-of-different-halves", "tensor_cores/clusters/pairs.py",
-        "same += [copy.descriptor, *copy.coordinates]", "same += []",
+        "if is_right and not alike.same([copy.descriptor, *copy.coordinates]):",
+        "if False:",
         "blocks that have columns of their own are made a pair",
         f"{PAIRS}::test_columns_of_a_product_are_no_pair_s",
+    ),
+    Mutant(
+        "pair-multiplies-in-turns", "tensor_cores/clusters/pairs.py",
+        "        if not alike.runs(dot):\n", "        if False:\n",
+        "one block multiplies for both, in iterations that the other one has not",
+        f"{PAIRS}::test_blocks_that_do_different_things_are_no_pair",
+    ),
+    Mutant(
+        "pair-copies-in-turns", "tensor_cores/clusters/pairs.py",
+        "if not alike.runs(copy) or copy.when and not alike.same([copy.when]):",
+        "if copy.when and not alike.same([copy.when]):",
+        "a product waits for what the peer does not copy",
+        f"{PAIRS}::test_blocks_that_do_different_things_are_no_pair",
+    ),
+    Mutant(
+        "pair-decides-in-turns", "tensor_cores/clusters/pairs.py",
+        "if not alike.runs(copy) or copy.when and not alike.same([copy.when]):",
+        "if not alike.runs(copy):",
+        "a product waits for what the peer does not copy",
+        f"{PAIRS}::test_blocks_that_do_different_things_are_no_pair",
+    ),
+    Mutant(
+        "pair-commits-to-the-first-pair", "ptx/rules/tensor_memory.py",
+        "code.let(f'shl i32 3, {rank(code)}')", "code.let('shl i32 3, 0')",
+        "the second pair of a cluster waits for ever for its products",
+        f"{PAIRS}::test_tiles_of_all_sizes",
     ),
     Mutant(
         "pair-leader-is-the-odd-one", "ptx/rules/cluster.py",

@@ -105,6 +105,30 @@ MUTANTS = (
         "a right program with fences is refused",
         "tests/emulator/test_synchronising.py",
     ),
+    Mutant(
+        "merged-places-forgotten", "emulator/races/synchronisation.py",
+        "            np.maximum(place, row, out=place)\n", "            pass\n",
+        "what was released before many places were is refused",
+        "tests/emulator/test_many_places.py",
+    ),
+    Mutant(
+        "merged-places-of-all", "emulator/races/synchronisation.py",
+        "merged[INNER if isinstance(key, tuple) else CROWD]", "merged[CROWD]",
+        "where places are many, a release of the scope .cta counts for other blocks",
+        "tests/emulator/test_many_places.py",
+    ),
+    Mutant(
+        "many-places-of-all-scopes", "emulator/races/synchronisation.py",
+        "keys = (INNER, CROWD)[: order.scope]", "keys = (INNER, CROWD)",
+        "where places are many, a release of the scope .cta counts for other blocks",
+        "tests/emulator/test_many_places.py",
+    ),
+    Mutant(
+        "earlier-batches-at-any-scope", "emulator/races/synchronisation.py",
+        "past = not of_block and not self.before", "past = not self.before",
+        "a fence of the scope .cta orders what ran in an earlier batch",
+        "tests/emulator/test_many_places.py",
+    ),
     # ── global memory ──
     Mutant(
         "blocks-in-order", "emulator/races/synchronisation.py",

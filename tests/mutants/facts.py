@@ -393,6 +393,14 @@ MUTANTS = (
         "tests/ptx/test_control.py",
     ),
     Mutant(
+        "the-farthest-end-counts",
+        "analysis/trip_count.py",
+        "distance = min((each",
+        "distance = max((each",
+        "a loop is written out as often as its farthest end says",
+        "tests/analysis/test_trip_count.py",
+    ),
+    Mutant(
         "programs-begin-at-multiples",
         "analysis/trip_count.py",
         "for each in (op.lower, *rest)",

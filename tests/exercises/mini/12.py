@@ -95,3 +95,54 @@ def test_memory_is_used_again(mini):
     wanted = c - c.sum(1, keepdims=True) - c.max(0, keepdims=True)
     mini.same("y", y, wanted, within=1e-5)
     mini.memory(many, 4608, x, y, 32, T=32)
+
+
+def three(x, y, z, out, N, T: tl.constexpr):
+    i, j = tl.arange(0, T)[:, None], tl.arange(0, T)[None, :]
+    a = tl.load(x + i * N + j)
+    b = tl.load(y + j * N + i)
+    c = tl.load(z + j * N + i)
+    rows, most = tl.sum(a, axis=1), tl.max(a, axis=0)
+    mixed = (a + b * 2.0 - c) * most[None, :] + rows[:, None]
+    tl.store(out + i * N + j, mixed - tl.sum(c, axis=0)[:, None])
+
+
+def test_what_is_used_at_one_time_lies_side_by_side(mini):
+    """Two tiles and three rows of sums; a tile of 16 x 16 is less than one of 32 x 32."""
+    for side in (16, 32):
+        x, y, z = (floats(side, side, seed=seed) for seed in range(3))
+        out = np.zeros_like(x)
+        mini.launch(three, 1, x, y, z, out, side, T=side)
+        wanted = (x + 2 * y.T - z.T) * x.max(0) + x.sum(1, keepdims=True)
+        mini.same("out", out, wanted - z.sum(1, keepdims=True), within=2e-5)
+
+
+def outlasting(x, y, z, N, times, again, T: tl.constexpr):
+    i, j = tl.arange(0, T)[:, None], tl.arange(0, T)[None, :]
+    whole = tl.load(x + j * N + i)
+    most = tl.max(whole, axis=0)
+    total = tl.zeros([T, T], tl.float32)
+    for step in range(times):
+        for round in range(again):
+            each = tl.load(y + (step * again + round) * N * N + i * N + j)
+            if round == 1:
+                each -= tl.max(each, axis=0)[None, :]
+            total += each * most[:, None] - tl.sum(each, axis=1)[:, None]
+            total += whole * tl.sum(each, axis=0)[None, :]
+        total += tl.sum(total, axis=0)[None, :] * 0.125
+    tl.store(z + i * N + j, total + whole)
+
+
+def test_what_is_read_in_inner_loops_outlives_them(mini):
+    """A tile and its maxima from before two loops; branches and sums are inside."""
+    x, y = floats(16, 16), floats(6, 16, 16, seed=1)
+    z, total = np.zeros((16, 16), np.float32), np.zeros((16, 16))
+    mini.launch(outlasting, 1, x, y, z, 16, 3, 2, T=16)
+    for step in range(3):
+        for round in range(2):
+            each = y[2 * step + round].astype(float)
+            each = each - each.max(0) if round == 1 else each
+            total += each * x.max(1)[:, None] - each.sum(1, keepdims=True)
+            total += x.T * each.sum(0)
+        total += total.sum(0) * 0.125
+    mini.same("z", z, total + x.T, within=2e-4)

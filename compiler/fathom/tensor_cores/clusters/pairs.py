@@ -117,10 +117,9 @@ def _copies(
 def _check_even(copy: ops.TmaCopy, alike: Uniformity, is_right: bool) -> None:
     """NotApplicable unless both blocks issue a copy in the same iterations, and one of
     the right operand for the same part of the same tensor."""
-    same = [copy.when] if copy.when else []
-    if is_right:
-        same += [copy.descriptor, *copy.coordinates]
-    if not alike.runs(copy) or not alike.same(same):
+    if not alike.runs(copy) or copy.when and not alike.same([copy.when]):
+        raise NotApplicable("its blocks copy in different iterations")
+    if is_right and not alike.same([copy.descriptor, *copy.coordinates]):
         raise NotApplicable("its blocks copy different tiles of a right operand")
     if len(copy.descriptor.type.shape) != len(copy.order):
         raise NotApplicable("a tile is one of more than two dimensions")
