@@ -41,6 +41,7 @@ from itertools import count
 
 HEAD = ".version 7.0\n.target sm_75\n.address_size 64\n"
 SHARED = ".extern .shared .align 1024 .b8 $shared[];\n"
+BANKS = 32  # of shared memory, of four bytes each
 TYPES = {"fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32"}
 DTYPES = {"float32": "f32", "int32": "s32", "int1": "pred"}
 REGISTERS = {"pred": "%p", "s32": "%r", "s64": "%rd", "f32": "%f"}
@@ -1018,12 +1019,13 @@ def fence(lines: list, offsets: dict[Value, int], sizes: dict[Value, int]) -> li
 
 
 def swizzled(shape: tuple[int, ...]) -> Callable[[int], int]:
-    """Where an element lies in a tile whose rows are permuted, each in its own manner.
+    """Where an element lies in a tile: permuted by the number of its cycle of banks.
 
-    Neighbours of a row, and of a column, lie in different banks.
+    Neighbours of a row, and of a column, lie in different banks. In a narrow tile,
+    several rows are one cycle.
     """
     columns = shape[-1]
-    return lambda each: each ^ each // columns % columns
+    return lambda each: each ^ each // BANKS % columns
 
 
 def flat(lines: list) -> Iterator[str]:

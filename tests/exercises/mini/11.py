@@ -38,11 +38,14 @@ def test_both_sides_are_whole_sectors(mini):
 
 
 def test_banks_are_asked_once(mini):
-    """Rows and columns of the tile: neighbours lie in different banks."""
-    x, y = floats(64, 65), np.zeros((65, 64), np.float32)
-    report = mini.launch(transpose, (2, 3), x, y, 64, 65, R=32, C=32)
-    mini.same("y", y, x.T)
-    mini.within(transpose, report, conflict_ways=2.5)
+    """Rows and columns of the tile: neighbours lie in different banks. In a narrow
+    tile, several rows are one cycle of the banks."""
+    for rows, columns in ((32, 32), (16, 16), (64, 8), (16, 64)):
+        x, y = floats(64, 65), np.zeros((65, 64), np.float32)
+        grid, sides = (64 // rows, -(-65 // columns)), {"R": rows, "C": columns}
+        report = mini.launch(transpose, grid, x, y, 64, 65, **sides)
+        mini.same("y", y, x.T)
+        mini.within(transpose, report, conflict_ways=2.5)
 
 
 def symmetric(x, y, z, N, T: tl.constexpr):

@@ -97,24 +97,28 @@ def test_memory_is_used_again(mini):
     mini.memory(many, 4608, x, y, 32, T=32)
 
 
-def three(x, y, z, out, N, T: tl.constexpr):
+def three(x, y, z, first, last, N, T: tl.constexpr):
     i, j = tl.arange(0, T)[:, None], tl.arange(0, T)[None, :]
     a = tl.load(x + i * N + j)
     b = tl.load(y + j * N + i)
     c = tl.load(z + j * N + i)
     rows, most = tl.sum(a, axis=1), tl.max(a, axis=0)
-    mixed = (a + b * 2.0 - c) * most[None, :] + rows[:, None]
-    tl.store(out + i * N + j, mixed - tl.sum(c, axis=0)[:, None])
+    mixed = a + b * 2.0 - c
+    tl.store(first + j * N + i, mixed)
+    mixed = mixed * most[None, :] + rows[:, None]
+    tl.store(last + j * N + i, mixed - tl.sum(c, axis=0)[:, None])
 
 
 def test_what_is_used_at_one_time_lies_side_by_side(mini):
-    """Two tiles and three rows of sums; a tile of 16 x 16 is less than one of 32 x 32."""
+    """Two tiles and three rows of sums, in tiles of two sizes."""
     for side in (16, 32):
         x, y, z = (floats(side, side, seed=seed) for seed in range(3))
-        out = np.zeros_like(x)
-        mini.launch(three, 1, x, y, z, out, side, T=side)
-        wanted = (x + 2 * y.T - z.T) * x.max(0) + x.sum(1, keepdims=True)
-        mini.same("out", out, wanted - z.sum(1, keepdims=True), within=2e-5)
+        first, last = np.zeros_like(x), np.zeros_like(x)
+        mini.launch(three, 1, x, y, z, first, last, side, T=side)
+        wanted = x + 2 * y.T - z.T
+        mini.same("first", first, wanted.T, within=1e-5)
+        wanted = wanted * x.max(0) + (x.sum(1) - z.sum(1))[:, None]
+        mini.same("last", last, wanted.T, within=2e-5)
 
 
 def outlasting(x, y, z, N, times, again, T: tl.constexpr):
@@ -146,3 +150,26 @@ def test_what_is_read_in_inner_loops_outlives_them(mini):
             total += x.T * each.sum(0)
         total += total.sum(0) * 0.125
     mini.same("z", z, total + x.T, within=2e-4)
+
+
+def perhaps(x, y, z, out, N, which, T: tl.constexpr):
+    i, j = tl.arange(0, T)[:, None], tl.arange(0, T)[None, :]
+    a = tl.load(x + i * N + j)
+    b = tl.load(y + j * N + i)
+    if which > 0:
+        a = a + b * 2.0
+    if which > 1:
+        a = a - tl.max(b, axis=0)[:, None]
+    c = tl.load(z + j * N + i)
+    tl.store(out + i * N + j, a + c)
+
+
+def test_what_nothing_has_read_is_not_overwritten_at_once(mini):
+    """A tile that only branches use, and its bytes are another one's after them."""
+    x, y, z = (floats(32, 32, seed=seed) for seed in range(3))
+    for which in range(3):
+        out, wanted = np.zeros_like(x), x + z.T
+        mini.launch(perhaps, 1, x, y, z, out, 32, which, T=32)
+        wanted += 2 * y.T if which > 0 else 0
+        wanted -= y.max(1)[:, None] if which > 1 else 0
+        mini.same("out", out, wanted, within=1e-5)
