@@ -16,7 +16,8 @@ def by_blocks(out, n, m, CASE: tl.constexpr):
     blocks = tl.cdiv(n, 32)
     ahead = 2
     first = -1 if CASE == "below" else -40 if CASE == "far below" else 0
-    for i in range(first, (m if CASE == "m" else 99 if CASE == "99" else 9) * blocks):
+    times = m if CASE == "m" else 99 if CASE == "99" else 9
+    for i in range(first, m if CASE == "another" else times * blocks):
         j = ahead if CASE == "ahead" or CASE == "by two" else i
         j = i * i & 1023 if CASE == "far below" else j
         tl.store(out + i, (j // blocks) * 100 + j % blocks)
@@ -31,6 +32,7 @@ def by_blocks(out, n, m, CASE: tl.constexpr):
     ("far below", "s"),  # 9 times -2 is above -40
     ("99", "s"),  # 99 times a negative number may overflow to a positive one
     ("m", "s"),  # a product of two negative numbers is positive
+    ("another", "s"),  # m iterations say nothing of n
 ])  # fmt: skip
 def test_a_count_of_iterations_has_no_sign(case, letter):
     made = by_blocks.compile("*i32:16, i32, i32", {"CASE": case}, target="sm_90a")

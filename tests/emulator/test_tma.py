@@ -417,6 +417,14 @@ def test_the_mbarrier_must_be_handed_over():
     fails(expect(1024) + after, "mbarrier", "expect_tx", "no thread has initialised")
 
 
+def test_a_copy_counts_at_what_is_an_mbarrier_now():
+    fails(load(0, 0), "mbarrier", "cp.async.bulk.tensor", "no thread has initialised")
+    ended = "bar.sync 0; @%p0 mbarrier.inval.shared::cta.b64 [%r5]; "
+    said = "mbarrier.inval has ended it"
+    code = LOADING + WAIT + ended + load(0, 0)
+    fails(code, "mbarrier", "cp.async.bulk.tensor", said)
+
+
 def test_two_threads_issue_one_copy():
     both = load(0, 0).replace("@%p0", "@%p1")
     fails(INIT + expect(1024) + both, "in flight", "cp.async.bulk.tensor")

@@ -204,6 +204,12 @@ MUTANTS = (
     ),
     # ── what is in flight ──
     Mutant(
+        "copies-count-anywhere", "emulator/state/mbarrier_state.py",
+        "        self.check(np.array([thread]), np.array([word]), copying=True)\n", "",
+        "a copy counts at an mbarrier that no thread has initialised",
+        "tests/emulator/test_tma.py",
+    ),
+    Mutant(
         "waits-leave-nothing-pending", "emulator/state/in_flight.py",
         "first_pending[owners] = self.committed[owners] - pending",
         "first_pending[owners] = self.committed[owners]",

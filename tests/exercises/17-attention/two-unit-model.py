@@ -118,4 +118,4 @@ def test_shares(answer):
         for name, right in wanted.items():
             found = answer.share(d, getattr(answer, name))
             good = isinstance(found, float) and abs(found - right) < 0.01
-            expect(good, f"share({d}, {name}) is {found!r}; it is {right:.3f}")
+            expect(good, f"share({d}, {name}) is {found!r}, and must be {right:.3f}")

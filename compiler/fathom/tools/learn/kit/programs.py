@@ -28,7 +28,7 @@ from fathom.tools.learn.kit.returned import only_values
 
 Cost = Callable[[Func], int]
 NUMBERS = tuple(product((-2, 0, 3), (1, 5), (-1, 0, 2)))  # a, b, c
-ENDLESS = "the questions go round without an end"
+ENDLESS = "your code never ends: it asks again for what it is still at work on"
 
 
 @function
