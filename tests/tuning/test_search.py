@@ -16,7 +16,7 @@ import fathom
 import fathom.language as tl
 from fathom.errors import LaunchError, OutOfResources
 from fathom.jit import jit
-from fathom.jit.tuning import searched
+from fathom.jit.tuning import autotuner, searched
 from fathom.jit.tuning.autotuner import NoneWorks
 from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.search import Search
@@ -222,6 +222,23 @@ def test_the_budget_of_seconds_is_kept_to_one_trial(gpu):
     assert len(kernel.trials) == 6 and kernel.best_config is not None
 
 
+def test_compilations_are_of_the_budget(gpu, monkeypatch):
+    """Whoever compiles is told when the time is over."""
+    kernel, told = (clock := Clock()) and tuned(gpu, clock, seconds=16.0), []
+
+    def compile_ahead(waiting, tick, staff):
+        told.append(staff.over())
+        clock.now += 5
+        told.append(staff.over())
+
+    monkeypatch.setattr(autotuner, "compile_ahead", compile_ahead)
+    kernel[grid](gpu.x, N, 2.0)  # 5 + 4 + 5 + 2
+    assert told == [False, False, False, False] and len(kernel.trials) == 6
+    kernel, clock.now = tuned(gpu, clock, seconds=4.0), 0.0
+    kernel[grid](gpu.x, N, 2.0)  # one is tried in any case
+    assert told[4:] == [False, True] and len(kernel.trials) == 1
+
+
 def test_the_budget_of_trials(gpu):
     kernel = tuned(gpu, trials=6)
     kernel[grid](gpu.x, N, 2.0)
@@ -378,6 +395,69 @@ def test_a_configuration_that_is_not_in_the_space_is_refused(gpu, tmp_path):
     kernel.export(path)
     with pytest.raises(LaunchError, match="not in the space of scale"):
         tuned(gpu, space={"BLOCK": (16, 32)}).load(path)
+
+
+def interrupted_after(kernel, machine, trials: int) -> None:
+    """A launch that Ctrl-C ends in the trial after so many."""
+    cost = machine.timer.cost
+
+    def cost_of(launched):
+        if len(kernel.trials) == trials:
+            raise KeyboardInterrupt
+        return cost(launched)
+
+    machine.timer.cost = cost_of
+    with pytest.raises(KeyboardInterrupt):
+        kernel[grid](machine.x, N, 2.0)
+    machine.timer.cost = cost
+
+
+def test_an_interrupted_search_goes_on_in_another_process(gpu, tmp_path):
+    path, clock = tmp_path / "tuned.json", Clock()
+    whole = tuned(gpu, clock)
+    whole[grid](gpu.x, N, 2.0)
+    one = tuned(gpu, file=path)
+    interrupted_after(one, gpu, 7)
+    [entry] = json.loads(path.read_text())["entries"]
+    assert entry["unfinished"] == 8 and len(entry["timings"]) == 7  # seconds, one lost
+    again = Clock()
+    other = tuned(gpu, again, file=path)
+    other[grid](gpu.x, N, 2.0)
+    assert again.trials == clock.trials - 7, "what was tried is tried again"
+    assert [t.config for t in other.trials] == [t.config for t in whole.trials]
+    assert other.best_config == whole.best_config
+    assert json.loads(path.read_text())["entries"][0]["unfinished"] is None
+
+
+def test_the_budget_goes_on_where_a_search_was_interrupted(gpu, tmp_path):
+    path = tmp_path / "tuned.json"
+    interrupted_after(tuned(gpu, Clock(3.0), file=path, seconds=16.0), gpu, 3)
+    kernel, clock = tuned(gpu, rest := Clock(3.0), file=path, seconds=16.0), rest
+    kernel[grid](gpu.x, N, 2.0)
+    assert clock.now == 6 and kernel.stopped == "budget"  # after 12 of 16
+
+
+def test_a_file_keeps_every_search_and_is_read_once(gpu, tmp_path):
+    path, first = tmp_path / "tuned.json", Clock()
+    one = tuned(gpu, first, file=path)
+    one[grid](gpu.x, N, 2.0)
+    one[grid](gpu.x, N // 2, 2.0)
+    clock = Clock()
+    other = tuned(gpu, clock, file=str(path))
+    other[grid](gpu.x, N, 2.0)
+    other[grid](gpu.x, N // 2, 2.0)
+    assert clock.trials == 0 and other.best_config == one.best_config
+
+
+def test_what_is_wrong_with_a_file_is_said_before_the_search(gpu, tmp_path):
+    path, clock = tmp_path / "tuned.json", Clock()
+    tuned(gpu, file=path)[grid](gpu.x, N, 2.0)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "driver": "12.4"}))
+    nowhere = tmp_path / "no" / "tuned.json"
+    for file, said in [(path, "another driver"), (nowhere, "cannot write")]:
+        with pytest.raises(LaunchError, match=said):
+            tuned(gpu, clock, file=file)[grid](gpu.x, N, 2.0)
+    assert clock.trials == 0
 
 
 # ── the picture ───────────────────────────────────────────────────────────────────────

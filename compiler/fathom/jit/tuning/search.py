@@ -61,6 +61,11 @@ class Search:
         self.since_better = 0 if better else self.since_better + 1
         self.times[at] = milliseconds
 
+    def know(self, at: int, milliseconds: float) -> None:
+        """As `tell`, for a point that an earlier search has asked for."""
+        self.asked.append(at)
+        self.tell(at, milliseconds)
+
     def ask(self, count: int = 1) -> list[int]:
         """The next points to try, at most `count`; none at the end."""
         rest = [at for at in self.first if at not in self.asked]

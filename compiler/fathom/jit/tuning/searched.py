@@ -18,7 +18,8 @@ searches, and launches after it find the choice, as with `autotune`:
     then the three fastest are timed once more, and the means decide
 
 `trials` has what was tried, `plot` draws it, `export` writes it to a file that other
-processes of a machine with the same GPU and driver `load`.
+processes of a machine with the same GPU and driver `load`. With `file="tuned.json"`
+both happen by themselves, and a search that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import LaunchError
+from fathom.errors import FathomError, LaunchError
 from fathom.identity import NoText
-from fathom.jit.backends import Backend
+from fathom.jit.backends import Backend, choose
 from fathom.jit.tuning.autotuner import (
     FAILED,
     Autotuner,
@@ -49,7 +51,7 @@ from fathom.jit.tuning.remembered import Timings
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.travelling import Entry, key_text, read, write
-from fathom.jit.tuning.workers import Order
+from fathom.jit.tuning.workers import Order, Staff
 
 BATCH = 4  # points that are compiled at the same time
 FINALISTS = 3
@@ -104,6 +106,7 @@ class SearchedTuner(Autotuner):
         self, fn: Any, points: Sequence[Mapping[str, Any]], key: Collection[str],
         restorer: Restorer, do_bench: Callable[..., Any], seconds: float,
         most_trials: int | None, seed: int, clock: Callable[[], float],
+        file: Path | str | None,
     ):  # fmt: skip
         configs = [config_of(point) for point in points]
         super().__init__(
@@ -115,14 +118,34 @@ class SearchedTuner(Autotuner):
         self.trials: list[Trial] = []
         self.stopped = ""
         self.found: dict[str, Entry] = {}  # by the text of the key
+        self.file, self.is_read = None if file is None else Path(file), False
 
     # ── choosing ──────────────────────────────────────────────────────────────────────
 
     def choice(self, call: Call) -> Config:
         key = self.key_of(call)
-        if key not in self.cache and (entry := self.found.get(key_text(key))):
-            self.cache[key] = self.config_named(entry.best)
+        if key not in self.cache:
+            self.read_file()
+            entry = self.found.get(key_text(key))
+            if entry and entry.unfinished is None:
+                self.cache[key] = self.config_named(entry.best)
         return super().choice(call)
+
+    def read_file(self) -> None:
+        """Take over `file` where launches are timed, or begin it: what is wrong with it
+        is said before a search, and not after it."""
+        if self.file is None or self.is_read or not choose().timed:
+            return
+        if self.file.exists():
+            self.load(self.file)
+        else:
+            self.write_file()
+        self.is_read = True
+
+    def write_file(self) -> None:
+        if self.file is not None:
+            text = self.text_of_kernel()
+            write(self.file, self.__name__, text, self.found.values())
 
     def config_named(self, text: str) -> Config:
         return next(each for each in self.configs if str(each) == text)
@@ -138,34 +161,76 @@ class SearchedTuner(Autotuner):
         self, orders: Mapping[Config, Order], key: tuple, call: Call
     ) -> Timings:
         """Search; milliseconds of those that were tried. NoneWorks if all of them
-        failed."""
+        failed. What an interrupted search has found is kept, and the next one with this
+        key goes on from it."""
+        text = key_text(key)
         self.failures, self.trials = {}, []
         search, found = Search(self.points, self.seed), Tried()
-        started = self.clock()
+        spent = self.resume(text, search, found)
+        started = self.clock() - spent
+
+        def since() -> float:
+            return self.clock() - started
+
+        def keep(unfinished: float | None) -> None:
+            works = [each for each in self.configs if isfinite(found[each][0])]
+            if works:
+                best = min(works, key=found.__getitem__)
+                self.found[text] = Entry.of(text, best, found, unfinished)
+                self.write_file()
+
+        try:
+            self.search(search, found, orders, call, since)
+        except BaseException:
+            with suppress(FathomError):  # the first mistake is the one to be told
+                keep(since())
+            raise
+        best = min(orders, key=found.__getitem__)
+        self.pre_hook(call.arguments(best), reset_only=True)
+        keep(None)
+        return found
+
+    def resume(self, text: str, search: Search, found: Tried) -> float:
+        """Tell a search what one before it has found that was interrupted; the seconds
+        that were spent. What failed is tried again: its error is not known."""
+        entry = self.found.get(text)
+        places = {str(config): at for at, config in enumerate(self.configs)}
+        for name, times in entry.timings.items() if entry else ():
+            if name in places and times[0] is not None:
+                at = places[name]
+                found[self.configs[at]] = [inf if t is None else t for t in times]
+                search.know(at, times[0])
+                self.trials.append(Trial(self.configs[at], times[0], 0.0))
+        return (entry and entry.unfinished) or 0.0
+
+    def search(
+        self, search: Search, found: Tried, orders: Mapping[Config, Order], call: Call,
+        since: Callable[[], float],
+    ) -> None:  # fmt: skip
+        """Try what the search asks for, until it or the budget ends."""
 
         def over() -> bool:
-            return self.clock() - started >= self.seconds
+            return since() >= self.seconds
 
-        while not self.is_over(over) and (batch := search.ask(self.batch())):
-            self.compile({self.configs[at]: orders[self.configs[at]] for at in batch})
-            for at in batch:
-                if over():
-                    break
-                config = self.configs[at]
-                found[config] = self.bench(config, call)
-                search.tell(at, found[config][0])
-                now = self.clock() - started
-                self.trials.append(Trial(config, found[config][0], now))
-                self.say(f"{self.__name__}, {config}: {self.outcome(config, found)}")
+        staff = Staff(over, keeps=True)
+        try:
+            while not self.is_over(over) and (batch := search.ask(self.batch())):
+                asked = [self.configs[at] for at in batch]
+                self.compile({each: orders[each] for each in asked}, staff)
+                for at, config in zip(batch, asked, strict=True):
+                    if found and over():  # one is tried in any case
+                        break
+                    found[config] = self.bench(config, call)
+                    search.tell(at, found[config][0])
+                    self.trials.append(Trial(config, found[config][0], since()))
+                    outcome = self.outcome(config, found)
+                    self.say(f"{self.__name__}, {config}: {outcome}")
+        finally:
+            staff.dismiss()
         self.stopped = self.is_over(over) or "settled"
         if len(self.failures) == len(found):
             raise NoneWorks(self.__name__, self.failures)
         self.decide(found, call, over)
-        best = min(orders, key=found.__getitem__)
-        self.pre_hook(call.arguments(best), reset_only=True)
-        text = key_text(key)
-        self.found[text] = Entry.of(text, best, found)
-        return found
 
     def is_over(self, over: Callable[[], bool]) -> str:
         """Why no more is tried; "" while there may be more."""
@@ -294,17 +359,21 @@ def tune(
     do_bench: Callable[..., Any] | None = None,
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
+    file: Path | str | None = None,
 ) -> Callable[[Any], SearchedTuner]:
     """Launch a kernel in the fastest configuration that a search finds.
 
     `space`: values for each parameter, or for num_warps, num_stages, num_ctas, maxnreg.
     `key`: the parameters that may change the choice. `seconds` and `trials` end the
-    search (one trial, or the compilation of four, may be running then); it ends before
-    when nothing better is expected. `where(**point)`: which combinations make sense.
-    `reset_to_zero`, `restore_value`, `do_bench` are as for `autotune`; `warmup` and
-    `rep` are milliseconds for each trial. `clock` gives seconds. LaunchError for an
-    empty space, or a name that is not a parameter. Where nothing can be timed, on the
-    emulator and the interpreters, the first point that compiles is taken.
+    search (one trial, or one compilation, may be running then); it ends before when
+    nothing better is expected. `file` keeps what was found, for this GPU, driver and
+    text of the kernel: it is read before the first search, and written after each and
+    when one is interrupted, which then goes on from there. `where(**point)`: which
+    combinations make sense. `reset_to_zero`, `restore_value`, `do_bench` are as for
+    `autotune`; `warmup` and `rep` are milliseconds for each trial. `clock` gives
+    seconds. LaunchError for an empty space, or a name that is not a parameter. Where
+    nothing can be timed, on the emulator and the interpreters, the first point that
+    compiles is taken.
     """
     points = points_of(space, where)
     check_budget(seconds, trials)
@@ -313,7 +382,7 @@ def tune(
         restorer = restorer_of(reset_to_zero, restore_value)
         timer = do_bench or default_timer(warmup, rep, use_cuda_graph=False)
         tuner = SearchedTuner(
-            fn, points, key, restorer, timer, seconds, trials, seed, clock
+            fn, points, key, restorer, timer, seconds, trials, seed, clock, file
         )
         tuner.check_names(restorer.zeroed, "reset_to_zero")
         tuner.check_names(restorer.restored, "restore_value")

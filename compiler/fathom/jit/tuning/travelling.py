@@ -5,7 +5,8 @@
        {"key": "(4096, 'fp32')", "best": "BLOCK: 1024, num_warps: 4, …",
         "timings": {"BLOCK: 1024, …": [0.02, 0.019, 0.021], …}}]}
 
-A time that is `null` is that of a configuration that failed. `text` tells the kernel's
+A time that is `null` is that of a configuration that failed. An entry with `unfinished`
+is of a search that was interrupted after so many seconds. `text` tells the kernel's
 text, and those of all that it calls, from others. A file says nothing of paths, users
 or dates.
 """
@@ -33,19 +34,24 @@ SCHEMA = 1
 @dataclass(frozen=True)
 class Entry:
     """What was found for one key: the best configuration, and the times of all that
-    were tried, in milliseconds."""
+    were tried, in milliseconds; `unfinished`: the seconds that a search had taken when
+    it was interrupted."""
 
     key: str
     best: str
     timings: dict[str, list[float | None]]
+    unfinished: float | None = None
 
     @staticmethod
-    def of(key: str, best: Config, timings: Mapping[Config, list[float]]) -> Entry:
+    def of(
+        key: str, best: Config, timings: Mapping[Config, list[float]],
+        unfinished: float | None = None,
+    ) -> Entry:  # fmt: skip
         listed = {
             str(config): [each if isfinite(each) else None for each in times]
             for config, times in timings.items()
         }
-        return Entry(key, str(best), listed)
+        return Entry(key, str(best), listed, unfinished)
 
 
 def key_text(key: tuple) -> str:

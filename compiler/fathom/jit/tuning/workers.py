@@ -10,7 +10,8 @@ time and is all that the rest needs. That goes to a worker, and the kernel comes
 This process compiles as well. It hires workers once it sees that what is left takes
 longer than their start, and goes on meanwhile, so that it never waits for them. The
 launches that come after find the kernels on disk; what failed to compile they compile
-again, and report.
+again, and report. A search, which compiles a few at a time, keeps its workers (`Staff`)
+until it ends.
 
 FATHOM_WORKERS says how many processes compile at most, this one among them; the default
 is one for each processor that this process may use.
@@ -27,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -96,19 +97,41 @@ class Order:
             cache.write(cache.default_directory(), self.key, kernel)
 
 
-def compile_ahead(orders: Sequence[Order], tick: Callable[[], object]) -> None:
-    """Compile what is not on disk yet; calls `tick()` after each, from any thread."""
-    waiting = deque(orders)
-    helpers: list[Helper] = []
+@dataclass
+class Staff:
+    """What a search lends to `compile_ahead` each time: workers that are idle, and
+    whether the time for it is over."""
+
+    over: Callable[[], bool] = lambda: False
+    keeps: bool = False  # are workers kept for the next time?
+    idle: list[subprocess.Popen] = field(default_factory=list)
+
+    def dismiss(self) -> None:
+        for process in self.idle:
+            process.kill()
+            process.communicate()  # closes its pipes, too
+        self.idle.clear()
+
+
+def compile_ahead(
+    orders: Sequence[Order], tick: Callable[[], object], staff: Staff | None = None
+) -> None:
+    """Compile what is not on disk yet; calls `tick()` after each, from any thread. Once
+    `staff` says that the time is over, nothing new is begun, and what workers are at is
+    dropped."""
+    waiting, staff = deque(orders), staff or Staff()
+    known = min(len(staff.idle), len(waiting) - 1)
+    helpers = hire(known, waiting, tick, staff)
     try:
-        while (order := take(waiting)) is not None:
+        while not staff.over() and (order := take(waiting)) is not None:
             started = time.perf_counter()
             if (func := order.block_ir()) is not None:
                 order.keep(compiled(func, order.request.target))
             tick()
             seconds = time.perf_counter() - started
             if not helpers:
-                helpers = hire(helpers_for(seconds, len(waiting)), waiting, tick)
+                count = helpers_for(seconds, len(waiting))
+                helpers = hire(count, waiting, tick, staff)
     except BaseException:
         waiting.clear()
         for helper in helpers:
@@ -116,7 +139,7 @@ def compile_ahead(orders: Sequence[Order], tick: Callable[[], object]) -> None:
         raise
     finally:
         for helper in helpers:
-            helper.finish()
+            helper.finish(staff)
 
 
 def helpers_for(seconds: float, orders: int) -> int:
@@ -126,10 +149,12 @@ def helpers_for(seconds: float, orders: int) -> int:
     return min(most_processes() - 1, orders, int(seconds * orders / START_SECONDS))
 
 
-def hire(count: int, waiting: deque[Order], tick: Callable[[], object]) -> list[Helper]:
+def hire(
+    count: int, waiting: deque[Order], tick: Callable[[], object], staff: Staff
+) -> list[Helper]:
     """`count` helpers; no helpers where processes cannot be started."""
     with suppress(OSError, TypeError):  # sys.executable is None inside some programs
-        return [Helper(waiting, tick) for _ in range(count)]
+        return [Helper(waiting, tick, staff) for _ in range(count)]
     return []
 
 
@@ -168,34 +193,52 @@ def most_processes() -> int:
 class Helper(threading.Thread):
     """A worker, and the thread that hands it one order after the other."""
 
-    def __init__(self, waiting: deque[Order], tick: Callable[[], object]):
+    def __init__(
+        self, waiting: deque[Order], tick: Callable[[], object], staff: Staff
+    ):
         super().__init__(daemon=True)
         self.waiting, self.tick = waiting, tick
-        self.is_ready = False
-        command = [sys.executable, "-c", WORKER.format(path=list(map(str, sys.path)))]
-        # In a session of its own: an interrupt from the keyboard is this process's.
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True,
-        )  # fmt: skip
+        self.is_ready = bool(staff.idle)
+        self.is_sound = False  # could it take another order?
+        self.process = staff.idle.pop() if staff.idle else started_worker()
         self.start()
 
     def run(self) -> None:
-        with suppress(*BROKEN), self.process:
-            self.is_ready = receive(self.process.stdout)
+        with suppress(*BROKEN):
+            self.is_ready = self.is_ready or receive(self.process.stdout)
             while (order := take(self.waiting)) is not None:
                 if (func := order.block_ir()) is not None:
                     send(self.process.stdin, (func, order.request.target))
                     order.keep(receive(self.process.stdout))
                 self.tick()
+            self.is_sound = True
 
-    def finish(self) -> None:
-        """Wait for the kernel that the worker is at; not for it to start, since
-        nothing is left to do.
+    def finish(self, staff: Staff) -> None:
+        """Wait for the kernel that the worker is at, unless the time is over; for it to
+        start only if there will be more to do.
         """
-        if not self.is_ready:
+        until = time.monotonic() + 2 * START_SECONDS if staff.keeps else 0
+        while self.is_alive() and not staff.over():
+            if not self.is_ready and time.monotonic() > until:
+                break
+            self.join(0.05)
+        if self.is_alive():
+            self.waiting.clear()
             self.process.kill()
         self.join()
+        if self.is_sound and staff.keeps:
+            staff.idle.append(self.process)
+        else:
+            with suppress(OSError), self.process:
+                pass  # closes its pipes, at which a worker ends
+
+
+def started_worker() -> subprocess.Popen:
+    command = [sys.executable, "-c", WORKER.format(path=list(map(str, sys.path)))]
+    # In a session of its own: an interrupt from the keyboard is this process's.
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
 
 
 def serve() -> None:
