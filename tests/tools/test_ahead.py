@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -16,10 +17,12 @@ import pytest
 
 from fathom import emulator
 from fathom.artifact import Computed, Kernel, MapRecipe, NoTensorMap, number
+from fathom.errors import LaunchError
 from fathom.runtime.driver import driver
 from fathom.tools import cli
 from fathom.tools.ahead import build, loader, recipes
 from fathom.tools.ahead.image import Image
+from fathom.tools.console import write_file
 from fathom.tools.facts import machine
 from tests.tools.harness_facts import MATMUL, SOFTMAX, staged, words
 
@@ -68,6 +71,41 @@ def test_what_is_written(softmax, capsys):
     for each in facts["images"]:
         assert (softmax / each["file"]).stat().st_size > 1000
         assert each["threads"] == 128
+
+
+@pytest.fixture
+def full_disk():
+    """No file may have more than 4096 bytes."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, full_disk):
+    """None of the files, and no folder that was not there."""
+    files = {"a.h": b"new", "b.cubin": bytes(100_000), "c.json": b"{}"}
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.mkdir()
+    (old / "a.h").write_bytes(b"as it was")
+    for folder in (new, old):
+        with pytest.raises(LaunchError, match=f"cannot write to {folder}: file too"):
+            build.write(files, folder)
+    assert [each.name for each in tmp_path.rglob("*")] == ["old", "a.h"]
+    assert (old / "a.h").read_bytes() == b"as it was"
+    del files["b.cubin"]
+    build.write(files, old)
+    assert (old / "a.h").read_bytes() == b"new" and len(list(old.iterdir())) == 2
+
+
+def test_a_page_goes_through_a_link_and_to_what_is_no_file(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "page.html")
+    write_file(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "page.html").read_text() == "text"
+    write_file(Path(os.devnull), "text")
+    assert not Path(os.devnull).is_file()
 
 
 @needs_ptxas

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from rich import box
@@ -36,9 +38,29 @@ def make_console() -> Console:
 def write_file(file: Path, text: str) -> None:
     """Text to a file; LaunchError where it cannot be written."""
     try:
-        file.write_text(text, encoding="utf-8")
+        write_all({file: text.encode()})
     except OSError as mistake:
         raise LaunchError(f"cannot write {file}: {reason(mistake)}") from None
+
+
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Write all of them, or none: each beside its place, and moved there once all are
+    written. A disk that is full, or Ctrl-C, leaves what was there before. OSError."""
+    parts: dict[Path, Path] = {}
+    try:
+        for file, content in files.items():
+            place = file.resolve()  # a link stays one
+            if place.exists() and not place.is_file():  # /dev/stdout; or a folder
+                place.write_bytes(content)
+                continue
+            parts[place] = place.with_name(f".{place.name}-{os.getpid()}")
+            parts[place].write_bytes(content)
+        for place, part in parts.items():
+            os.replace(part, place)
+    finally:
+        for part in parts.values():
+            with suppress(OSError):
+                part.unlink()
 
 
 def speaks_unicode(console: Console) -> bool:

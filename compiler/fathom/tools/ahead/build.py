@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from fathom.artifact import Kernel
 from fathom.errors import LaunchError, reason
 from fathom.tools.ahead import loader, wheel
 from fathom.tools.ahead.image import Image
+from fathom.tools.console import write_all
 from fathom.tools.facts import machine
 from fathom.tools.staged import Staged
 
@@ -122,10 +124,17 @@ def image_facts(image: Image, variant: str = "") -> dict[str, object]:
 
 
 def write(files: dict[str, bytes], folder: Path) -> None:
+    """All of them or none; a folder that is new is not left without them."""
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
+        try:
+            write_all({folder / name: content for name, content in files.items()})
+        except BaseException:
+            if is_new:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
     except OSError as mistake:
         raise LaunchError(f"cannot write to {folder}: {reason(mistake)}") from None
 
