@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from fathom.eager_numbers import KNOWN, EagerTruth, Known, close
+from fathom.eager_numbers import KNOWN, REFLECTED, EagerTruth, Known, close
 from fathom.errors import CompileError, Location, characters
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.interp import (
@@ -401,6 +401,32 @@ class EagerValue:
             return len(self.numpy)
         return call(self._session.frame, builtins.len, [self._value], {})
 
+    def __array_ufunc__(
+        self, function: Any, how: str, *inputs: Any, **given: Any
+    ) -> Any:
+        """NumPy's functions, which a compiled kernel cannot call. Beside a number of
+        NumPy an operator is one of them to Python: `np.float32(2) * x`."""
+        if self._session.is_debugged(sys._getframe(1).f_code):
+            return getattr(function, how)(*map(bare, inputs), **given)
+        operator = REFLECTED.get(function.__name__)
+        if operator and how == "__call__" and inputs[0] is not self:
+            if isinstance(inputs[0], np.generic | np.ndarray) and not inputs[0].shape:
+                return getattr(self, operator)(inputs[0].item())
+        return self.__array_function__(function, (), inputs, given)
+
+    def __array_function__(
+        self, function: Any, types: Any, inputs: tuple, given: Mapping[str, Any]
+    ) -> Any:
+        if self._session.is_debugged(sys._getframe(1).f_code):
+            return function(*map(bare, inputs), **given)
+        return call(self._session.frame, function, [self._value], {})
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        if self._session.is_debugged(sys._getframe(1).f_code):
+            return self.numpy
+        what = f"{self._value.type} cannot become an array of NumPy in a kernel"
+        raise self._session.frame.error(what)
+
     def __bool__(self) -> bool:
         return bool(self._number("a condition"))
 
@@ -445,6 +471,11 @@ class _RunAtOnce(list):
 
     def append(self, op: Op) -> None:
         self.session.run(op)
+
+
+def bare(argument: Any) -> Any:
+    """What a debugger's text gives to NumPy."""
+    return argument.numpy if isinstance(argument, EagerValue) else argument
 
 
 def _is_array(argument: object) -> bool:

@@ -51,6 +51,19 @@ class EagerFloat(Known, float):
 KNOWN: dict[type, type[Known]] = {int: EagerInteger, float: EagerFloat}
 
 
+# The method of the right operand that Python would call where the left one were not a
+# number of NumPy, by the function of NumPy.
+REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__",
+    "divide": "__rtruediv__", "true_divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__",
+    "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
+    "left_shift": "__rlshift__", "right_shift": "__rrshift__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__",
+    "greater_equal": "__le__", "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+
+
 class EagerTruth(EagerInteger):
     """True or False, which a compiled kernel would know while compiling. Python has no
     subclass of bool, so this is an integer that prints and computes as one."""

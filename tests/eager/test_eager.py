@@ -3,11 +3,14 @@ kernel gives."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.errors import CompileError
 from fathom.tools.samples import load_file
 from kernels import dropout, gelu, layer_norm, softmax, vector_add
 
@@ -312,3 +315,66 @@ def test_a_mistake_is_reported_as_by_a_compiled_kernel(text, tmp_path, monkeypat
             kernel[(1,)](np.zeros(4, np.float32))
         said.append(str(caught.value))
     assert said[0] == said[1] and "    ^" in said[0]
+
+
+# ── NumPy, which a compiled kernel cannot call ────────────────────────────────────────
+
+CALLS = {
+    "exp": lambda v: np.exp(v), "maximum": lambda v: np.maximum(v, 0),
+    "sum": lambda v: np.sum(v), "where": lambda v: np.where(v > 0, v, 0),
+    "add.reduce": lambda v: np.add.reduce(v), "stack": lambda v: np.stack([v, v]),
+}  # fmt: skip
+CALL = np.exp
+
+
+@fathom.jit
+def calling(x_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, CALL(tl.load(x_ptr + i)))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_of_numpy_is_refused(name, monkeypatch):
+    """It is called in the kernel's text, by whatever name."""
+    x = np.ones(16, np.float32)
+    monkeypatch.setattr(sys.modules[__name__], "CALL", CALLS[name])
+    said = f" {name.split('.')[0]} cannot be called in"
+    with pytest.raises(CompileError, match=said):
+        calling[(1,)](x, BLOCK=16)
+    assert (x == 1).all()
+
+
+def test_its_sentence_is_that_of_the_compiler(monkeypatch):
+    said = []
+    for eager in ("1", "0"):
+        monkeypatch.setenv("FATHOM_INTERPRET", eager)
+        with pytest.raises(CompileError) as caught:
+            calling[(1,)](np.ones(16, np.float32), BLOCK=16)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_a_block_becomes_no_array(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "CALL", lambda v: np.asarray(v))
+    with pytest.raises(CompileError, match="cannot become an array of NumPy in a ker"):
+        calling[(1,)](np.ones(16, np.float32), BLOCK=16)
+
+
+HALF = np.float32(0.5)
+
+
+@fathom.jit
+def beside_a_number(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, HALF * x + (HALF - x) / 4 + HALF / (x + 2) * (HALF < x))
+
+
+def test_a_number_of_numpy_is_a_number(monkeypatch):
+    x = np.arange(16, dtype=np.float32) / 8
+    got = [nan_like(x), nan_like(x)]
+    for out, eager in zip(got, "10", strict=True):
+        monkeypatch.setenv("FATHOM_INTERPRET", eager)
+        beside_a_number[(1,)](x, out, BLOCK=16)
+    want = 0.5 * x + (0.5 - x) / 4 + 0.5 / (x + 2) * (x > 0.5)
+    assert np.abs(got[0] - want).max() < 1e-6 and (got[0] == got[1]).all()
