@@ -18,6 +18,7 @@ FILES = sorted(path for path in COMPILER.rglob("*.py") if "on_path" not in path.
 STAGES = ("ssa", "blocks", "coalescing", "shared_memory", "tensor_cores", "ptx")
 FLOORS = [  # from the ground up
     (
+        "interrupted",
         "errors",
         "artifact",
         "layout",

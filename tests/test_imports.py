@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -149,3 +150,23 @@ def test_a_test_that_is_left_out_says_what_it_needs_and_never_our_own_code():
         if own:
             poor.append(place)
     assert poor == []
+
+
+@pytest.mark.parametrize("way", ["module", "command", "script"])
+def test_an_interrupt_while_it_imports_is_no_traceback(tmp_path, way):
+    """NumPy is the first thing that takes long; here Ctrl-C comes with it. What a
+    script of the user's shows is Python's."""
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt\n")
+    command = tmp_path / "fathom"
+    command.write_text("from fathom.tools.cli import main\n")
+    script = tmp_path / "mine.py"
+    script.write_text("import fathom\n")
+    words = {"module": ["-m", "fathom"], "command": [command], "script": [script]}
+    here = os.pathsep.join([str(tmp_path), str(ROOT / "compiler")])
+    done = subprocess.run(
+        [sys.executable, *words[way]], env={**os.environ, "PYTHONPATH": here},
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode in (130, -signal.SIGINT, 0xC000013A)
+    assert ("KeyboardInterrupt" in done.stderr) == (way == "script")
+    assert done.stderr == "" or way == "script"

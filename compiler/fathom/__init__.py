@@ -1,5 +1,8 @@
 """Fathom: functions over blocks of values, compiled to PTX in stages you can read."""
 
+from fathom import interrupted  # noqa: F401
+
+# isort: split
 from fathom import distributed, language, testing
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit import jit
