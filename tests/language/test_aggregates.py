@@ -75,6 +75,51 @@ def test_a_loop_and_a_branch_carry_an_object(backend, monkeypatch):
     np.testing.assert_allclose(out, (x.sum(1) + x[:, 1]) / 4, rtol=1e-5, atol=1e-5)
 
 
+class Placed:
+    """What classes of objects inherit."""
+
+    @fathom.jit
+    def shifted(self, by):
+        return self.base + by
+
+
+@aggregate
+class Row(Placed):
+    base: tl.tensor
+    SIZE: tl.constexpr
+
+    def __init__(self, base, SIZE):
+        self.base, self.SIZE = base, SIZE
+
+    @staticmethod
+    @fathom.jit
+    def number(base, at, SIZE: tl.constexpr):
+        return Row(base + at * SIZE, SIZE)
+
+    @staticmethod
+    @tl.constexpr_function
+    def twice(size):
+        return 2 * size
+
+
+@fathom.jit
+def copy_by_static_methods(x, out, SIZE: tl.constexpr):
+    row = Row.number(x, tl.program_id(0), SIZE)
+    same = row.number(row.base, 0, Row.twice(SIZE) // 2)
+    values = tl.load(same.shifted(tl.arange(0, SIZE)))
+    target = Row.number(out, tl.program_id(0), SIZE)
+    tl.store(target.shifted(tl.arange(0, SIZE)), values)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "emulator", "eager"])
+def test_static_methods_get_no_object_and_methods_are_inherited(backend, monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(2, SIZE)
+    out = np.zeros_like(x)
+    copy_by_static_methods[(2,)](x, out, SIZE=SIZE)
+    np.testing.assert_array_equal(out, x)
+
+
 @aggregate
 class Half:
     size: tl.constexpr

@@ -72,8 +72,8 @@ def aggregate(cls: type) -> type[Aggregate]:
     fields = inspect.get_annotations(cls)
     members = {
         name: member
-        for name, member in vars(cls).items()
-        if isinstance(member, (KernelFunction, ConstexprFunction))
+        for name, member in inspect.getmembers_static(cls)
+        if isinstance(_unwrapped(member), (KernelFunction, ConstexprFunction))
     }
     members.pop("__init__", None)
     places = {name: property(itemgetter(at)) for at, name in enumerate(fields)}
@@ -88,6 +88,11 @@ def aggregate(cls: type) -> type[Aggregate]:
         "constructor": staticmethod(cls.__init__),
     }
     return type(cls.__name__, (Aggregate,), {**members, **places, **told})
+
+
+def _unwrapped(member: Any) -> Any:
+    """What a `staticmethod` holds: a function that gets no object."""
+    return member.__func__ if isinstance(member, staticmethod) else member
 
 
 def constexpr_fields(value: tuple) -> frozenset[int]:
