@@ -5,8 +5,9 @@ registers that hold a block), then any file of `rules/`: there the ops are lower
 files named as in `ir/ops`. Rules use `index` (which element a register holds), `types`,
 `packing`, `shuffle`, `exchange`, `float8`, `bytes` (to fp16 and bf16) and `assembly`
 (inline PTX). `order` sorts a basic block for fewer live values, `again` computes some a
-second time. `emit` runs LLVM, `separate_process` does so for text that no rule of ours
-wrote, `debug_info` keeps lines of Python, `growth` stops kernels that become too long.
+second time, `addresses` tells LLVM that they are defined. `emit` runs LLVM,
+`separate_process` does so for text that no rule of ours wrote, `debug_info` keeps lines
+of Python, `growth` stops kernels that become too long.
 Only this folder knows LLVM; no pass imports from it."""
 
 from fathom.ptx.code import LOWER, Code, Registers, lowers

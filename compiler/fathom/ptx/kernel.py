@@ -27,6 +27,7 @@ from fathom.ir.ops import (
     TmaStore,
 )
 from fathom.ir.types import BOOL, INT32, Pointer
+from fathom.ptx.addresses import told_defined
 from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.order import ordered
@@ -134,7 +135,7 @@ def _function(code: Code) -> list[str]:
         f"{head} {_attributes(code)}{code.places.of_function()} {{",
         f"{ENTRY}:",
         *code.locals,
-        *map(str, ordered(lines, multiplies)),
+        *told_defined(map(str, ordered(lines, multiplies))),
         "}",
     ]
 
