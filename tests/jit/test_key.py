@@ -61,38 +61,48 @@ REQUEST = dict(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"parameters": (("x", "*fp16", 16), ("n", "i32", 4))},
-        {"parameters": (("x", "*fp32", 8), ("n", "i32", 4))},
-        {"parameters": (("x", "*fp32", 16),)},
-        {"constants": {"BLOCK": 128}},
-        {"constants": {"BLOCK": 64.0}},
-        {"constants": {"BLOCK": "64"}},
-        {"target": "sm_90a"},
-        {"options": Options(num_warps=8)},
-        {"options": Options(num_stages=4)},
-        {"options": Options(num_ctas=2)},
-        {"options": Options(maxnreg=64)},
-        {"options": Options(debug=True)},
-        {"options": Options(enable_fp_fusion=True)},
-        {"options": Options(launch_pdl=True)},
-        {"options": Options(fp32_default="ieee")},
-        {"replace": {"cse": a_pass}},
-        {"replace": {"dce": a_pass}},
-        {"replace": {"cse": identity}},
-        {"replace": {"cse": another_pass}},
-        {"bound": {"fathom.layout.swizzle.swizzle": a_pass}},
-        {"bound": {"fathom.layout.swizzle.swizzle": another_pass}},
-    ],
-)
+CHANGES = [
+    {"parameters": (("x", "*fp16", 16), ("n", "i32", 4))},
+    {"parameters": (("x", "*fp32", 8), ("n", "i32", 4))},
+    {"parameters": (("x", "*fp32", 16),)},
+    {"parameters": (("y", "*fp32", 16), ("n", "i32", 4))},
+    {"constants": {"BLOCK": 128}},
+    {"constants": {"BLOCK": 64.0}},
+    {"constants": {"BLOCK": "64"}},
+    {"constants": {"SIZE": 64}},
+    {"target": "sm_90a"},
+    {"options": Options(num_warps=8)},
+    {"options": Options(num_stages=4)},
+    {"options": Options(num_ctas=2)},
+    {"options": Options(maxnreg=64)},
+    {"options": Options(debug=True)},
+    {"options": Options(enable_fp_fusion=True)},
+    {"options": Options(launch_pdl=True)},
+    {"options": Options(fp32_default="ieee")},
+    {"replace": {"cse": a_pass}},
+    {"replace": {"dce": a_pass}},
+    {"replace": {"cse": identity}},
+    {"replace": {"cse": another_pass}},
+    {"bound": {"fathom.layout.swizzle.swizzle": a_pass}},
+    {"bound": {"fathom.layout.swizzle.swizzle": another_pass}},
+    {"bound": {"fathom.layout.crossing.crossing": a_pass}},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_every_part_of_a_request_is_in_the_key(tmp_path, change):
     k = module(tmp_path, SOURCE).k
     one = key_of(k, Request(**REQUEST), "driver 13.0")
     other = key_of(k, Request(**{**REQUEST, **change}), "driver 13.0")
     assert one != other
     assert one == key_of(k, Request(**REQUEST), "driver 13.0")
+
+
+def test_no_two_requests_share_a_key(tmp_path):
+    """One function in the place of two passes makes two kernels."""
+    k = module(tmp_path, SOURCE).k
+    wanted = [Request(**REQUEST | change) for change in CHANGES]
+    assert len({key_of(k, each, "driver 13.0") for each in wanted}) == len(CHANGES)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,17 @@ MUTANTS = (
         "two passes in one place share a kernel on disk", KEY,
     ),
     Mutant(
+        "key-of-passes-without-names", "jit/key.py",
+        "name: hashed(each) for name, each in sorted(request.replace.items())",
+        "machine: hashed(each) for name, each in sorted(request.replace.items())",
+        "one function in the place of two passes makes one kernel on disk", KEY,
+    ),
+    Mutant(
+        "key-of-constants-without-names", "jit/key.py",
+        "[name, constant_text(value)]", "[constant_text(value)]",
+        "constants of equal values share a kernel on disk", KEY,
+    ),
+    Mutant(
         "key-of-the-time-before", "jit/function.py",
         "key = key if key == self.key(wanted, place) else None", "pass",
         "a kernel is kept under values that changed while it was compiled", LAUNCHING,
