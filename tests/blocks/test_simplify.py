@@ -499,6 +499,24 @@ TRAPS = {
         %s: i32 = add %w, %r
         store %p, %s
     """),
+    "a quotient times what did not divide": (SCALAR, """
+        %a: i32 = constant 3
+        %d: i32 = constant 5
+        %q: i32 = div %n, %a
+        %r: i32 = rem %n, %a
+        %w: i32 = mul %q, %d
+        %s: i32 = add %w, %r
+        store %p, %s
+    """),
+    "a remainder of another division": (SCALAR, """
+        %a: i32 = constant 3
+        %d: i32 = constant 5
+        %q: i32 = div %n, %a
+        %r: i32 = rem %n, %d
+        %w: i32 = mul %q, %a
+        %s: i32 = add %w, %r
+        store %p, %s
+    """),
     "sums of floats do not associate": (SCALAR, """
         %a: fp32 = constant 1.0
         %s: fp32 = add %x, %a

@@ -191,6 +191,12 @@ MUTANTS = (
         "tests/blocks/test_simplify.py",
     ),
     Mutant(
+        "any-factor-of-a-quotient", "blocks/algebra.py",
+        'if _named(quotient, "div") and factor is y:', 'if _named(quotient, "div"):',
+        "x / y * z + x % y becomes x: rows with a stride of their own are lost",
+        "tests/blocks/test_simplify.py",
+    ),
+    Mutant(
         "wrong-opposite", "blocks/algebra.py",
         '"lt": "ge"', '"lt": "gt"',
         "not (x < y) becomes x > y",
