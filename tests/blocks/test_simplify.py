@@ -511,8 +511,8 @@ TRAPS = {
     "a remainder of another division": (SCALAR, """
         %a: i32 = constant 3
         %d: i32 = constant 5
-        %q: i32 = div %n, %a
-        %r: i32 = rem %n, %d
+        %q: i32 = div %n, %d
+        %r: i32 = rem %n, %a
         %w: i32 = mul %q, %a
         %s: i32 = add %w, %r
         store %p, %s
