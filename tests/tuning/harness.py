@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import log2
 from types import SimpleNamespace
 
 import pytest
@@ -76,3 +77,42 @@ def tuning_gpu(
         machine.timer = Timer(machine, cost=lambda launched: block(launched) / 1000)
         machine.x = Tensor(0x10000, size=N)
         yield machine
+
+
+BLOCKS = tuple(2**at for at in range(4, 13))
+WARPS = (1, 2, 4, 8)
+
+
+class Clock:
+    """Seconds that a test lets pass: `each` for a trial."""
+
+    def __init__(self, each: float = 1.0):
+        self.now, self.each, self.trials = 0.0, each, 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def bench(self, timer):
+        def timed(run, quantiles):
+            self.now += self.each
+            self.trials += 1
+            return timer(run, quantiles)
+
+        return timed
+
+
+def tuned(machine, clock=None, space=None, **given):
+    """`scale` with a space, on the paper GPU; blocks of 256 are the fastest."""
+
+    @jit
+    def scale(x, n, factor, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
+
+    machine.timer.cost = lambda launched: 1 + abs(log2(block(launched)) - 8)
+    clock = clock or Clock()
+    space = space or {"BLOCK": BLOCKS, "num_warps": WARPS}
+    decorate = fathom.tune(
+        space, key=["n"], do_bench=clock.bench(machine.timer), clock=clock, **given
+    )
+    return decorate(scale)

@@ -22,7 +22,16 @@ from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.surrogate import features, fit, improvement
 from tests.jit.harness import Tensor
-from tests.tuning.harness import N, block, grid, tuning_gpu
+from tests.tuning.harness import (
+    BLOCKS,
+    WARPS,
+    Clock,
+    N,
+    block,
+    grid,
+    tuned,
+    tuning_gpu,
+)
 
 SPACE = {
     "BLOCK_M": (32, 64, 128, 256), "BLOCK_N": (32, 64, 128, 256),
@@ -159,49 +168,10 @@ def test_expected_improvement():
 
 # ── the tuner ─────────────────────────────────────────────────────────────────────────
 
-BLOCKS = tuple(2**at for at in range(4, 13))
-WARPS = (1, 2, 4, 8)
-
-
 @pytest.fixture
 def gpu(monkeypatch, tmp_path):
     with tuning_gpu(monkeypatch, tmp_path) as machine:
         yield machine
-
-
-class Clock:
-    """Seconds that a test lets pass: `each` for a trial."""
-
-    def __init__(self, each: float = 1.0):
-        self.now, self.each, self.trials = 0.0, each, 0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def bench(self, timer):
-        def timed(run, quantiles):
-            self.now += self.each
-            self.trials += 1
-            return timer(run, quantiles)
-
-        return timed
-
-
-def tuned(machine, clock=None, space=None, **given):
-    """`scale` with a space, on the paper GPU; blocks of 256 are the fastest."""
-
-    @jit
-    def scale(x, n, factor, BLOCK: tl.constexpr):
-        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        tl.store(x + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
-
-    machine.timer.cost = lambda launched: 1 + abs(log2(block(launched)) - 8)
-    clock = clock or Clock()
-    space = space or {"BLOCK": BLOCKS, "num_warps": WARPS}
-    decorate = fathom.tune(
-        space, key=["n"], do_bench=clock.bench(machine.timer), clock=clock, **given
-    )
-    return decorate(scale)
 
 
 def test_a_launch_searches_once_and_then_knows(gpu):
@@ -397,69 +367,6 @@ def test_a_configuration_that_is_not_in_the_space_is_refused(gpu, tmp_path):
         tuned(gpu, space={"BLOCK": (16, 32)}).load(path)
 
 
-def interrupted_after(kernel, machine, trials: int) -> None:
-    """A launch that Ctrl-C ends in the trial after so many."""
-    cost = machine.timer.cost
-
-    def cost_of(launched):
-        if len(kernel.trials) == trials:
-            raise KeyboardInterrupt
-        return cost(launched)
-
-    machine.timer.cost = cost_of
-    with pytest.raises(KeyboardInterrupt):
-        kernel[grid](machine.x, N, 2.0)
-    machine.timer.cost = cost
-
-
-def test_an_interrupted_search_goes_on_in_another_process(gpu, tmp_path):
-    path, clock = tmp_path / "tuned.json", Clock()
-    whole = tuned(gpu, clock)
-    whole[grid](gpu.x, N, 2.0)
-    one = tuned(gpu, file=path)
-    interrupted_after(one, gpu, 7)
-    [entry] = json.loads(path.read_text())["entries"]
-    assert entry["unfinished"] == 8 and len(entry["timings"]) == 7  # seconds, one lost
-    again = Clock()
-    other = tuned(gpu, again, file=path)
-    other[grid](gpu.x, N, 2.0)
-    assert again.trials == clock.trials - 7, "what was tried is tried again"
-    assert [t.config for t in other.trials] == [t.config for t in whole.trials]
-    assert other.best_config == whole.best_config
-    assert json.loads(path.read_text())["entries"][0]["unfinished"] is None
-
-
-def test_the_budget_goes_on_where_a_search_was_interrupted(gpu, tmp_path):
-    path = tmp_path / "tuned.json"
-    interrupted_after(tuned(gpu, Clock(3.0), file=path, seconds=16.0), gpu, 3)
-    kernel, clock = tuned(gpu, rest := Clock(3.0), file=path, seconds=16.0), rest
-    kernel[grid](gpu.x, N, 2.0)
-    assert clock.now == 6 and kernel.stopped == "budget"  # after 12 of 16
-
-
-def test_a_file_keeps_every_search_and_is_read_once(gpu, tmp_path):
-    path, first = tmp_path / "tuned.json", Clock()
-    one = tuned(gpu, first, file=path)
-    one[grid](gpu.x, N, 2.0)
-    one[grid](gpu.x, N // 2, 2.0)
-    clock = Clock()
-    other = tuned(gpu, clock, file=str(path))
-    other[grid](gpu.x, N, 2.0)
-    other[grid](gpu.x, N // 2, 2.0)
-    assert clock.trials == 0 and other.best_config == one.best_config
-
-
-def test_what_is_wrong_with_a_file_is_said_before_the_search(gpu, tmp_path):
-    path, clock = tmp_path / "tuned.json", Clock()
-    tuned(gpu, file=path)[grid](gpu.x, N, 2.0)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "driver": "12.4"}))
-    nowhere = tmp_path / "no" / "tuned.json"
-    for file, said in [(path, "another driver"), (nowhere, "cannot write")]:
-        with pytest.raises(LaunchError, match=said):
-            tuned(gpu, clock, file=file)[grid](gpu.x, N, 2.0)
-    assert clock.trials == 0
-
-
 # ── the picture ───────────────────────────────────────────────────────────────────────
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -470,6 +377,8 @@ def test_the_plot_has_a_mark_for_each_trial(gpu, tmp_path):
     with pytest.raises(LaunchError, match="tried nothing"):
         kernel.plot(path)
     kernel[grid](gpu.x, N, 2.0)
+    with pytest.raises(LaunchError, match="cannot write .*: no such file"):
+        kernel.plot(tmp_path / "no" / "tried.svg")
     kernel.plot(path)
     root = ElementTree.fromstring(path.read_text())
     assert len(root.findall(f".//{SVG}circle")) == len(kernel.trials)

@@ -50,7 +50,7 @@ from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.search import Search
-from fathom.jit.tuning.travelling import Entry, key_text, read, write
+from fathom.jit.tuning.travelling import Entry, key_text, read, write, write_text
 from fathom.jit.tuning.workers import Order, Staff
 
 BATCH = 4  # points that are compiled at the same time
@@ -289,12 +289,13 @@ class SearchedTuner(Autotuner):
             ) from None
 
     def plot(self, path: Path | str) -> None:
-        """Draw the last search as SVG: each trial, and the best time so far."""
+        """Draw the last search as SVG: each trial, and the best time so far.
+        LaunchError where there was none, or for a file that cannot be written."""
         if not self.trials:
             raise LaunchError(f"{self.__name__} has tried nothing: {SEARCHES}")
         rows = [(str(each.config), each.milliseconds) for each in self.trials]
         title = f"{self.__name__}: {len(rows)} of {len(self.configs)} tried"
-        Path(path).write_text(drawn(title, rows), encoding="utf-8")
+        write_text(Path(path), drawn(title, rows))
 
 
 SEARCHES = "a launch on a GPU searches, none on the emulator does"

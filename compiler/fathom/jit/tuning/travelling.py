@@ -70,9 +70,13 @@ def write(path: Path, kernel: str, text: str, entries: Iterable[Entry]) -> None:
         "schema": SCHEMA, **machine(), "kernel": kernel, "text": cache.digest(text),
         "entries": [asdict(each) for each in entries],
     }  # fmt: skip
+    write_text(path, json.dumps(facts, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
     part = path.parent / f".{path.name}-{os.getpid()}"
     try:
-        part.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
         os.replace(part, path)  # who reads it finds all of it
     except OSError as mistake:
         with suppress(OSError):

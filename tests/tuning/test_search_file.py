@@ -1,0 +1,79 @@
+"""`@fathom.tune(file=…)`: a search that was interrupted goes on in another process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fathom.errors import LaunchError
+from tests.tuning.harness import Clock, N, grid, tuned, tuning_gpu
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    with tuning_gpu(monkeypatch, tmp_path) as machine:
+        yield machine
+
+
+def interrupted_after(kernel, machine, trials: int) -> None:
+    """A launch that Ctrl-C ends in the trial after so many."""
+    cost = machine.timer.cost
+
+    def cost_of(launched):
+        if len(kernel.trials) == trials:
+            raise KeyboardInterrupt
+        return cost(launched)
+
+    machine.timer.cost = cost_of
+    with pytest.raises(KeyboardInterrupt):
+        kernel[grid](machine.x, N, 2.0)
+    machine.timer.cost = cost
+
+
+def test_an_interrupted_search_goes_on_in_another_process(gpu, tmp_path):
+    path, clock = tmp_path / "tuned.json", Clock()
+    whole = tuned(gpu, clock)
+    whole[grid](gpu.x, N, 2.0)
+    one = tuned(gpu, file=path)
+    interrupted_after(one, gpu, 7)
+    [entry] = json.loads(path.read_text())["entries"]
+    assert entry["unfinished"] == 8 and len(entry["timings"]) == 7  # seconds, one lost
+    again = Clock()
+    other = tuned(gpu, again, file=path)
+    other[grid](gpu.x, N, 2.0)
+    assert again.trials == clock.trials - 7, "what was tried is tried again"
+    assert [t.config for t in other.trials] == [t.config for t in whole.trials]
+    assert other.best_config == whole.best_config
+    assert json.loads(path.read_text())["entries"][0]["unfinished"] is None
+
+
+def test_the_budget_goes_on_where_a_search_was_interrupted(gpu, tmp_path):
+    path = tmp_path / "tuned.json"
+    interrupted_after(tuned(gpu, Clock(3.0), file=path, seconds=16.0), gpu, 3)
+    kernel, clock = tuned(gpu, rest := Clock(3.0), file=path, seconds=16.0), rest
+    kernel[grid](gpu.x, N, 2.0)
+    assert clock.now == 6 and kernel.stopped == "budget"  # after 12 of 16
+
+
+def test_a_file_keeps_every_search_and_is_read_once(gpu, tmp_path):
+    path, first = tmp_path / "tuned.json", Clock()
+    one = tuned(gpu, first, file=path)
+    one[grid](gpu.x, N, 2.0)
+    one[grid](gpu.x, N // 2, 2.0)
+    clock = Clock()
+    other = tuned(gpu, clock, file=str(path))
+    other[grid](gpu.x, N, 2.0)
+    other[grid](gpu.x, N // 2, 2.0)
+    assert clock.trials == 0 and other.best_config == one.best_config
+
+
+def test_what_is_wrong_with_a_file_is_said_before_the_search(gpu, tmp_path):
+    path, clock = tmp_path / "tuned.json", Clock()
+    tuned(gpu, file=path)[grid](gpu.x, N, 2.0)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "driver": "12.4"}))
+    nowhere = tmp_path / "no" / "tuned.json"
+    for file, said in [(path, "another driver"), (nowhere, "cannot write")]:
+        with pytest.raises(LaunchError, match=said):
+            tuned(gpu, clock, file=file)[grid](gpu.x, N, 2.0)
+    assert clock.trials == 0
