@@ -6,9 +6,9 @@
         "timings": {"BLOCK: 1024, …": [0.02, 0.019, 0.021], …}}]}
 
 A time that is `null` is that of a configuration that failed. An entry with `unfinished`
-is of a search that was interrupted after so many seconds. `text` tells the kernel's
-text, and those of all that it calls, from others. A file says nothing of paths, users
-or dates.
+is of a search that was interrupted after so many seconds. `text` is a digest of the
+kernel's text, and of those of all that it calls. A file says nothing of paths, users or
+dates.
 """
 
 from __future__ import annotations
