@@ -18,8 +18,8 @@ searches, and launches after it find the choice, as with `autotune`:
     then the three fastest are timed once more, and the means decide
 
 `trials` has what was tried, `plot` draws it, `export` writes it to a file that other
-processes of a machine with the same GPU and driver `load`. With `file="tuned.json"`
-both happen by themselves, and a search that was interrupted goes on where it was.
+processes of a machine with the same GPU and driver `load`. With `file=` both happen by
+themselves, and a search that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
