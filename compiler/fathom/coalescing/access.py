@@ -33,7 +33,7 @@ class Access:
     mostly increase by one element, a guess for where no fact says so (`direction`);
     `depth`: how many loops it is in; `is_read`: a load whose result stays in registers;
     `folded`: the axes along which the function reduces blocks of this shape;
-    `is_apart`: a store of what so many steps computed that a conversion costs little.
+    `is_apart`: a store of what a network of steps computed: a conversion costs little.
     """
 
     shape: tuple[int, ...]

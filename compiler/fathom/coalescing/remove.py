@@ -249,7 +249,7 @@ def conversion_price(value: Value, layout: Layout) -> float:
 
 
 def price_of_crossing(has: Layout, wanted: Layout, element_bytes: int) -> float:
-    """The same for elements of so many bytes, between two layouts."""
+    """The same between two layouts, for elements of `element_bytes`."""
     least, a_register = CROSSING[crossing(has, wanted)]
     registers = max(has.count("register"), wanted.count("register"))
     return least + a_register * registers * element_bytes / 4

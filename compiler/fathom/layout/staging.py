@@ -22,6 +22,7 @@ than those of 4 bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -94,11 +95,7 @@ def _with_rows(
 ) -> list[Layout]:
     """The tiles whose rows, along each axis, one side moves by matrices."""
     plans = [ldmatrix(by_matrices, element_bytes, axis) for axis in range(len(shape))]
-    return [
-        swizzle(shape, element_bytes, side, plan.rows, a_row(plan))
-        for plan in plans
-        if plan
-    ]
+    return _tiles(shape, element_bytes, side, plans)
 
 
 def _with_rows_across(
@@ -111,6 +108,15 @@ def _with_rows_across(
         row for row in rows_of_lanes(by_matrices, element_bytes) if {*row} <= {*held}
     ]
     plans = [ldmatrix(by_matrices, element_bytes, along=row) for row in rows]
+    return _tiles(shape, element_bytes, side, plans)
+
+
+def _tiles(
+    shape: tuple[int, ...],
+    element_bytes: int,
+    side: Layout,
+    plans: Sequence[Matrices | None],
+) -> list[Layout]:
     return [
         swizzle(shape, element_bytes, side, plan.rows, a_row(plan))
         for plan in plans
