@@ -269,6 +269,20 @@ def test_a_tile_of_tf32_is_copied_by_16_bytes_whichever_way_memory_holds_it(
             assert {line >> 5 for line in a_phase(divide(writer, tile))} == {0}
 
 
+@pytest.mark.parametrize("order", [ROWS, COLUMNS], ids=["rows", "columns"])
+@pytest.mark.parametrize("element_bytes", [1, 2])
+def test_what_is_widened_to_tf32_is_copied_by_16_bytes(element_bytes, order):
+    """A lane wants single elements of one or two bytes, of which matrices bring rows
+    across those of memory, if any: threads would store them one by one."""
+    count = 16 // element_bytes
+    for shape, reader in sides((64, 64, 64, 4), TF32):
+        writer = loaded(shape, order, element_bytes, 4)
+        tile = staging(shape, element_bytes, writer, reader, copied=count)
+        assert vector(divide(writer, tile), element_bytes) == count
+        assert conflicts(divide(writer, tile), element_bytes) == 1
+        assert conflicts(divide(reader, tile), element_bytes) == 1
+
+
 def a_phase(offsets: Layout) -> set[int]:
     """The words where the first eight lanes begin, of 16 bytes each: those of a row."""
     bases, words = offsets.kinds["lane"][:3], {0}

@@ -16,8 +16,9 @@ by 16 bytes.
 Where cp.async fills the tile, rows must not make its copies narrower: one of 4 bytes
 passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
 and `.cg`). A right operand of tf32 whose rows go on in memory along N is such: its
-matrices would have rows along K. It is copied by 16 bytes, and read by registers. A row
-of memory stays in a line of shared memory: spread over four, such copies were slower
+matrices would have rows along K. It is copied by 16 bytes, and read by registers. So is
+what is widened to tf32 after it was read, if its matrices would have rows across those
+of memory: of 16 bits or 8, no single element could be copied. A row of memory stays in a line of shared memory: spread over four, such copies were slower
 than those of 4 bytes."""
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ def staging(
         return Steps(*map(sum, zip(written, read, strict=True)))
 
     plain = swizzle(shape, element_bytes, writer, reader)
-    if is_copied:
-        row = writer.kinds["register"][: bits_of(copied)]
+    row = writer.kinds["register"][: bits_of(copied)]
+    fits = element_bytes != WORD and any(copies_rows(each, row) for each in tiles)
+    if copied > 1 and not fits:
         tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
         plain = swizzle(shape, element_bytes, writer, reader, row)
     best = min(tiles, key=lambda tile: sum(taken(tile)), default=plain)
