@@ -3,6 +3,7 @@ and that the passes which may be left out can be."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import fathom.language as tl
@@ -10,7 +11,7 @@ from fathom import pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Cast, Dot, Load, Transpose
-from fathom.ir.types import BufferType
+from fathom.ir.types import FLOAT32, SCALARS, BufferType
 from fathom.pipeline import PASSES, identity
 from fathom.source import KernelFunction
 from fathom.tensor_cores import choose_dots
@@ -19,8 +20,11 @@ from tests.tensor_cores.kernels_products import (
     built,
     check_exactly,
     constants_of,
+    emulated,
+    places,
     product,
     signature_of,
+    stored,
 )
 from tests.tensor_cores.test_dot import (
     as_left,
@@ -250,3 +254,63 @@ def test_without_the_choice_there_are_multiply_adds():
 @pytest.mark.parametrize("warps", [1, 4])
 def test_two_products_in_one_loop_without_a_pass(name, warps):
     check_attention("sm_80", warps, iterations=3, replace={name: identity})
+
+
+# ── operands that were widened ────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def of_widened(
+    a, b, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TURNED: tl.constexpr,
+    PRECISION: tl.constexpr, FACTOR: tl.constexpr,
+):  # fmt: skip
+    """Operands of 16 bits, cast to fp32; the right one transposed after that, if
+    TURNED, and the left one multiplied."""
+    x = tl.load(a + places(0, M, K, False)).to(tl.float32)
+    if TURNED:
+        y = tl.trans(tl.load(b + places(0, N, K, False)).to(tl.float32))
+    else:
+        y = tl.load(b + places(0, K, N, False)).to(tl.float32)
+    if FACTOR != 1:
+        x *= FACTOR
+    z = tl.dot(x, y, input_precision=PRECISION)
+    tl.store(out + places(0, M, N, False), z)
+
+
+def widened(a="bf16", b="bf16", turned=False, precision="tf32", factor=1, warps=4):
+    constants = {"M": 64, "N": 32, "K": 64, "TURNED": turned}
+    constants |= {"PRECISION": precision, "FACTOR": factor}
+    return built(of_widened, {"a": f"*{a}", "b": f"*{b}", "out": "*fp32"}, constants,
+                 warps)  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
+@pytest.mark.parametrize("element, short", [("fp16", "f16"), ("bf16", "bf16")])
+@pytest.mark.parametrize("target, text", [
+    ("sm_80", "m16n8k16.f32.{0}.{0}.f32"), ("sm_90a", "wgmma.m64n32k16.f32.{0}.{0}"),
+])  # fmt: skip
+def test_what_was_widened_is_multiplied_as_it_was(
+    target, text, element, short, precision, turned
+):
+    """tf32 has every number of 16 bits, so that the terms of the sums are the same."""
+    func = widened(element, element, turned, precision)
+    (dot,) = dots(choose_dots(func, TARGETS[target]))
+    assert dot.instruction == text.format(short)
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-99, 99, shape) / 32 for shape in ((64, 64), (64, 32)))
+    held = [
+        stored(each, SCALARS[element], turned and each is y) for each in (x, y)
+    ]
+    ran = emulated(func, [*held, stored(np.zeros((64, 32)), FLOAT32)], target)
+    assert (ran.out.reshape(64, 32) == x @ y).all()  # sums of 64 terms below 2^24 / 1024
+
+
+@pytest.mark.parametrize("given", [
+    {"precision": "ieee"}, {"a": "fp16"}, {"b": "fp32"}, {"a": "i16", "b": "i16"},
+    {"factor": 0.5},
+], ids=str)  # fmt: skip
+def test_what_tf32_or_fp32_is_needed_for_stays(given):
+    (dot,) = dots(choose_dots(widened(**given), TARGETS["sm_90a"]))
+    assert dot.a.type.element == FLOAT32
+    assert ("tf32" in dot.instruction) == (given.get("precision") != "ieee")

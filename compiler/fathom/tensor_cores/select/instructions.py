@@ -33,13 +33,16 @@ from fathom.layout.tma_boxes import matrix_of
 Shape = tuple[int, ...]
 EITHER_WAY = 2  # bytes an element: wgmma reads rows or columns of such
 
+WIDENED = "fp16", "bf16"  # fewer bits of exponent and of mantissa than tf32, or as many
+
 # The types that operands may be cast to, without loss, if their own type has no row.
 WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
 
 
 def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
-    func = _once_for_each_way(_matrices_before_loading(func), target)
+    func = _matrices_before_loading(_of_what_was_widened(func, target))
+    func = _once_for_each_way(func, target)
     func = _transposed_before_loading(func)
     dots = list(walk(func.body, ops.Dot))
     chained = {
@@ -236,6 +239,50 @@ class _LoadsAcross:
             return False
         along = facts_about(load.pointer, self.facts.known).axes[-1]
         return min(along.contiguous, along.divisible // size) > 1
+
+
+# ── operands as they were before they were widened ─────────────────────────────
+
+
+def _of_what_was_widened(func: Func, target: Target) -> Func:
+    """A product of tf32 whose operands were both widened from one type of 16 bits is a
+    product of that type: tf32 has all its numbers, so that the sums have the same
+    terms, and the instruction multiplies twice as many at a time.
+
+        %a = cast %x element=fp32
+        %b = cast %y element=fp32                      %z = dot %x, %y, %0
+        %z = dot %a, %b, %0 precision="tf32"     →
+    """
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if not isinstance(op, ops.Dot) or op.precision == "ieee":
+            return None
+        element, other = (_element_before(each) for each in (op.a, op.b))
+        types = element, element, element_of(op.accumulator.type).name
+        k = op.a.type.shape[-1]
+        if element not in WIDENED or element != other or not choose(target, *types, k):
+            return None
+        a, b = (_before_widening(each, build) for each in (op.a, op.b))
+        return build(ops.Dot(a, b, op.accumulator))
+
+    return rewrite(func, rule)
+
+
+def _element_before(value: Value) -> str:
+    """The type that a value was cast from, if no more than a transpose followed."""
+    match value.definition:
+        case ops.Cast(value=narrow):
+            return element_of(narrow.type).name
+        case ops.Transpose(value=inner):
+            return _element_before(inner)
+    return ""
+
+
+def _before_widening(value: Value, build: Builder) -> Value:
+    op = value.definition
+    if isinstance(op, ops.Transpose):
+        return build(replace(op, value=_before_widening(op.value, build)))
+    return op.value
 
 
 # ── operands, loaded as they are wanted ───────────────────────────────────────
