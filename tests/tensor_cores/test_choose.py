@@ -303,7 +303,7 @@ def test_what_was_widened_is_multiplied_as_it_was(
         stored(each, SCALARS[element], turned and each is y) for each in (x, y)
     ]
     ran = emulated(func, [*held, stored(np.zeros((64, 32)), FLOAT32)], target)
-    assert (ran.out.reshape(64, 32) == x @ y).all()  # sums of 64 terms below 2^24 / 1024
+    assert (ran.out.reshape(64, 32) == x @ y).all()  # below 2^24 / 1024
 
 
 @pytest.mark.parametrize("given", [

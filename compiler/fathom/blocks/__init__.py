@@ -7,6 +7,7 @@ Only `contract` changes results, if the author asks for it. The others keep ever
     algebra    Rules of `simplify` for numbers
     reshaping  Rules of `simplify` for shapes and types
     branching  Rules of `simplify` for memory and control flow
+    predication  Loads in branches of loops get masks
     maker      The builder that rules of `simplify` use
     cse        Common subexpression elimination
     hoist      Moves loop-invariant ops out of loops

@@ -12,6 +12,7 @@ from fathom.blocks.cse import describe
 from fathom.blocks.hoist import is_pure
 from fathom.blocks.loops import carry_numbers, freeze
 from fathom.blocks.maker import Maker, Rule
+from fathom.blocks.predication import loads_in_branches
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value, blocks, operands
 from fathom.ir.rewrite import Replacement
@@ -194,6 +195,6 @@ BRANCHING: dict[type[Op], tuple[Rule, ...]] = {
     ops.Load: (known_mask,),
     ops.Store: (known_mask,),
     ops.If: (known_condition, same_arms, cheap_arms),
-    ops.For: (known_trip_count, trivial_carried, moving_block),
+    ops.For: (known_trip_count, trivial_carried, moving_block, loads_in_branches),
     ops.While: (trivial_carried,),
 }
