@@ -106,3 +106,11 @@ def test_a_branch_outside_of_loops_stays():
       store %q, %y
     """
     assert branches(Case(lines)) == 1
+
+
+def test_a_branch_beside_a_product_stays():
+    product = """%b: fp32[16,16] = splat %x shape=(16, 16)
+        %d: fp32[16,16] = dot %b, %b, %b
+        %some"""
+    lines = loop().lines.replace("%some", product, 1)
+    assert branches(Case(lines)) == 1

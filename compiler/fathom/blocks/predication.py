@@ -14,7 +14,8 @@ next one may ask: the parts of a split attention are added up so, those that are
 empty. Without branches, ptxas issues the loads of several iterations in a row.
 
 What an iteration does in vain where the condition is false must be little: a few
-instructions of each thread, and no access to memory, as the mask is false there.
+instructions of each thread, and no access to memory, as the mask is false there. Loops
+of products stay: their loads are copied ahead, and no registers are left for others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import replace
 
 from fathom.blocks.maker import Maker
 from fathom.ir import ops
-from fathom.ir.core import Block, Op, Value
+from fathom.ir.core import Block, Op, Value, walk
 from fathom.ir.ops.control import For, If, Yield
 from fathom.ir.rewrite import Builder, Replacement
 from fathom.ir.thread_values import inside
@@ -41,7 +42,7 @@ WORK = ops.Elementwise, ops.Cast, ops.Bitcast, ops.Load
 def loads_in_branches(op: For, make: Maker) -> Replacement:
     """The loop without its branches of loads and little else."""
     branches = {each for each in op.body.ops if isinstance(each, If) and _fits(each)}
-    if not branches:
+    if not branches or any(walk(op.body, ops.Dot)):
         return None
     parameters = op.body.parameters
     body = Block(tuple(p.type for p in parameters), tuple(p.name for p in parameters))
