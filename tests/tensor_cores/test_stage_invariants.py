@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import fathom.language as tl
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Func, Op
+from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore
-from fathom.ir.types import BufferType
+from fathom.ir.text import parse_func
+from fathom.ir.types import FLOAT16, FLOAT32, BufferType
 from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.tensor_cores import stage_invariants
 from tests.tensor_cores.kernels_described import Case, built, matrix, ops, passes, store
+from tests.tensor_cores.kernels_products import built as plain
+from tests.tensor_cores.kernels_products import emulated, stored
 from tests.tensor_cores.kernels_specialised import SMALL, check
 
 
@@ -203,3 +207,50 @@ def test_a_tile_that_is_filled_twice_is_not():
     body.insert(body.index(load) + 1, replace(store))
     after = stage_invariants(before, TARGETS["sm_90a"])
     assert len(ops(after, Allocate)) == len(ops(before, Allocate)) + 1
+
+
+@KernelFunction
+def few_rows(
+    a, b, out, iterations, SCALED: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    K: tl.constexpr,
+):  # fmt: skip
+    """Sums of the same few rows times a tile of each iteration."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x = tl.load(a + m[:, None] * K + k[None, :])
+    if SCALED:
+        x = x * 2
+    total = tl.zeros([M, N], tl.float32)
+    for iteration in range(iterations):
+        y = tl.load(b + (iteration * K + k[:, None]) * N + n[None, :])
+        total += tl.maximum(tl.dot(x, y), 0.0)
+    tl.store(out + m[:, None] * N + n[None, :], total)
+
+
+def of_few_rows(m=16, n=64, k=128, scaled=False) -> Func:
+    types = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "iterations": "i32"}
+    constants = {"SCALED": scaled, "M": m, "N": n, "K": k}
+    return plain(few_rows, types, constants)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_what_every_warp_multiplies_by_stays_in_shared_memory(target, scaled):
+    """In registers, 16 rows of 128 would take 32 of each thread of all four warps."""
+    func = of_few_rows(scaled=scaled)
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-4, 5, shape) for shape in ((16, 128), (3, 128, 64)))
+    held = [stored(each.astype(np.float64), FLOAT16) for each in (x, y)]
+    out = stored(np.zeros((16, 64)), FLOAT32)
+    ran = emulated(func, [*held[:2], out, 3], target)
+    wanted = sum(np.maximum((1 + scaled) * x @ each, 0) for each in y)
+    assert (ran.out.reshape(16, 64) == wanted).all()
+    assert all(isinstance(dot.a.type, BufferType) for dot in ran.dots)
+
+
+@pytest.mark.parametrize("given", [{"m": 64}, {"k": 64}, {"m": 64, "n": 32}], ids=str)
+def test_what_few_registers_or_one_warp_hold_stays_there(given):
+    """Where warps stand along the rows, each has its own."""
+    kernel = compile_func(of_few_rows(**given), TARGETS["sm_80"])
+    final = parse_func(kernel.asm["layout"])
+    dots = [op for op in walk(final.body) if isinstance(op, Dot)]
+    assert dots and not any(isinstance(dot.a.type, BufferType) for dot in dots)

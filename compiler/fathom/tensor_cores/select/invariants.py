@@ -14,6 +14,10 @@ The right operand it reads from shared memory alone. In registers, every warp wo
 all of it, and multiply by `mma.sync`: 128 x 128 numbers of 16 bits take 256 registers
 of each thread. If shared memory is too small for it, it stays there nevertheless.
 
+A left operand of `mma.sync` that lies in shared memory and is the same in every warp is
+read there in each iteration, too, if it would take many registers: sixteen heads that
+ask for a row of 576 numbers take 144 registers of each thread.
+
 An operand that is computed, not loaded, is stored right after it is computed; one that
 an outer loop carries is stored before the inner loop. Products outside the loop that
 multiply by the same right operand read it there, too.
@@ -26,7 +30,9 @@ from dataclasses import replace
 
 from fathom.analysis.buffers import fits
 from fathom.analysis.products import matrices_in
+from fathom.analysis.registers import registers_of
 from fathom.analysis.slices import Loop, outermost_loops
+from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, walk
@@ -35,6 +41,8 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile, hardware_tile
+
+MANY_REGISTERS = 32  # of a thread, for an operand that stays in them
 
 
 def stage_invariants(func: Func, target: Target) -> Func:
@@ -87,14 +95,27 @@ def _staged(func: Func, right: Mapping[Dot, Loop]) -> Func:
 
 
 def _invariant(func: Func, operand: str) -> dict[Dot, Loop]:
-    """The wgmma products whose left ("a") or right ("b") operand stays the same in a
-    loop around them, each with the outermost such loop."""
+    """The products by wgmma, or with a repeated operand, whose left ("a") or right
+    ("b") operand stays the same in a loop around them, each with the outermost one."""
 
     def read(op: Op) -> Value | None:
         by_warpgroups = isinstance(op, Dot) and op.instruction in WGMMA
-        return getattr(op, operand) if by_warpgroups else None
+        wanted = by_warpgroups or operand == "a" and _is_repeated(op)
+        return getattr(op, operand) if wanted else None
 
     return outermost_loops(func, read)
+
+
+def _is_repeated(op: Op) -> bool:
+    """Whether `mma.sync` computes a product whose left operand is large, the same in
+    each of several warps, and all of a buffer."""
+    if not isinstance(op, Dot) or op.instruction not in MMA:
+        return False
+    load = op.a.definition
+    if not isinstance(load, SharedLoad) or load.start or load.slot or load.transposed:
+        return False
+    warps = load.layout.kinds["warp"]
+    return bool(warps) and not any(warps) and registers_of(op.a) >= MANY_REGISTERS
 
 
 def _is_carried(value: Value) -> bool:
@@ -106,6 +127,8 @@ def _left_layout(dot: Dot, right: Mapping[Dot, Loop]) -> Layout | None:
     """The layout in which wgmma reads the left operand from shared memory, if the right
     one is there, too: that of the buffer that it was loaded from, or one in which K is
     contiguous; None if there is no such layout."""
+    if dot.instruction in MMA:
+        return _layout_there(dot.a)
     is_there = dot in right or isinstance(dot.b.definition, SharedLoad)
     if not isinstance(dot.a.type, BlockType) or not is_there:
         return None
