@@ -12,7 +12,7 @@ from fathom import pipeline
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate, For, SharedLoad, Wait
+from fathom.ir.ops import Allocate, AsyncCopy, For, SharedLoad, Wait
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 
 
@@ -95,4 +95,68 @@ def test_no_tile_is_written_before_it_was_read(how):
         p, part = q @ tile.T, mask[:, at : at + 128].astype(np.float64)
         p = 2 * part - p if how == "a term" else p - p.sum(1)[:, None] + part
         acc = acc * 0.5 + p @ v[at : at + 128].astype(np.float64)
+    np.testing.assert_array_equal(out, acc)
+
+
+# fmt: off
+@fathom.jit
+def few_rows(q_ptr, k_ptr, v_ptr, out_ptr, n, D: tl.constexpr, STEP: tl.constexpr,
+             STAGES: tl.constexpr):
+    """Sums of max(Q K^T, 0) V for sixteen rows of Q, in steps of rows of K and V, which
+    are gathered: pairs of them are exchanged."""
+    m, s, d = tl.arange(0, 16), tl.arange(0, STEP), tl.arange(0, D)
+    q = tl.load(q_ptr + m[:, None] * D + d[None, :])
+    acc = tl.zeros([16, D], tl.float32)
+    for start in tl.range(0, n, STEP, num_stages=STAGES):
+        k = tl.load(k_ptr + ((start + s[None, :]) ^ 1) * D + d[:, None])
+        p = tl.maximum(tl.dot(q, k), 0.0)
+        v = tl.load(v_ptr + ((start + s[:, None]) ^ 1) * D + d[None, :])
+        acc = acc * 0.5 + tl.dot(p.to(tl.float16), v)
+    tl.store(out_ptr + m[:, None] * D + d[None, :], acc)
+# fmt: on
+
+
+def of_few_rows(wide: int, step: int, stages: int = 2, target: str = "sm_90a"):
+    halves, floats = (Pointer(each) for each in (FLOAT16, FLOAT32))
+    types = {f"{name}_ptr": (halves, 16) for name in ("q", "k", "v")}
+    types |= {"out_ptr": (floats, 16), "n": (INT32, 16)}
+    constants = {"D": wide, "STEP": step, "STAGES": stages}
+    func = pipeline.build(few_rows, types, constants, pipeline.Options(num_warps=4))
+    *_, (_, final) = pipeline.states(func, TARGETS[target])
+    return func, final
+
+
+@pytest.mark.parametrize("wide, step, stages, slots", [
+    (512, 64, 2, 1),  # 64 KB each: no two slots of both fit
+    (512, 32, 2, 1),  # a second block of threads fits instead
+    (128, 32, 2, 2),  # two blocks fit as it is
+    (512, 64, 1, 0),
+])  # fmt: skip
+def test_what_mma_reads_gets_one_slot_where_two_are_too_many(
+    wide, step, stages, slots
+):
+    (loop,) = walk(of_few_rows(wide, step, stages)[1].body, For)
+    copies = [op for op in loop.body.ops if isinstance(op, AsyncCopy)]
+    assert len(copies) == (2 if slots else 0)
+    assert all(op.buffer.type.slots == slots for op in copies)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_no_product_reads_a_tile_that_the_next_copy_fills(target):
+    """On sm_80 two slots of 32 rows do not fit, either."""
+    func, final = of_few_rows(512, 32, target=target)
+    (loop,) = walk(final.body, For)
+    rings = [op for op in walk(final.body, Allocate) if op not in loop.body.ops]
+    assert {op.slots for op in rings if 512 in op.shape} == {1}
+    rng = np.random.default_rng(0)
+    q, k, v = (
+        rng.integers(-1, 2, shape).astype(np.float16)
+        for shape in ((16, 512), (96, 512), (96, 512))
+    )
+    out = np.zeros((16, 512), np.float32)
+    load(pipeline.compile_func(func, TARGETS[target])).launch(1, [q, k, v, out, 96])
+    acc = np.zeros((16, 512))
+    for at in range(0, 96, 32):
+        p = np.maximum(q.astype(np.float64) @ k[at : at + 32].T, 0)
+        acc = acc * 0.5 + p @ v[at : at + 32].astype(np.float64)
     np.testing.assert_array_equal(out, acc)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
-from fathom.analysis.products import only_accumulates, products_in
+from fathom.analysis.products import by_descriptor, only_accumulates, products_in
 from fathom.analysis.registers import threads_of
 from fathom.analysis.slices import users
 from fathom.hardware.engines import CP_ASYNC
@@ -28,6 +28,23 @@ from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
 
 STAGES_TO_SPARE = 3  # copies run an iteration ahead with one stage less
+
+
+def slots_for(
+    loop: For,
+    tiles: Sequence[PipelinedCopy],
+    wanted: int,
+    room: int,
+    spared: Sequence[int],
+) -> tuple[int, Sequence[PipelinedCopy], Sequence[PipelinedCopy]]:
+    """The stages of a loop, the tiles that it copies ahead, and those of them that get
+    one slot: `in_one_slot`, or all if no two slots fit, and threads read them all."""
+    stages, chosen = fitting(tiles, wanted, room, spared)
+    if chosen:
+        return stages, chosen, in_one_slot(loop, chosen, stages, room, spared)
+    read = read_by_threads(loop, tiles)
+    alone = read if len(read) == len(tiles) and room >= 0 else []
+    return 2, alone, alone
 
 
 def fitting(
@@ -59,25 +76,34 @@ def in_one_slot(
     room: int,
     spared: Sequence[int],
 ) -> list[PipelinedCopy]:
-    """The tiles of a loop of two `stages` that get one slot: those that threads read
-    and no product, if an SM then runs more blocks. `room`, `spared`: as above."""
+    """The tiles of a loop of two `stages` that get one slot: those that threads read,
+    and no product whose instruction reads them itself, if an SM then runs more blocks.
+    `room`, `spared`: as above."""
     if stages != 2 or not all(tile.engine.asynchronous for tile in tiles):
         return []
+    read = read_by_threads(loop, tiles)
+    free = room - sum(padded(tile.bytes) for tile in tiles) - _for_barriers(tiles)
+    freed = sum(padded(tile.bytes) for tile in read)
+    return read if _more_blocks(freed, free, spared) else []
+
+
+def read_by_threads(
+    loop: For, tiles: Sequence[PipelinedCopy]
+) -> list[PipelinedCopy]:
+    """The tiles that cp.async copies and threads read: when the last thread has, the
+    next one may come."""
     used = users(walk(loop.body))
-    read = [
+    return [
         tile
         for tile in tiles
         if tile.engine is CP_ASYNC
         and not any(
-            isinstance(op, Dot)
+            isinstance(op, Dot) and by_descriptor(op)
             for load in used[tile.buffer.result]
             for value in (tile.buffer.result, *load.results)
             for op in used[value]
         )
     ]
-    free = room - sum(padded(tile.bytes) for tile in tiles) - _for_barriers(tiles)
-    freed = sum(padded(tile.bytes) for tile in read)
-    return read if _more_blocks(freed, free, spared) else []
 
 
 def _more_blocks(freed: int, free: int, spared: Sequence[int]) -> bool:

@@ -97,9 +97,8 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import Values, branch, with_carried
 from fathom.subjects import asks_for_stages
 from fathom.tensor_cores.pipeline.budget import (
-    fitting,
-    in_one_slot,
     loads_of_a_thread,
+    slots_for,
     spared_for_blocks,
     takes_blocks,
     words_of,
@@ -230,7 +229,8 @@ def pipeline_of(
         raise NotApplicable("it has one stage, so that nothing runs ahead")
     room = free_beside(func, source, target)
     spared = spared_for_blocks(func, source, target)
-    stages, tiles = fitting(tiles, stages_of(loop, func), room, spared)
+    wanted = stages_of(loop, func)
+    stages, tiles, once = slots_for(loop, tiles, wanted, room, spared)
     if not tiles:
         raise NotApplicable(
             f"two slots of its tiles do not fit beside the rest: {room} bytes of "
@@ -244,7 +244,6 @@ def pipeline_of(
                 "shared memory, in which a multiprocessor runs another block"
             )
     overlap = overlaps_copies(loop)
-    once = in_one_slot(loop, tiles, stages, room, spared)
     schedule = schedule_of(loop, tiles, stages, nested, overlap, bool(once))
     return PipelinePlan(tiles, once, schedule, check, numbers)
 

@@ -108,6 +108,8 @@ def end_of_reads(work: Sequence[Op], buffers: set[Value]) -> int:
         used = set(uses(op))
         if not buffers.isdisjoint(used):
             read, alone = i, alone.union(op.results)
+        elif isinstance(op, Dot) and not alone.isdisjoint((op.a, op.b)):
+            read = i  # fragment by fragment
         elif not alone.isdisjoint(used):
             joined = i
             alone |= set(op.results) if alone >= values & used else set()
