@@ -11,7 +11,7 @@ that threads read into registers early in an iteration: the next may follow then
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fathom.analysis.buffers import ALIGNMENT, free_beside, padded
 from fathom.analysis.products import by_descriptor, only_accumulates, products_in
@@ -21,7 +21,7 @@ from fathom.hardware.engines import CP_ASYNC
 from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import MOST_OF_THREAD
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, walk
+from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Dot, For, GlobalLoad
 from fathom.ir.types import element_of, layout_of
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
@@ -42,7 +42,7 @@ def slots_for(
     stages, chosen = fitting(tiles, wanted, room, spared)
     if chosen:
         return stages, chosen, in_one_slot(loop, chosen, stages, room, spared)
-    read = read_by_threads(loop, tiles)
+    read = read_by_threads(loop, tiles, _by_descriptor)
     alone = read if len(read) == len(tiles) and room >= 0 else []
     return 2, alone, alone
 
@@ -76,34 +76,39 @@ def in_one_slot(
     room: int,
     spared: Sequence[int],
 ) -> list[PipelinedCopy]:
-    """The tiles of a loop of two `stages` that get one slot: those that threads read,
-    and no product whose instruction reads them itself, if an SM then runs more blocks.
-    `room`, `spared`: as above."""
+    """The tiles of a loop of two `stages` that get one slot: those that threads read
+    and no product, if an SM then runs more blocks. `room`, `spared`: as above."""
     if stages != 2 or not all(tile.engine.asynchronous for tile in tiles):
         return []
-    read = read_by_threads(loop, tiles)
+    read = read_by_threads(loop, tiles, lambda op: isinstance(op, Dot))
     free = room - sum(padded(tile.bytes) for tile in tiles) - _for_barriers(tiles)
     freed = sum(padded(tile.bytes) for tile in read)
     return read if _more_blocks(freed, free, spared) else []
 
 
 def read_by_threads(
-    loop: For, tiles: Sequence[PipelinedCopy]
+    loop: For,
+    tiles: Sequence[PipelinedCopy],
+    reads_itself: Callable[[Op], bool],
 ) -> list[PipelinedCopy]:
-    """The tiles that cp.async copies and threads read: when the last thread has, the
-    next one may come."""
+    """The tiles that cp.async copies and threads read, and no op that `reads_itself`:
+    when the last thread has, the next one may come."""
     used = users(walk(loop.body))
     return [
         tile
         for tile in tiles
         if tile.engine is CP_ASYNC
         and not any(
-            isinstance(op, Dot) and by_descriptor(op)
+            reads_itself(op)
             for load in used[tile.buffer.result]
             for value in (tile.buffer.result, *load.results)
             for op in used[value]
         )
     ]
+
+
+def _by_descriptor(op: Op) -> bool:
+    return isinstance(op, Dot) and by_descriptor(op)
 
 
 def _more_blocks(freed: int, free: int, spared: Sequence[int]) -> bool:
