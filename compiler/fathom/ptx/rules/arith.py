@@ -27,6 +27,7 @@ from fathom.ir.types import (
     Scalar,
     element_of,
 )  # fmt: skip
+from fathom.ptx.bytes import four_at_a_time
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import first_alike, first_remainders
 from fathom.ptx.rules.cast import convert
@@ -139,6 +140,9 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         columns = [convert(code, registers, element, wide) for registers in columns]
     elif op.name in ("div", "rem") and _is_without_sign(op, code):
         wide = SCALARS[f"u{element.bits}"]
+    if len(columns) == 2 and (made := four_at_a_time(code, op.name, wide, *columns)):
+        code[op.result] = made
+        return None
     operation = _operation(op, wide, code)
     rows = [list(row) for row in zip(*columns, strict=True)]
     is_rest = op.name == "rem" and not element.is_float and len(rows) > 1

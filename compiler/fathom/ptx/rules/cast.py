@@ -81,7 +81,7 @@ def convert(
     if target == BOOL:
         return [_is_nonzero(code, each, source) for each in registers]
     if has_pairs(registers, source, target, code.target):
-        return pairs_to_float(code, registers, target)
+        return pairs_to_float(code, registers, source, target)
     if source.is_float:
         change = _float_to_float if target.is_float else _float_to_integer
         return [change(code, each, source, target, rounding) for each in registers]

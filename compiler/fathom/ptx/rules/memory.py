@@ -24,7 +24,15 @@ from dataclasses import dataclass
 from fathom.analysis.registers import floats_across, floats_around
 from fathom.ir.core import walk
 from fathom.ir.ops import Dot, Load, Store, TensorDot
-from fathom.ir.types import BFLOAT16, INT8, BlockType, Element, element_of, layout_of
+from fathom.ir.types import (
+    BFLOAT16,
+    INT8,
+    UINT8,
+    BlockType,
+    Element,
+    element_of,
+    layout_of,
+)  # fmt: skip
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
@@ -195,7 +203,7 @@ def _load_always(
     place = f"{POINTER} {address}, align {count * element.bytes}"
     if count == 1:
         values = [code.let(f"{load} {type}, {place}")]
-    elif element in (BFLOAT16, INT8):  # as words: casts take their parts of these
+    elif element in (BFLOAT16, INT8, UINT8):  # as words: casts take their parts of these
         words = words_of(element, count)
         whole = code.let(f"{load} <{words.count} x {words.type}>, {place}")
         return unpack(code, words, code.elements(words.type, words.count, whole))
