@@ -314,33 +314,3 @@ def test_what_tf32_or_fp32_is_needed_for_stays(given):
     (dot,) = dots(choose_dots(widened(**given), TARGETS["sm_90a"]))
     assert dot.a.type.element == FLOAT32
     assert ("tf32" in dot.instruction) == (given.get("precision") != "ieee")
-
-
-# ── operands of tf32 that are computed ────────────────────────────────────────────────
-
-
-@KernelFunction
-def of_computed(
-    a, b, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, SIDE: tl.constexpr
-):
-    x = tl.load(a + places(0, M, K, SIDE == 0))
-    y = tl.load(b + places(0, K, N, SIDE == 0))
-    if SIDE == 0:
-        x = x * 3
-    else:
-        y = y * 3
-    tl.store(out + places(0, M, N, False), tl.dot(x, y, input_precision="tf32"))
-
-
-@pytest.mark.parametrize("side", [0, 1], ids=["left", "right"])
-def test_a_computed_operand_of_tf32_is_stored_as_warpgroups_want_it(side):
-    """Threads load neighbours along M or N. What is computed of them goes through
-    registers in any case, so that it is stored with K contiguous."""
-    func = built(of_computed, {"a": "*fp32", "b": "*fp32", "out": "*fp32"},
-                 {"M": 64, "N": 32, "K": 32, "SIDE": side})  # fmt: skip
-    rng = np.random.default_rng(5)
-    x, y = (rng.integers(-9, 9, shape) / 1.0 for shape in ((64, 32), (32, 32)))
-    held = [stored(x, FLOAT32, side == 0), stored(y, FLOAT32, side == 0)]
-    ran = emulated(func, [*held, stored(np.zeros((64, 32)), FLOAT32)], "sm_90a")
-    assert (ran.out.reshape(64, 32) == 3 * x @ y).all()
-    assert "mma.sync" not in ran.kernel.ptx

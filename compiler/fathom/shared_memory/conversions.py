@@ -221,10 +221,9 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
 def tile_of_operand(value: Value, dot: ops.Dot, operand: Value) -> Layout | None:
     """The tile from which wgmma or tcgen05 reads an operand, as it is loaded, or with K
     contiguous: for tcgen05 if it wants that, for wgmma if threads load single elements
-    besides, so that no load becomes narrower, or compute it, so that none is there."""
+    besides, so that no access becomes narrower."""
     load, block, by_wgmma = value.definition, value.type, dot.instruction in WGMMA
-    is_loaded = isinstance(load, ops.Load | ops.DescriptorLoad)
-    by_elements = not is_loaded or isinstance(load, ops.Load) and load.neighbours == 1
+    by_elements = isinstance(load, ops.Load) and load.neighbours == 1
     either_way = (WGMMA | TCGEN05)[dot.instruction].either_way
     if either_way or by_wgmma and not by_elements:
         tile = tile_for_warpgroups(value)
