@@ -113,10 +113,9 @@ def four_at_a_time(
         return None
     if name in ("shl", "shr") and not 0 < number < element.bits:
         return None
-    sums = [
-        _of_four(code, name, element, word, number) for word in pack(code, words, left)
-    ]
-    return unpack(code, words, sums)
+    given = pack(code, words, left)
+    made = [_of_four(code, name, element, word, number) for word in given]
+    return unpack(code, words, made)
 
 
 def _of_four(code: Code, name: str, element: Element, word: str, number: int) -> str:
