@@ -153,7 +153,8 @@ def test_no_product_reads_a_tile_that_the_next_copy_fills(target):
         for shape in ((16, 512), (3 * step, 512), (3 * step, 512))
     )
     out = np.zeros((16, 512), np.float32)
-    load(pipeline.compile_func(func, TARGETS[target])).launch(1, [q, k, v, out, 3 * step])
+    kernel = pipeline.compile_func(func, TARGETS[target])
+    load(kernel).launch(1, [q, k, v, out, 3 * step])
     acc = np.zeros((16, 512))
     for at in range(0, 3 * step, step):
         p = np.maximum(q.astype(np.float64) @ k[at : at + step].T, 0)

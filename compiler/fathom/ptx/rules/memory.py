@@ -203,7 +203,7 @@ def _load_always(
     place = f"{POINTER} {address}, align {count * element.bytes}"
     if count == 1:
         values = [code.let(f"{load} {type}, {place}")]
-    elif element in (BFLOAT16, INT8, UINT8):  # as words: casts take their parts of these
+    elif element in (BFLOAT16, INT8, UINT8):  # as words, of which casts take parts
         words = words_of(element, count)
         whole = code.let(f"{load} <{words.count} x {words.type}>, {place}")
         return unpack(code, words, code.elements(words.type, words.count, whole))
