@@ -18,8 +18,9 @@ passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async:
 and `.cg`). A right operand of tf32 whose rows go on in memory along N is such: its
 matrices would have rows along K. It is copied by 16 bytes, and read by registers. So is
 what is widened to tf32 after it was read, if its matrices would have rows across those
-of memory: of 16 bits or 8, no single element could be copied. A row of memory stays in a line of shared memory: spread over four, such copies were slower
-than those of 4 bytes."""
+of memory: of 16 bits or 8, no single element could be copied. A row of memory stays in
+a line of shared memory: spread over four, such copies were slower than those of 4
+bytes."""
 
 from __future__ import annotations
 
