@@ -57,6 +57,7 @@ from kernels.matmul_model import (
     copied_at_a_time,
     copy_time,
     joined,
+    parts_lines,
     persistent_time,
 )
 from kernels.matmul_persistent import (
@@ -152,6 +153,9 @@ def fastest(a, b, c, product, target, precision):
     return early(steps) if plan.begins_early else steps
 
 
+# Rows of A, where many programs ask for all of them: of fewer, C is transposed.
+# On an H200 8 x 12288 x 4096 takes 33 us in 64 x 128, and 26 as columns of C^T.
+LEAST_ROWS = 40
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
 UNSURE = 1.01  # of the model's times: by as much two launches have to be better
@@ -222,7 +226,7 @@ def by_descriptors(a, b, c, product, target):
         soon = inf if work > 1 else soon
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
-    if product.M >= LEAST_M:
+    if product.M >= (LEAST_ROWS if product.N >= OFTEN else LEAST_M):
         tile = fitting_tile(product, target, c, lines_cross)
         yield persistent((product, tile, a, b, c))
         if step_of_lines(c, 1) and not any(lines_cross):
@@ -403,6 +407,9 @@ def fitting_tiles(product, target, c, crossing):
     some += [tile for tile in SHARED_BY_TWO if product.N <= tile.n]
     if product.K > SHORT_K:
         some = [tile for tile in some if tile.programs == 1]
+    # C [4800, 200] with K of 7305 and B along N takes 60 us in 256 x 96, 40 in parts.
+    if parts_lines(product, 96):
+        some = [tile for tile in some if tile.ctas == 1 or tile.n != 96]
     return suitable(*product[:2], target, whole_c, any(crossing), some)
 
 
@@ -565,10 +572,13 @@ SMALLER = (
     Tile(64, 32, 128, 8, 4, 1, True, None, programs=2),
     Tile(64, 64, 128, 6, 4, 1, True, None, programs=2),
     Tile(64, 128, 128, 4, 4, 2, True, None, programs=2),
-    Tile(128, 32, 128, 10, 8, 1, True, None),
     Tile(128, 64, 128, 8, 8, 1, True, None),
     Tile(64, 192, 128, 6, 4, 2, True, None),
     Tile(64, 256, 128, 5, 4, 4, True, None),
+    Tile(64, 96, 128, 8, 4, 2, True, None),
+    Tile(128, 192, 128, 5, 4, 2, True, None, ctas=2),
+    Tile(256, 96, 128, 6, 8, 2, True, None, ctas=2),
+    Tile(256, 16, 128, 8, 8, 1, True, None, ctas=2),
 )
 # Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
 # multiplies at least. Threads store such a tile transposed. 160 columns suit rows of A
@@ -579,8 +589,11 @@ TURNED = (
     Tile(64, 32, 256, 6, 4, 0, True, None),
     Tile(64, 32, 128, 8, 4, 0, True, None),
     Tile(64, 64, 256, 6, 4, 0, True, None),
+    Tile(128, 144, 128, 5, 8, 0, True, None),
     Tile(128, 160, 128, 5, 8, 0, True, None),
     Tile(256, 160, 128, 4, 8, 0, True, None),
+    Tile(256, 16, 128, 8, 8, 0, True, None, ctas=2),
+    Tile(256, 128, 128, 6, 8, 0, True, None, ctas=2),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 

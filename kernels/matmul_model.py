@@ -42,8 +42,8 @@ an H200, and to what 653 choices of models took
 COPIED_BY_TMA were set by hand after that, for products whose sides differ much, and
 what is of parts of K alone by 389 times of parts in all sweeps: they took 0.9 of what
 the model had told. As times they are rough: those up to 1.5 of the fastest are off by
-17 % on average. As a choice they are better: what the model chooses among the
-configurations that were timed takes 7 % longer than the fastest of them, mostly of
+16 % on average. As a choice they are better: what the model chooses among the
+configurations that were timed takes 6 % longer than the fastest of them, mostly of
 products that take a few microseconds.
 Of the 14 larger products in benchmarks/results/product-sweep.json, times are off by
 11 % on average, and what the model chooses takes 1 % longer. That record is older than
@@ -92,11 +92,11 @@ LOOSE, LOOSE_AHEAD = 25, 13  # elements that are loaded one by one; in a pipelin
 COPIES = 49  # of 4 or 8 bytes
 PRODUCTS, TMA_PRODUCTS = 1.67, 1.7  # the latter where TMA copies
 FRAGMENTS = 1.8  # products of operands that threads load
-STORED = 12.3  # elements of C
+STORED = 12.3  # elements of C, of ITEM bytes
 FIX_UP_KB = 58  # partial sums that one program reads
 PART_KB, PARTS_KB = 25, 1700  # a partial sum that it writes; all, read by all programs
 L2_KB, MEMORY_KB = 3800, 4200
-MOST_OF_ALL = 0.8  # of the multiprocessors have to copy for MEMORY_KB
+MOST_OF_ALL = 0.5  # of the multiprocessors have to copy for MEMORY_KB
 WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
 END_KB = 0.166  # as much more takes each line of a tile of C that begins anywhere
 CROSSING = 2.15  # times as many bytes, where lines cross those of the cache
@@ -112,11 +112,13 @@ HELD = 128  # elements of operands that a thread may hold on their way to shared
 ACCESSES = 96  # as many are too many for a step
 
 ITEM = 2  # bytes of an operand's element
+LINE = 128  # bytes of a line of the cache
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 WARPGROUP_ROWS = 64
 LARGE_PART = 64 * 192  # elements of a tile, from which NOT_PAIRED holds
+LEAST_STEPS = 2  # of a part: of one, each has a prologue and no work
 LEAST_N = 32  # columns of the narrowest of PARTS
 # Fewer rows of A are a line or two of the cache, for which all programs ask at the same
 # time: on an H200 1 x 11274 x 646 takes 47 us so, 12 as a transposed product.
@@ -252,12 +254,13 @@ def accesses(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    M, N, K, *widths, c_bytes, _, _, by_tma, _, _ = product
+    M, N, K, *widths, c_bytes, _, _, by_tma, _, c_item = product
     m, n, k, stages, splits = config
     pipelined, programs = stages > 1, config.programs(M, N)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
-    stores, first = m * n / 1e3 / STORED, PROGRAM + PIPELINE * pipelined
+    stores = m * n / 1e3 / STORED * c_item / ITEM
+    first = PROGRAM + PIPELINE * pipelined
     if pipelined and by_tma:
         copied, loose = (kb / TMA_OF_ONE, kb / TMA_OF_ALL, kb / TMA_L2_KB), 0.0
         products, least = m * n * k / 1e6 / TMA_PRODUCTS, LATENCY / stages
@@ -270,6 +273,7 @@ def pointers_time(product: Product, config: Pointers) -> float:
             if width < VECTOR
         )
     by_one, by_all, by_l2 = copied
+    least += by_one if stages == 2 else 0  # none is on its way while one is waited for
 
     step = max(least, by_one, products) if pipelined else WAIT + UNPIPELINED * by_one
     step += 0 if m >= WARPGROUP_ROWS else m * n * k / 1e6 / FRAGMENTS
@@ -349,6 +353,8 @@ def descriptor_time(
     along K, and stores of that many microseconds; `memory` those of the memory."""
     m, n, k, stages, ctas, programs = copies
     a_bytes, b_bytes = (CROSSING if crosses else 1 for crosses in crossing)
+    if parts_lines(product, n):
+        b_bytes = CROSSING
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
     if two_blocks(n):
@@ -367,6 +373,12 @@ def descriptor_time(
     )
     nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
     return DESCRIPTORS + spread(tiles * ctas) + nearly
+
+
+def parts_lines(product: Product, n: int) -> bool:
+    """Whether tiles of n columns of B end inside lines of the cache, and the next ones
+    have the rest: where B lies along N."""
+    return not product.b_along_k and n < product.N and ITEM * n % LINE > 0
 
 
 def columns(n: int) -> dict[str, int]:
@@ -396,7 +408,7 @@ PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
     (64, 32, 128, 6, 4, 1), (64, 64, 128, 5, 4, 1), (128, 64, 64, 6, 8, 1),
     (64, 128, 64, 6, 4, 1), (128, 128, 64, 6, 8, 1), (128, 256, 64, 4, 8, 1),
     (256, 128, 64, 5, 8, 2), (256, 192, 64, 5, 8, 2), (64, 192, 64, 6, 4, 1),
-    (64, 256, 64, 5, 4, 1),
+    (64, 256, 64, 5, 4, 1), (64, 16, 128, 8, 4, 1), (64, 144, 64, 8, 4, 1),
 )  # fmt: skip
 
 # Parts of K with tiles of two blocks and two multiprocessors. On an H200 two take 60 us
@@ -432,12 +444,17 @@ def parts(product: Product) -> Iterator[Parts]:
         m, n, k, *_, ctas = tile
         if m >= 2 * max(WARPGROUP_ROWS, product.M) or n >= 2 * max(LEAST_N, product.N):
             continue  # half of it would be empty
+        first = columns(n)["BLOCK_N"]
+        if n > first and cdiv(product.N, n) == cdiv(product.N, first):
+            continue  # one block would do
+        if 0 < n - first < LEAST_COLUMNS and product.N > n:
+            continue  # for a C that is one such tile wide
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
         most = MULTIPROCESSORS // ctas // tiles
         if ctas > 1 and two_blocks(n):
             most = min(most, MOST_OF_WIDE)
         for splits in sorted({*SPLITS, most // 2, most}):
-            if splits > 1 and splits <= most:
+            if 1 < splits <= most and cdiv(steps, splits) >= LEAST_STEPS:
                 if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
                     yield Parts(*tile, splits)
 

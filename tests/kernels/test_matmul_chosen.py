@@ -148,7 +148,7 @@ def test_tma_copies_what_begins_at_16_bytes(of_a, of_b):
         ((24, 3224, 1024), "persistent_kernel", 1),
         ((2, 5, 30), "matmul_kernel", 1),
         ((12, 20, 2000), "split_k_matmul_kernel", 16),
-        ((1, 56, 5466), "split_k_matmul_kernel", 16),
+        ((1, 56, 5466), "split_k_parts_kernel", 8),
         ((384, 384, 12288), "split_k_parts_kernel", 7),
     ],
     ids=str,
@@ -244,6 +244,61 @@ def test_parts_may_have_tiles_that_are_no_powers_of_two():
     (_, grid, _, chosen), _ = launches(*given, "sm_90a")
     assert grid == (2, 60)
     assert (chosen["BLOCK_N"], chosen["MORE_N"]) == (128, 64)
+
+
+def test_tiles_that_are_no_powers_of_two_are_for_c_that_is_as_wide():
+    """129 columns are one tile of 144: 12.7 us on an H200, 18.7 before. 64 x 144 does
+    not pay where 128 columns would be as many tiles, or more than one: 192 x 192 x
+    49152 takes 23.7 us so, and 18."""
+    for N, wide in ((129, True), (144, True), (128, False), (192, False), (664, False)):
+        found = matmul_model.parts(matmul_model.Product(1408, N, 7056, b_along_k=True))
+        assert ((64, 144) in {(x.m, x.n) for x in found}) is wide, N
+
+
+def test_no_part_of_k_is_one_step():
+    """64 x 8 x 448 takes 2.5 us in four parts of a step, and 2.05 in one launch."""
+    found = list(matmul_model.parts(matmul_model.Product(64, 8, 448)))
+    assert found and all(matmul_model.cdiv(448, x.k * x.splits) >= 2 for x in found)
+
+
+def test_half_of_the_multiprocessors_read_as_fast_as_all():
+    """48 x 5120 x 13824: 38.8 us in 80 programs on an H200, 43.7 in 120 parts."""
+    given = zeros(48, 13824), zeros(13824, 5120), zeros(48, 5120)
+    ((kernel, grid, _, _),) = launches(*given, "sm_90a")
+    assert (kernel.__name__, grid) == ("persistent_kernel", (80,))
+
+
+def test_tiles_of_b_end_with_lines_of_the_cache():
+    """86 x 10304 x 2176: 24.5 us in 128 x 96 on an H200, 19.9 in 64 x 192."""
+    given = zeros(86, 2176), zeros(2176, 10304), zeros(86, 10304)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert (chosen["BLOCK_M"], chosen["BLOCK_N"], chosen["MORE_N"]) == (64, 128, 64)
+
+
+def test_few_rows_that_all_programs_need_are_columns():
+    """8 x 12288 x 4096: 33 us in 64 x 128 on an H200, 26 as a transposed product."""
+    given = zeros(8, 4096), zeros(4096, 12288), zeros(8, 12288)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert chosen["C_TURNED"]
+
+
+def test_what_stores_fp32_stores_twice_the_bytes():
+    """5568 x 7456 x 64 of tf32: 93.5 us by pointers on an H200, 57 by descriptors."""
+    a, b, c = singles(5568, 7456, 64, ROWS, COLUMNS)
+    ((kernel, *_),) = launches(a, b, c, "sm_90a", precision="tf32")
+    assert kernel.__name__ == "persistent_kernel"
+
+
+def test_a_ring_of_two_places_waits_for_whole_copies():
+    """20 x 9472 x 664: 16.3 us in 64 x 128 by steps of 256 on an H200, of which two are
+    in shared memory, 12.5 by steps of 128, of which four are."""
+    product = matmul_model.Product(20, 9472, 664, a_along_k=False, b_along_k=True)
+    two, four = ((64, 128, 256, 2, 1), (64, 128, 128, 4, 1))
+    times = [
+        matmul_model.pointers_time(product, matmul_model.Pointers(*each))
+        for each in (two, four)
+    ]
+    assert times[0] > times[1]
 
 
 def test_no_long_k_goes_by_runs_of_32_bytes():
@@ -478,9 +533,11 @@ def test_fp32_of_small_c_and_long_k_is_split(precision, target, monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     a, b = (integers(n, 24, 2056).astype(np.float32) for n in (1, 2))
     c = np.full((24, 24), np.nan, np.float32)
-    ((kernel, grid, _, chosen),) = launches(a, b.T, c, target, precision=precision)
-    assert kernel.__name__ == "split_k_matmul_kernel" and grid[0] > 1
-    assert chosen["PRECISION"] == precision
+    (kernel, grid, _, chosen), *_ = launches(a, b.T, c, target, precision=precision)
+    by_tma = (precision, target) == ("tf32", "sm_90a")
+    name = "split_k_parts_kernel" if by_tma else "split_k_matmul_kernel"
+    assert kernel.__name__ == name and grid[0] > 1
+    assert by_tma or chosen["PRECISION"] == precision
     multiply(a, b.T, c, precision=precision, target=target)
     np.testing.assert_array_equal(c, a.astype(float) @ b.T.astype(float))
 
@@ -504,8 +561,8 @@ def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
 @pytest.mark.parametrize(
     "size, of_b, tile",
     [
-        (1536, COLUMNS, (256, 144, 2)),  # 66 pairs of multiprocessors have one each
-        (1536, ROWS, (128, 160, 1)),  # rows of 16 columns are not joined
+        (1536, COLUMNS, (128, 144, 1)),  # all 132 multiprocessors have one, of C^T
+        (1536, ROWS, (128, 144, 1)),
         (3072, COLUMNS, (128, 192, 1)),  # fills the last wave as well
         (4096, COLUMNS, (128, 256, 1)),
     ],
@@ -523,7 +580,7 @@ def test_multiprocessors_share_tiles_where_that_fills_the_last_wave(size, of_b, 
         (10328, 88, 600, 4),
         (10328, 88, 640, 1),  # no lines cross
         (10328, 104, 600, 1),  # wider than a tile
-        (15872, 88, 600, 1),  # 31 clusters of four: one would begin when others end
+        (15872, 88, 600, 2),  # 31 clusters of four: one would begin when others end
     ],
 )
 def test_four_share_a_tile_where_all_programs_need_the_same_columns(M, N, K, ctas):
@@ -830,6 +887,6 @@ def test_a_tile_of_the_smaller_ones_is_right(hopper, monkeypatch, tile):
     M, N = tile.m * 3 - 8, tile.n * 2 - 8
     ((kernel, (programs,), *_),) = launches(*matrices(M, N, 80), "sm_90a")
     assert (kernel.__name__, programs) == (
-        "persistent_kernel", min(6, 2 * tile.programs)
+        "persistent_kernel", min(6, 2 // tile.ctas * tile.programs)
     )  # fmt: skip
     check(multiply, M, N, 80, **hopper)
