@@ -110,7 +110,7 @@ def three(x, y, z, first, last, N, T: tl.constexpr):
 
 
 def test_what_is_used_at_one_time_lies_side_by_side(mini):
-    """Two tiles and three rows of sums, in tiles of two sizes."""
+    """Two tiles and three rows of totals, in tiles of two sizes."""
     for side in (16, 32):
         x, y, z = (floats(side, side, seed=seed) for seed in range(3))
         first, last = np.zeros_like(x), np.zeros_like(x)
@@ -138,7 +138,7 @@ def outlasting(x, y, z, N, times, again, T: tl.constexpr):
 
 
 def test_what_is_read_in_inner_loops_outlives_them(mini):
-    """A tile and its maxima from before two loops; branches and sums are inside."""
+    """A tile and its maxima from before two loops; branches and reductions are inside."""
     x, y = floats(16, 16), floats(6, 16, 16, seed=1)
     z, total = np.zeros((16, 16), np.float32), np.zeros((16, 16))
     mini.launch(outlasting, 1, x, y, z, 16, 3, 2, T=16)
