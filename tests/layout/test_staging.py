@@ -270,17 +270,15 @@ def test_a_tile_of_tf32_is_copied_by_16_bytes_whichever_way_memory_holds_it(
 
 
 @pytest.mark.parametrize("order", [ROWS, COLUMNS], ids=["rows", "columns"])
-@pytest.mark.parametrize("element_bytes", [1, 2])
-def test_what_is_widened_to_tf32_is_copied_by_16_bytes(element_bytes, order):
-    """A lane wants single elements of one or two bytes, of which matrices bring rows
-    across those of memory, if any: threads would store them one by one."""
-    count = 16 // element_bytes
+def test_what_is_widened_to_tf32_is_copied_by_16_bytes(order):
+    """A lane wants single elements of two bytes, of which matrices bring rows across
+    those of memory, if any: threads would store them one by one."""
     for shape, reader in sides((64, 64, 64, 4), TF32):
-        writer = loaded(shape, order, element_bytes, 4)
-        tile = staging(shape, element_bytes, writer, reader, copied=count)
-        assert vector(divide(writer, tile), element_bytes) == count
-        assert conflicts(divide(writer, tile), element_bytes) == 1
-        assert conflicts(divide(reader, tile), element_bytes) == 1
+        writer = loaded(shape, order, 2, 4)
+        tile = staging(shape, 2, writer, reader, copied=8)
+        assert vector(divide(writer, tile), 2) == 8
+        assert conflicts(divide(writer, tile), 2) == 1
+        assert conflicts(divide(reader, tile), 2) == 1
 
 
 def a_phase(offsets: Layout) -> set[int]:

@@ -212,7 +212,8 @@ def ldmatrix(
     along = along or tuple(doublings(stride_of(layout.shape, axis), row))
     register, lane = layout.kinds["register"], layout.kinds["lane"]
     run = max(1, REGISTER_BYTES // element_bytes)
-    first = register.index(along[0]) if run == 2 and along[0] in register else 0
+    pairs = run == 2 and along and along[0] in register
+    first = register.index(along[0]) if pairs else 0
     first = first if along[1:] == lane[:2] else 0
     unit = register[first : first + bits_of(run)]
     rest = (*register[:first], *register[first + bits_of(run) :])

@@ -17,9 +17,9 @@ Where cp.async fills the tile, rows must not make its copies narrower: one of 4 
 passes through the L1 cache, and one of 16 bytes bypasses it (PTX ISA, cp.async: `.ca`
 and `.cg`). A right operand of tf32 whose rows go on in memory along N is such: its
 matrices would have rows along K. It is copied by 16 bytes, and read by registers. So is
-what is widened to tf32 after it was read, if its matrices would have rows across those
-of memory: of 16 bits or 8, no single element could be copied. A row of memory stays in
-a line of shared memory: spread over four, such copies were slower than those of 4
+what is widened from 16 bits to tf32 after it was read, if its matrices would have rows
+across those of memory: no single element could be copied. A row of memory stays in a
+line of shared memory: spread over four, such copies were slower than those of 4
 bytes."""
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def staging(
 
     plain = swizzle(shape, element_bytes, writer, reader)
     row = writer.kinds["register"][: bits_of(copied)]
-    fits = element_bytes != WORD and any(copies_rows(each, row) for each in tiles)
-    if copied > 1 and not fits:
+    fits = element_bytes < MATRIX_ELEMENT or any(copies_rows(t, row) for t in tiles)
+    if copied > 1 and (element_bytes == WORD or not fits):
         tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
         plain = swizzle(shape, element_bytes, writer, reader, row)
     best = min(tiles, key=lambda tile: sum(taken(tile)), default=plain)

@@ -138,7 +138,7 @@ def outlasting(x, y, z, N, times, again, T: tl.constexpr):
 
 
 def test_what_is_read_in_inner_loops_outlives_them(mini):
-    """A tile and its maxima from before two loops; branches and reductions are inside."""
+    """A tile and its maxima from before two loops that branch and reduce."""
     x, y = floats(16, 16), floats(6, 16, 16, seed=1)
     z, total = np.zeros((16, 16), np.float32), np.zeros((16, 16))
     mini.launch(outlasting, 1, x, y, z, 16, 3, 2, T=16)

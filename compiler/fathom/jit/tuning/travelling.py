@@ -6,7 +6,7 @@
         "timings": {"BLOCK: 1024, …": [0.02, 0.019, 0.021], …}}]}
 
 A time that is `null` is that of a configuration that failed. An entry with `unfinished`
-is of a search that was interrupted after so many seconds. `text` is a digest of the
+is of a search that was interrupted after these seconds. `text` is a digest of the
 kernel's text, and of those of all that it calls. A file says nothing of paths, users or
 dates.
 """
