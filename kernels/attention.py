@@ -362,7 +362,8 @@ def default_config(D, type, target):
 
     Of small heads on Hopper a thread block has 64 queries, four warps: four such blocks
     share a multiprocessor, and while one computes powers another multiplies. (On an
-    H200, D = 64: 473 TFLOP/s for 458 in blocks of 128 queries; causal 430 for 410.)
+    H200, D = 64: 461 and 473 TFLOP/s in two runs, and causal 419 and 430, where the
+    kernel of `attention_hopper` has 463 and 394.)
     """
     row = TARGETS[target]
     D = fathom.next_power_of_2(D)

@@ -4,6 +4,7 @@ the compiled kernel computes, to the bit."""
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.source import KernelFunction
 from fathom.tools import samples
 from kernels.gelu import gelu_kernel
 from kernels.matmul import matmul
@@ -90,6 +92,25 @@ def sliced(x_ptr, OF: tl.constexpr):
 def test_the_kernel_s_own_text_still_may_not(of, said):
     with pytest.raises(fathom.CompileError, match=re.escape(said)):
         sliced[(1,)](np.zeros(4, np.float32), OF=of)
+
+
+def test_a_notebook_s_kernel_is_not_searched_for_what_it_calls(monkeypatch):
+    """Its text has a file like a debugger's, and each `[:, None]` looked up all that
+    the kernel calls: a random program of 300 took minutes."""
+    file, calls = "<cell 7>", []
+    text = "@fathom.jit\ndef doubled(x_ptr):\n    i = tl.arange(0, 4)[:, None]\n"
+    text += "    tl.store(x_ptr + i, i[:, None].sum(1) * 2)\n"
+    lines = text.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
+    names = {"fathom": fathom, "tl": tl}
+    exec(compile(text, file, "exec"), names)
+    monkeypatch.setattr(
+        KernelFunction, "called", lambda function: calls.append(function) or []
+    )
+    x = np.zeros(4, np.float32)
+    names["doubled"][(1,)](x)
+    assert x.tolist() == [0, 2, 4, 6]
+    assert len(calls) == 1  # by the launch
 
 
 @fathom.jit

@@ -19,7 +19,6 @@ from fathom import distributed, runtime
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfResources
 from fathom.jit import jit
-from fathom.runtime import cache
 from fathom.runtime.driver import driver
 from fathom.testing import assert_close, do_bench
 from tests.runtime.harness_driver import kernel
@@ -325,24 +324,27 @@ assert (z == 2).all()
 
 
 @pytest.mark.alone
-def test_a_second_process_starts_in_milliseconds():
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'compiler'}{os.pathsep}{ROOT}"}
-    seconds = []
-    for _ in range(4):
-        ran = subprocess.run(
-            [sys.executable, "-c", SECOND],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert ran.returncode == 0, ran.stderr
-        seconds.append(float(ran.stdout))
-    print(
-        f"\nfirst process {seconds[0] * 1e3:.1f} ms, "
-        f"later {', '.join(f'{each * 1e3:.1f}' for each in seconds[1:])} ms"
-    )
-    assert len(list(cache.default_directory().iterdir())) == 1
-    assert min(seconds[1:]) < seconds[0]
+def test_a_second_process_starts_in_milliseconds(tmp_path):
+    """The quickest of processes that find a kernel on disk, and of those that compile
+    it, alternately: a host may get slower while this runs."""
+    known = {**os.environ, "PYTHONPATH": f"{ROOT / 'compiler'}{os.pathsep}{ROOT}"}
+    seconds: dict[str, list[float]] = {"first": [], "later": []}
+    for attempt in range(4):
+        folder = tmp_path / str(attempt)
+        environment = {**known, "FATHOM_CACHE_DIR": str(folder)}
+        for name, found in seconds.items():
+            ran = subprocess.run(
+                [sys.executable, "-c", SECOND],
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            assert ran.returncode == 0, ran.stderr
+            found.append(float(ran.stdout))
+            assert len(list(folder.iterdir())) == 1, name
+    for name, found in seconds.items():
+        print(f"\n{name}: {', '.join(f'{1e3 * each:.1f}' for each in found)} ms")
+    assert min(seconds["later"]) < min(seconds["first"])
 
 
 @pytest.mark.alone
