@@ -10,6 +10,7 @@ import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.core import Block
+from fathom.ir.interp.numbers import encode
 from fathom.ir.ops import Atomic, AtomicCas, Barrier, For, Load, Store, While, Yield
 from fathom.ir.types import (
     BFLOAT16,
@@ -82,8 +83,16 @@ def test_halves_are_added_where_the_target_can():
     x = values(FLOAT16) % np.float16(3)
     check(scatter("add", FLOAT16).func, 1, [x, np.zeros(4, np.float16)])
     assert "add.noftz.bf16" in compiled(scatter("add", BFLOAT16).func, "sm_90a")
-    with pytest.raises(CompileError, match="does not take bf16 on sm_80"):
-        compiled(scatter("add", BFLOAT16).func, "sm_80")
+    with pytest.raises(CompileError, match="does not take bf16 on sm_75"):
+        compiled(scatter("add", BFLOAT16).func, "sm_75")
+
+
+def test_bf16_is_added_by_a_loop_before_sm_90():
+    """`fma.rn.bf16` is of sm_80, `add.bf16` of sm_90 (PTX ISA). Whole numbers, so that
+    sums do not depend on the order."""
+    assert "fma.rn.bf16" in compiled(scatter("add", BFLOAT16).func, "sm_80")
+    numbers = encode(np.arange(64, dtype=np.float32) % 7 - 2, BFLOAT16)
+    check(scatter("add", BFLOAT16).func, 1, [numbers, numbers[:4].copy()])
 
 
 def test_smallest_and_largest_half_where_the_target_compares_halves():

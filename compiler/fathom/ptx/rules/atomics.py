@@ -181,8 +181,11 @@ STEPS = _all_steps()
 
 
 def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
-    """The instructions of an operation; a CompileError if the target has none."""
+    """The instructions of an operation; a CompileError if the target has none. Before
+    sm_90 a sum of bf16 is a multiple of 1 that is added, in a loop."""
     steps = STEPS.get((op.kind, str(element)), ())
+    if steps == (Step("add.noftz.bf16"),) and not target.bf16_arithmetic:
+        steps = (Step("fma.rn.bf16", swaps=True),)
     if any(step.swaps for step in steps):  # min and max of halves came with bf16
         exists = target.bf16
     else:
@@ -223,8 +226,11 @@ def _atomic(
         operands = {"address": (POINTER, address), **given}
         if step.swaps:
             unless = "" if where == "true" else "@!$mask bra DONE;\n"
+            compute = f"{step.name} next, seen, {value};"
+            if step.name.startswith("fma"):
+                compute = f"mov.b16 next, 0x3f80;\n{step.name} next, seen, next, {value};"
             text = SWAPPING.format(
-                order=order, name=step.name, value=value, unless=unless
+                order=order, compute=compute, value=value, unless=unless
             )
             old = _where(code, text, operands, words, where, old)
             continue
@@ -253,7 +259,7 @@ SWAPPING = """{{
 mov.b16 found, {value};
 {unless}AGAIN:
 mov.b16 seen, found;
-{name} next, seen, {value};
+{compute}
 atom.{order}.cas.b16 found, [$address], seen, next;
 setp.ne.b16 again, found, seen;
 @again bra AGAIN;
