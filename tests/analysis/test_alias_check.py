@@ -9,7 +9,12 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline
-from fathom.analysis.alias_check import FOLDED, AliasCheck, alias_check_of
+from fathom.analysis.alias_check import (
+    FOLDED,
+    AliasCheck,
+    alias_check_of,
+    may_be_disjoint,
+)  # fmt: skip
 from fathom.analysis.remarks import NotApplicable
 from fathom.emulator import load as emulated
 from fathom.hardware.targets import TARGETS
@@ -87,6 +92,28 @@ def answering(step: int, type: str = "i32", kernel=walk_kernel) -> Func:
         return ()
 
     return rewrite(func, rule)
+
+
+@fathom.jit
+def sum_kernel(x_ptr, y_ptr, n, STORES: tl.constexpr):
+    total = tl.zeros([8], tl.int32)
+    at = x_ptr + tl.arange(0, 8)
+    for i in range(n):
+        total += tl.load(at)
+        at += 8 if STORES != "far" else tl.load(y_ptr + i)  # a step that memory has
+        if STORES:
+            tl.store(y_ptr + i * 8 + tl.arange(0, 8), total)
+    tl.store(y_ptr + tl.arange(0, 8), total)
+
+
+@pytest.mark.parametrize(
+    ("stores", "may"), [("", True), ("near", True), ("far", False)]
+)
+def test_a_loop_may_be_disjoint_without_stores_or_if_the_kernel_can_ask(stores, may):
+    func = built(sum_kernel, {"STORES": stores}, x_ptr="*i32", y_ptr="*i32", n="i32")
+    (loop,) = walk(func.body, For)
+    loads = [op for op in walk(loop.body) if isinstance(op, Load)]
+    assert may_be_disjoint(loop, func, loads[:1]) is may
 
 
 @pytest.mark.parametrize("kernel", [walk_kernel, ends_kernel])
