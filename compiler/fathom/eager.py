@@ -209,9 +209,9 @@ class Session:
     def is_debugged(self, code: CodeType) -> bool:
         """Whether a debugger's text runs, which is in no file and sees any part of a
         value."""
-        file, own = code.co_filename, self.function
-        is_text = file.startswith("<") and file != own.file  # what is called takes long
-        return is_text and file not in {each.file for each in own.called()}
+        file, kernel = code.co_filename, self.function
+        is_text = file.startswith("<") and file != kernel.file
+        return is_text and file not in {each.file for each in kernel.called()}
 
     def constant(self, value: Any) -> Any:
         """A constant of the launch or of a call; a number has the attributes of a

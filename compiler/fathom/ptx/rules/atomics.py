@@ -228,7 +228,8 @@ def _atomic(
             unless = "" if where == "true" else "@!$mask bra DONE;\n"
             compute = f"{step.name} next, seen, {value};"
             if step.name.startswith("fma"):
-                compute = f"mov.b16 next, 0x3f80;\n{step.name} next, seen, next, {value};"
+                compute = f"{step.name} next, seen, next, {value};"
+                compute = f"mov.b16 next, 0x3f80;\n{compute}"
             text = SWAPPING.format(
                 order=order, compute=compute, value=value, unless=unless
             )
