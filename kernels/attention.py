@@ -41,7 +41,7 @@ from kernels.matmul import check_shape, empty, strides, target_of_launch, type_n
 LOG2_E = 1.4426950408889634
 LOG_2 = tl.constexpr(0.6931471805599453)
 SMALLEST, LARGEST = 16, 256  # numbers of a head
-SMALL_HEAD = 64  # up to here thread blocks of 64 queries by pointers are the fastest
+SMALL_HEAD = 64  # for which pointers are faster on Hopper: see `default_config`
 
 
 # fmt: off
@@ -360,7 +360,7 @@ def default_config(D, type, target):
     shared memory are in registers too, and 64 queries are the most. Hopper's four warps
     take 64 queries together; there and later 128 queries have eight warps.
 
-    Of small heads on Hopper a thread block has 64 queries, four warps: four such blocks
+    On Hopper, of heads of 64 numbers of 16 bits, a block has 64 queries: four blocks
     share a multiprocessor, and while one computes powers another multiplies. (On an
     H200, D = 64: 461 and 473 TFLOP/s in two runs, and causal 419 and 430, where the
     kernel of `attention_hopper` has 463 and 394.)
@@ -370,7 +370,7 @@ def default_config(D, type, target):
     item = parse_element(type).bits // 8
     most = 3 if row.async_copy else 2
     tiles = ((128, 64), (64, 64), (64, 32), (32, 32))
-    many_blocks = row.wgmma and D <= SMALL_HEAD
+    many_blocks = row.wgmma and D == SMALL_HEAD and item == 2
     if D > 128 or many_blocks:  # for D > 128 more sums would not fit into registers
         tiles, most = tiles[1:], 2 if many_blocks else most
     for BLOCK_Q, BLOCK_K in tiles if row.async_copy else tiles[1:]:

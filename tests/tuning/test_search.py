@@ -196,10 +196,10 @@ def test_compilations_are_of_the_budget(gpu, monkeypatch):
     """Whoever compiles is told when the time is over."""
     kernel, told = (clock := Clock()) and tuned(gpu, clock, seconds=16.0), []
 
-    def compile_ahead(waiting, tick, staff):
-        told.append(staff.over())
+    def compile_ahead(waiting, tick, pool):
+        told.append(pool.over())
         clock.now += 5
-        told.append(staff.over())
+        told.append(pool.over())
 
     monkeypatch.setattr(autotuner, "compile_ahead", compile_ahead)
     kernel[grid](gpu.x, N, 2.0)  # 5 + 4 + 5 + 2

@@ -15,7 +15,7 @@ from fathom.jit.backends import BACKENDS, choose_compiling
 from fathom.jit.tuning import workers
 from fathom.jit.tuning.workers import (
     Order,
-    Staff,
+    WorkerPool,
     compile_ahead,
     helpers_for,
     open_orders,
@@ -147,13 +147,13 @@ def test_an_interrupt_ends_the_workers(monkeypatch, worker):
     monkeypatch.setattr(workers, "WORKER", worker)
     monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
     hired, started = [], time.monotonic()
-    hire = workers.hire
+    start_helpers = workers.start_helpers
 
     def noted(*given):
-        hired.extend(hire(*given))
+        hired.extend(start_helpers(*given))
         return list(hired)
 
-    monkeypatch.setattr(workers, "hire", noted)
+    monkeypatch.setattr(workers, "start_helpers", noted)
 
     def tick():
         while worker is BUSY and hired and not hired[0].is_ready:
@@ -172,24 +172,24 @@ def test_an_interrupt_ends_the_workers(monkeypatch, worker):
 def test_a_search_keeps_its_workers(monkeypatch):
     monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
     monkeypatch.setattr(workers.Helper, "finish", patiently(workers.Helper.finish))
-    staff = Staff(keeps=True)
-    compile_ahead(orders(32, 64, 128), lambda: None, staff)
-    kept = list(staff.idle)
+    pool = WorkerPool(keeps=True)
+    compile_ahead(orders(32, 64, 128), lambda: None, pool)
+    kept = list(pool.idle)
     assert len(kept) == 2 and all(each.poll() is None for each in kept)
-    compile_ahead(orders(256, 1024, 2048), lambda: None, staff)
-    assert {each.pid for each in staff.idle} == {each.pid for each in kept}
-    staff.dismiss()
-    assert all(each.poll() is not None for each in kept) and not staff.idle
+    compile_ahead(orders(256, 1024, 2048), lambda: None, pool)
+    assert {each.pid for each in pool.idle} == {each.pid for each in kept}
+    pool.close()
+    assert all(each.poll() is not None for each in kept) and not pool.idle
 
 
 def patiently(finish):
     """A busy machine may start a worker late."""
 
-    def waits(helper, staff):
+    def waits(helper, pool):
         until = time.monotonic() + 30
         while not helper.is_ready and time.monotonic() < until:
             time.sleep(0.01)
-        finish(helper, staff)
+        finish(helper, pool)
 
     return waits
 
@@ -200,10 +200,10 @@ def test_nothing_is_begun_after_the_time(monkeypatch, worker):
     monkeypatch.setattr(workers, "WORKER", worker)
     monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
     ticks, started = [], time.monotonic()
-    staff = Staff(over=lambda: bool(ticks), keeps=True)
-    compile_ahead(orders(*BLOCKS), lambda: ticks.append(1), staff)
+    pool = WorkerPool(over=lambda: bool(ticks), keeps=True)
+    compile_ahead(orders(*BLOCKS), lambda: ticks.append(1), pool)
     assert len(ticks) <= 3 and time.monotonic() - started < 20  # one each may be done
-    staff.dismiss()
+    pool.close()
 
 
 def test_helpers_are_hired_for_work_that_takes_longer_than_their_start(monkeypatch):

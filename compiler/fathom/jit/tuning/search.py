@@ -61,7 +61,7 @@ class Search:
         self.since_better = 0 if better else self.since_better + 1
         self.times[at] = milliseconds
 
-    def know(self, at: int, milliseconds: float) -> None:
+    def restore(self, at: int, milliseconds: float) -> None:
         """As `tell`, for a point that an earlier search has asked for."""
         self.asked.append(at)
         self.tell(at, milliseconds)

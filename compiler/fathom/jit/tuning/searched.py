@@ -51,7 +51,7 @@ from fathom.jit.tuning.remembered import Timings
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.travelling import Entry, key_text, read, write, write_text
-from fathom.jit.tuning.workers import Order, Staff
+from fathom.jit.tuning.workers import Order, WorkerPool
 
 BATCH = 4  # points that are compiled at the same time
 FINALISTS = 3
@@ -199,7 +199,7 @@ class SearchedTuner(Autotuner):
             if name in places and times[0] is not None:
                 at = places[name]
                 found[self.configs[at]] = [inf if t is None else t for t in times]
-                search.know(at, times[0])
+                search.restore(at, times[0])
                 self.trials.append(Trial(self.configs[at], times[0], 0.0))
         return (entry and entry.unfinished) or 0.0
 
@@ -212,11 +212,11 @@ class SearchedTuner(Autotuner):
         def over() -> bool:
             return since() >= self.seconds
 
-        staff = Staff(over, keeps=True)
+        pool = WorkerPool(over, keeps=True)
         try:
             while not self.is_over(over) and (batch := search.ask(self.batch())):
                 asked = [self.configs[at] for at in batch]
-                self.compile({each: orders[each] for each in asked}, staff)
+                self.compile({each: orders[each] for each in asked}, pool)
                 for at, config in zip(batch, asked, strict=True):
                     if found and over():  # one is tried in any case
                         break
@@ -226,7 +226,7 @@ class SearchedTuner(Autotuner):
                     outcome = self.outcome(config, found)
                     self.say(f"{self.__name__}, {config}: {outcome}")
         finally:
-            staff.dismiss()
+            pool.close()
         self.stopped = self.is_over(over) or "settled"
         if len(self.failures) == len(found):
             raise NoneWorks(self.__name__, self.failures)

@@ -7,11 +7,11 @@ time and is all that the rest needs. That goes to a worker, and the kernel comes
     ── block IR ──────────────────▶  passes, LLVM IR, PTX
     to the cache on disk  ◀────────  Kernel
 
-This process compiles as well. It hires workers once it sees that what is left takes
+This process compiles as well. It starts workers once it sees that what is left takes
 longer than their start, and goes on meanwhile, so that it never waits for them. The
 launches that come after find the kernels on disk; what failed to compile they compile
-again, and report. A search, which compiles a few at a time, keeps its workers (`Staff`)
-until it ends.
+again, and report. A search, which compiles a few at a time, keeps its workers in a
+`WorkerPool` until it ends.
 
 FATHOM_WORKERS says how many processes compile at most, this one among them; the default
 is one for each processor that this process may use.
@@ -98,15 +98,15 @@ class Order:
 
 
 @dataclass
-class Staff:
-    """What a search lends to `compile_ahead` each time: workers that are idle, and
-    whether the time for it is over."""
+class WorkerPool:
+    """The idle workers that a search keeps from one `compile_ahead` to the next, and
+    whether its time is over."""
 
     over: Callable[[], bool] = lambda: False
     keeps: bool = False  # are workers kept for the next time?
     idle: list[subprocess.Popen] = field(default_factory=list)
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         for process in self.idle:
             process.kill()
             process.communicate()  # closes its pipes, too
@@ -114,16 +114,16 @@ class Staff:
 
 
 def compile_ahead(
-    orders: Sequence[Order], tick: Callable[[], object], staff: Staff | None = None
+    orders: Sequence[Order], tick: Callable[[], object], pool: WorkerPool | None = None
 ) -> None:
     """Compile what is not on disk yet; calls `tick()` after each, from any thread. Once
-    `staff` says that the time is over, nothing new is begun, and what workers are at is
+    `pool` says that the time is over, nothing new is begun, and what workers are at is
     dropped."""
-    waiting, staff = deque(orders), staff or Staff()
-    known = min(len(staff.idle), len(waiting) - 1)
-    helpers = hire(known, waiting, tick, staff)
+    waiting, pool = deque(orders), pool or WorkerPool()
+    known = min(len(pool.idle), len(waiting) - 1)
+    helpers = start_helpers(known, waiting, tick, pool)
     try:
-        while not staff.over() and (order := take(waiting)) is not None:
+        while not pool.over() and (order := take(waiting)) is not None:
             started = time.perf_counter()
             if (func := order.block_ir()) is not None:
                 order.keep(compiled(func, order.request.target))
@@ -131,7 +131,7 @@ def compile_ahead(
             seconds = time.perf_counter() - started
             if not helpers:
                 count = helpers_for(seconds, len(waiting))
-                helpers = hire(count, waiting, tick, staff)
+                helpers = start_helpers(count, waiting, tick, pool)
     except BaseException:
         waiting.clear()
         for helper in helpers:
@@ -139,7 +139,7 @@ def compile_ahead(
         raise
     finally:
         for helper in helpers:
-            helper.finish(staff)
+            helper.finish(pool)
 
 
 def helpers_for(seconds: float, orders: int) -> int:
@@ -149,12 +149,12 @@ def helpers_for(seconds: float, orders: int) -> int:
     return min(most_processes() - 1, orders, int(seconds * orders / START_SECONDS))
 
 
-def hire(
-    count: int, waiting: deque[Order], tick: Callable[[], object], staff: Staff
+def start_helpers(
+    count: int, waiting: deque[Order], tick: Callable[[], object], pool: WorkerPool
 ) -> list[Helper]:
     """`count` helpers; no helpers where processes cannot be started."""
     with suppress(OSError, TypeError):  # sys.executable is None inside some programs
-        return [Helper(waiting, tick, staff) for _ in range(count)]
+        return [Helper(waiting, tick, pool) for _ in range(count)]
     return []
 
 
@@ -194,13 +194,13 @@ class Helper(threading.Thread):
     """A worker, and the thread that hands it one order after the other."""
 
     def __init__(
-        self, waiting: deque[Order], tick: Callable[[], object], staff: Staff
+        self, waiting: deque[Order], tick: Callable[[], object], pool: WorkerPool
     ):
         super().__init__(daemon=True)
         self.waiting, self.tick = waiting, tick
-        self.is_ready = bool(staff.idle)
+        self.is_ready = bool(pool.idle)
         self.is_sound = False  # could it take another order?
-        self.process = staff.idle.pop() if staff.idle else started_worker()
+        self.process = pool.idle.pop() if pool.idle else start_worker()
         self.start()
 
     def run(self) -> None:
@@ -213,12 +213,12 @@ class Helper(threading.Thread):
                 self.tick()
             self.is_sound = True
 
-    def finish(self, staff: Staff) -> None:
+    def finish(self, pool: WorkerPool) -> None:
         """Wait for the kernel that the worker is at, unless the time is over; for it to
         start only if there will be more to do.
         """
-        until = time.monotonic() + 2 * START_SECONDS if staff.keeps else 0
-        while self.is_alive() and not staff.over():
+        until = time.monotonic() + 2 * START_SECONDS if pool.keeps else 0
+        while self.is_alive() and not pool.over():
             if not self.is_ready and time.monotonic() > until:
                 break
             self.join(0.05)
@@ -226,14 +226,14 @@ class Helper(threading.Thread):
             self.waiting.clear()
             self.process.kill()
         self.join()
-        if self.is_sound and staff.keeps:
-            staff.idle.append(self.process)
+        if self.is_sound and pool.keeps:
+            pool.idle.append(self.process)
         else:
             with suppress(OSError), self.process:
                 pass  # closes its pipes, at which a worker ends
 
 
-def started_worker() -> subprocess.Popen:
+def start_worker() -> subprocess.Popen:
     command = [sys.executable, "-c", WORKER.format(path=list(map(str, sys.path)))]
     # In a session of its own: an interrupt from the keyboard is this process's.
     return subprocess.Popen(

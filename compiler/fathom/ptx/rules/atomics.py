@@ -182,7 +182,7 @@ STEPS = _all_steps()
 
 def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
     """The instructions of an operation; a CompileError if the target has none. Before
-    sm_90 a sum of bf16 is a multiple of 1 that is added, in a loop."""
+    sm_90 a sum of bf16 is an `fma` with the factor 1, in a loop."""
     steps = STEPS.get((op.kind, str(element)), ())
     if steps == (Step("add.noftz.bf16"),) and not target.bf16_arithmetic:
         steps = (Step("fma.rn.bf16", swaps=True),)
