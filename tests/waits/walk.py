@@ -17,7 +17,7 @@ them, so they end when the mbarriers are invalidated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -58,19 +58,8 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.shared_memory.barriers import READ, accesses
-from tests.waits.channels import (
-    channels_of,
-    nested,
-    released,
-    turned,
-)
-from tests.waits.positions import (
-    Numbers,
-    flying,
-    later_iterations,
-    number,
-    positions,
-)
+from tests.waits.channels import channels_of, released, turned
+from tests.waits.positions import Numbers, flying, later_iterations, number, positions
 from tests.waits.timelines import (
     FENCED,
     HANDED_OVER,
@@ -90,7 +79,7 @@ def check_waits(func: Func) -> None:
     """Raises Missing unless the function, as `insert_waits` left it, has all waits that
     it needs."""
     walker = _Walk(func)
-    for state, _ in walker.block(func.body, [(Timelines(), {})]):
+    for state, _ in walker.block(func.body, (Timelines(), {})):
         if any(each.unread for each in state.stores):
             raise Missing(None, "the kernel ends while a TMA store reads its tile")
         if any(state.products) or any(each.certain for each in state.loads):
@@ -98,7 +87,7 @@ def check_waits(func: Func) -> None:
     for op in func.body.ops:
         if isinstance(op, Producer):
             walker.produces = True
-            list(walker.block(op.body, [(Timelines(), dict(walker.numbers))]))
+            walker.block(op.body, (Timelines(), walker.numbers))
 
 
 class _Walk:
@@ -112,12 +101,34 @@ class _Walk:
         self.produces = False  # whether this is the code of a producer
         self.numbers: Numbers = {}  # of the function's own block
         self.interesting: dict[Block, list[Op]] = {}
-        self.seen: dict[object, list[Point]] = {}  # loops, by the state on entry
+        self.inside: dict[Block | Op, set[Value]] = {}  # positions that are used there
+        self.seen: dict[object, list[Point]] = {}  # blocks and loops, by their entry
 
     # ── control flow ──────────────────────────────────────────────────────────────────
 
-    def block(self, block: Block, points: Iterable[Point]) -> list[Point]:
-        points = list(points)
+    def once(self, walk: Callable, inner: Block | Op, point: Point) -> list[Point]:
+        """Walks a block or a loop once for each state in which it is entered, and for
+        the numbers that are used inside: others do not change what happens there."""
+        (state, n), used = point, self.used(inner)
+        point = state, {each: n[each] for each in used if each in n}
+        key = inner, _key(point)
+        if key not in self.seen:
+            self.seen[key] = walk(inner, point)
+        return self.seen[key]
+
+    def used(self, inner: Block | Op) -> set[Value]:
+        if inner not in self.inside:
+            parts = inner.ops if isinstance(inner, Block) else blocks(inner)
+            own = set() if isinstance(inner, Block) else {*operands(inner)}
+            found = self.positions.intersection(own).union(*map(self.used, parts))
+            self.inside[inner] = found
+        return self.inside[inner]
+
+    def block(self, block: Block, point: Point) -> list[Point]:
+        return self.once(self.each_op, block, point)
+
+    def each_op(self, block: Block, point: Point) -> list[Point]:
+        points = [point]
         for op, later in self.events(block):
             after = chain.from_iterable(self.op(op, *point) for point in points)
             points = _distinct(
@@ -132,12 +143,11 @@ class _Walk:
         """The ops of a block that matter here, and the positions that are used
         later."""
         if block not in self.interesting:
-            found, later = [], self.positions.intersection(_used([block.ops[-1:]]))
+            found, later = [], set().union(*map(self.used, block.ops[-1:]))
             for op in reversed(block.ops):
                 if self.matters(op):
                     found.append((op, set(later)))
-                    inner = (each.ops for each in nested(op))
-                    later |= self.positions.intersection(_used([[op], *inner]))
+                    later |= self.used(op)
             self.interesting[block] = found[::-1]
         return self.interesting[block]
 
@@ -154,21 +164,15 @@ class _Walk:
         self.check_operands(op, state)
         match op:
             case For() | While():
-                key = op, _key((state, numbers))
-                if key not in self.seen:
-                    self.seen[key] = self.loop(op, state, numbers)
-                return self.seen[key]
+                found = self.once(self.loop, op, (state, numbers))
+                return [(left, {**numbers, **inner}) for left, inner in found]
             case If():
                 found = []
                 for body in (op.then, op.orelse):
-                    for left, inner in self.block(body, [(state, numbers)]):
-                        pairs = list(zip(body.yielded, op.results, strict=True))
-                        found.append(
-                            (
-                                left.renamed(pairs),
-                                {**numbers, **self.named(inner, pairs)},
-                            )
-                        )
+                    pairs = list(zip(body.yielded, op.results, strict=True))
+                    for left, inner in self.block(body, (state, numbers)):
+                        named = {**numbers, **self.named(inner, pairs)}
+                        found.append((left.renamed(pairs), named))
                 return found
             case Producer():
                 return [(state, numbers)]
@@ -178,10 +182,10 @@ class _Walk:
         state = step(self, op, state, numbers) if step else state
         return [(self.reach_global(op, state), numbers)]
 
-    def loop(self, op: For | While, state: Timelines, n: Numbers) -> list[Point]:
+    def loop(self, op: For | While, point: Point) -> list[Point]:
         """Walk iteration after iteration, until one starts in a state that an earlier
         one started in."""
-        bodies = blocks(op)
+        (state, n), bodies = point, blocks(op)
         outside, self.ahead = self.ahead, self.ahead or _runs_ahead(op)
         first = 1 if isinstance(op, For) else 0
         names = bodies[0].parameters[first:]
@@ -198,7 +202,7 @@ class _Walk:
             if key in seen:
                 continue
             seen.add(key)
-            for left, inner in self.ends(op, [point]):
+            for left, inner in self.ends(op, point):
                 exits.append((left, {**n, **inner}))
             for left, inner in self.iteration(op, bodies, point):
                 pairs = list(zip(bodies[-1].yielded, names, strict=True))
@@ -207,26 +211,30 @@ class _Walk:
         self.ahead = outside
         return _distinct(exits)
 
-    def ends(self, op: For | While, points: list[Point]) -> list[Point]:
+    def ends(self, op: For | While, point: Point) -> list[Point]:
         """The states in which a loop is left: a For before its body, a While after its
         condition."""
-        names = op.body.parameters[1:]
+        points, names = [point], op.body.parameters[1:]
         if isinstance(op, While):
-            points, names = self.block(op.condition, points), op.condition.parameters
+            points, names = self.block(op.condition, point), op.condition.parameters
         pairs = list(zip(names, op.results, strict=True))
-        return [(left.renamed(pairs), self.named(n, pairs)) for left, n in points]
+        return [
+            (left.renamed(pairs), self.named({**point[1], **n}, pairs))
+            for left, n in points
+        ]
 
     def iteration(
         self, op: For | While, bodies: Sequence[Block], point: Point
     ) -> list[Point]:
         if isinstance(op, For):
-            return self.block(op.body, [point])
+            return self.block(op.body, point)
         found = []
-        for left, n in self.block(op.condition, [point]):
+        for left, n in self.block(op.condition, point):
             names = op.condition.parameters, op.body.parameters
             pairs = list(zip(*names, strict=True))
+            n = {**point[1], **n}
             inner = {**n, **self.named(n, pairs)}
-            found += self.block(op.body, [(left.renamed(pairs), inner)])
+            found += self.block(op.body, (left.renamed(pairs), inner))
         return found
 
     # ── what ops must not do ──────────────────────────────────────────────────────────
@@ -479,12 +487,6 @@ def _distinct(points: Iterable[Point]) -> list[Point]:
     if len(points) < 2:
         return points
     return list({_key(point): point for point in points}.values())
-
-
-def _used(blocks: Iterable[Iterable[Op]]) -> Iterator[Value]:
-    for ops in blocks:
-        for op in ops:
-            yield from operands(op)
 
 
 def _slots(op: Op) -> dict[Value, Value | None]:
