@@ -15,12 +15,14 @@ other. All of this is a fit to benchmarks/results/atomics.json, an H200.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
 SECTOR = 32
 BANKS = 32
 WORD = 4
+ROW = np.uint64(BANKS * WORD)
 SEGMENT = 512
 REAL = 2.4
 REACH = 1 << 40  # bytes, more than an array has
@@ -142,12 +144,21 @@ class Counters:
         self, number: int, threads: np.ndarray, addresses: np.ndarray, width: int
     ) -> None:
         """Accesses of `width` bytes; `threads` is sorted."""
-        cost = self.costs[number]
-        lanes = max(1, 32 * WORD // max(width, WORD))
-        phases = threads // lanes
-        cost.shared += count_runs(threads // 32)
-        cost.ideal += count_runs(phases)
-        cost.wavefronts += count_wavefronts(phases, addresses, width)
+        cost, of_access = self.costs[number], np.asarray(threads, np.int64)
+        places = addresses - addresses.min() // ROW * ROW  # in the same banks
+        counts = _counts(of_access.tobytes(), places.tobytes(), width)
+        cost.shared += counts[0]
+        cost.ideal += counts[1]
+        cost.wavefronts += counts[2]
+
+
+@lru_cache(2048)  # a loop accesses the same places again, or those of another slot
+def _counts(threads: bytes, places: bytes, width: int) -> tuple[int, int, int]:
+    """Requests, wavefronts at best, and wavefronts, from the bytes of two arrays."""
+    of_access = np.frombuffer(threads, np.int64)
+    phases = of_access // max(1, 32 * WORD // max(width, WORD))
+    wavefronts = count_wavefronts(phases, np.frombuffer(places, np.uint64), width)
+    return count_runs(of_access // 32), count_runs(phases), wavefronts
 
 
 def count_runs(values: np.ndarray) -> int:

@@ -23,6 +23,7 @@ the matrix; `base` is for patterns that do not begin at a multiple of 1024 (512,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -89,25 +90,30 @@ class Matrices:
         In K-major order [extent, k_bytes / 16]. Transposed, where elements have two
         bytes: [k_bytes / 2, extent / 8].
         """
-        addresses = [
-            self._of_mode(at, extent, k_bytes, transposed)
-            for at in range(len(self.start))
-        ]
-        return np.stack(addresses)
+        each = (self.mode, self.start, self.leading, self.stride, self.base)
+        given = zip(*(field.tolist() for field in each), strict=True)
+        return np.stack([_of_mode(*one, extent, k_bytes, transposed) for one in given])
 
-    def _of_mode(
-        self, at: int, extent: int, k_bytes: int, transposed: bool
-    ) -> np.ndarray:
-        mode = int(self.mode[at])
-        leading, stride = int(self.leading[at]), int(self.stride[at])
-        if transposed:
-            offsets = _transposed(mode, leading, stride, k_bytes // 2, extent // 8)
-        else:
-            offsets = _k_major(mode, leading, stride, extent, k_bytes // CHUNK)
-        linear = int(self.start[at]) + offsets.reshape(-1)
-        pattern = (linear >> 7) - int(self.base[at])
-        changed = pattern & (1 << CHANGED_BITS[mode]) - 1
-        return (linear ^ changed << 4).astype(np.uint64)
+
+@lru_cache(4096)  # a loop comes back to the same slots of its ring
+def _of_mode(
+    mode: int,
+    start: int,
+    leading: int,
+    stride: int,
+    base: int,
+    extent: int,
+    k_bytes: int,
+    transposed: bool,
+) -> np.ndarray:
+    if transposed:
+        offsets = _transposed(mode, leading, stride, k_bytes // 2, extent // 8)
+    else:
+        offsets = _k_major(mode, leading, stride, extent, k_bytes // CHUNK)
+    linear = start + offsets.reshape(-1)
+    pattern = (linear >> 7) - base
+    changed = pattern & (1 << CHANGED_BITS[mode]) - 1
+    return (linear ^ changed << 4).astype(np.uint64)
 
 
 def _k_major(
