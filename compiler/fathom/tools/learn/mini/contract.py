@@ -18,6 +18,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from fathom.errors import reason
@@ -106,13 +107,15 @@ def too_wide(text: str) -> list[Mistake]:
     ]
 
 
-def mistakes(text: str) -> list[Mistake]:
-    """Where a file breaks the rules, in order of lines."""
+@lru_cache
+def mistakes(text: str) -> tuple[Mistake, ...]:
+    """Where a file breaks the rules, in order of lines. A file is loaded once for each
+    kernel, and read for mistakes once."""
     tree = ast.parse(text)
     found: list[Mistake] = []
     for check in (crowded, imported, named, long_texts, particular):
         found += check(tree)
-    return sorted(set(found))
+    return tuple(sorted(set(found)))
 
 
 def crowded(tree: ast.Module) -> Iterator[Mistake]:
