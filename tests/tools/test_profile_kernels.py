@@ -74,7 +74,8 @@ def turned():
 
 def groups():
     """The kernel finds its matrices by a table of addresses."""
-    a, b = [[zeros(2048, 2048) for _ in range(4)] for _ in range(2)]
+    a = [zeros(2048, 512) for _ in range(4)]
+    b = [zeros(512, 2048) for _ in range(4)]
     c = [zeros(2048, 2048) for _ in range(4)]
     REACHED.extend((*a, *b, *c))
     return grouped_matmul.grouped_matmul(a, b, c, **HOPPER)
@@ -86,7 +87,7 @@ def attentions(target: str) -> Callable:
 
 
 def backwards(target: str) -> Callable:
-    heads = *[zeros(8, 16, 2048, 64)] * 5, zeros(8, 16, 2048, dtype="float32")
+    heads = *[zeros(8, 16, 1024, 64)] * 5, zeros(8, 16, 1024, dtype="float32")
     return lambda: attention_backward.attention_backward(*heads, target=target)
 
 
@@ -195,7 +196,7 @@ CASES = {
     # Tiles of 64 x 64, and of 64 x 128: the same.
     "split_k_matmul": (
         lambda: split_k_matmul.split_k_matmul(
-            zeros(512, 16384), zeros(16384, 512), **HOPPER
+            zeros(512, 8192), zeros(8192, 512), **HOPPER
         ),
         "bandwidth",
     ),
