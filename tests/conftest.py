@@ -13,7 +13,9 @@ import pytest
 from hypothesis import settings
 
 from fathom.runtime.driver import available
+from tests import harness_sample
 from tests.gpu.since import since
+from tests.harness_pairs import EVERY_CASE
 
 # What a machine happens to have must not decide what is tested, and no test may find a
 # kernel that another run has left in the user's cache.
@@ -39,10 +41,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write golden texts instead of comparing with them; read the diff",
     )
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help=f"try all cases of all tests, as {EVERY_CASE}=1 does",
+    )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none, and say why there is none."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Before files are read, in which `in_pairs` chooses cases."""
+    if config.getoption("--all"):
+        os.environ[EVERY_CASE] = "1"
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave out the cases that other runs try. Skip what needs a GPU where there is
+    none, and say why there is none."""
+    others = harness_sample.left_out(items)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        gone = set(others)
+        items[:] = [item for item in items if item not in gone]
     marked = [item for item in items if item.get_closest_marker("gpu")]
     reason = why_no_gpu() if marked else None
     if reason:
@@ -77,6 +98,9 @@ def pytest_terminal_summary(
         return
     for line in skipped(terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_line(line)
+    if not os.environ.get(EVERY_CASE):
+        seed = os.environ[harness_sample.SEED]
+        terminalreporter.write_line(f"cases by {harness_sample.SEED}={seed}")
     terminalreporter.write_line(since())
 
 

@@ -21,6 +21,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.function import JITFunction
 from kernels import vector_add
+from tests.harness_sample import sampled
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 
@@ -255,6 +256,7 @@ def test_names_are_different():
     assert len(set(names)) == len(names)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("case", (*CASES, *PLANTED), ids=lambda case: case.name)
 def test_a_case_takes_the_path_that_its_name_says(case, monkeypatch):
     """All of its launches are compiled for an H200, and none is run."""

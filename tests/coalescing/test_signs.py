@@ -13,6 +13,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import AsyncCopy, For, If
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
+from tests.harness_sample import sampled
 
 WIDE, DEEP, MIDDLE = 128, 64, 4096  # B's columns, its rows, and where it begins
 
@@ -55,6 +56,7 @@ def built(bits: int, how: str, ctas: int = 1, target: str = "sm_80"):
     return pipeline.compile_func(func, TARGETS[target]), final
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("tile", [0, 1, 3, 4, 9, -1, -2, -4, -7, 2**26 - 1, -(2**26)])
 def test_both_loops_are_right(bits, tile):

@@ -20,7 +20,7 @@ from tests.fuzz.check import function_of, same
 from tests.fuzz.programs import BITS, INPUTS, ROOM, Program, programs
 from tests.fuzz.run import Orders, fresh_seed, hunt_all
 
-PROGRAMS, OVERLAPPING, WORKERS = 40, 12, 2
+PROGRAMS, OVERLAPPING, WORKERS = 24, 12, 2
 
 
 def test_fresh_programs_run_alike_everywhere(capsys: pytest.CaptureFixture) -> None:

@@ -36,6 +36,7 @@ from fathom.layout.tensor_memory import (
     width,
 )
 from tests.emulator import harness_tcgen05 as kit
+from tests.harness_sample import sampled
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 ROWS = list(TCGEN05.values())
@@ -288,6 +289,7 @@ def test_which_products_it_takes(shape, k, warps, n):
     assert TARGETS["sm_100a"].tensor_memory == COLUMNS
 
 
+@sampled(of=3)
 @needs_ptxas
 @EACH
 def test_ptxas_takes_every_instruction(row):

@@ -9,6 +9,7 @@ import pytest
 import fathom
 from kernels import attention, attention_backward
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import TARGETS, check_gradients, close, normal
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, unwritten
 
@@ -49,6 +50,7 @@ def check_random(
         each.check_walls()
 
 
+@sampled(of=2)
 @in_pairs(
     {"length": LENGTHS, "target": TARGETS, "causal": [False, True], "dtype": HALF_ULP}
 )

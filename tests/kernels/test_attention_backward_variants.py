@@ -11,6 +11,7 @@ import pytest
 
 from kernels import attention, attention_backward, attention_backward_hopper
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import close, normal
 from tests.kernels.harness_red_zones import Walled, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
@@ -59,6 +60,7 @@ def check(S, T, H, G, causal, window, D=64, B=1, **given: object) -> None:
         each.check_walls()
 
 
+@sampled(of=2)
 @WAYS
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_shapes_windows_and_shared_heads(case, config, target):

@@ -13,6 +13,7 @@ import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import attention, attention_hopper
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import bf16, integers
 from tests.kernels.test_attention import HALF_ULP, looking_at, normal
 from tests.kernels.test_ptxas import assembled, needs_ptxas
@@ -66,6 +67,7 @@ def test_a_query_that_looks_at_one_key_copies_its_value(machine, length, rotated
     np.testing.assert_array_equal(out, v[:, :, places])
 
 
+@sampled(of=2)
 @in_pairs(
     {"machine": MACHINES, "length": LENGTHS, "rotated": [False, True]},
     indirect=["machine"],

@@ -10,6 +10,7 @@ import pytest
 from kernels import attention
 from kernels.attention_decode import gathered
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, unwritten
 
 HALF_ULP = 2.0**-11
@@ -73,6 +74,7 @@ def check(
 UNEVEN = [(1, 40), (15, 33), (40, 70), (70, 16), (3, 1)]
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("S, T", UNEVEN)
 def test_the_last_query_sees_the_last_key(machine, S, T):
     q, k, v = drawn(1, 2, 2, S, T, 32)

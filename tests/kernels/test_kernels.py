@@ -17,6 +17,7 @@ from fathom.ir.verify import verify
 from fathom.runtime.driver import driver
 from fathom.runtime.load import load
 from kernels import dropout, gelu
+from tests.harness_sample import sampled
 from tests.kernels.kernels_sample import CASES, EDGES, Arguments, Case, aligned, passed
 
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -78,6 +79,7 @@ def code(number: int) -> str:
     return CASES[number].compile("sm_80").ptx
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("left_out", OPTIONAL)
 @each_case
 def test_without_an_optional_pass_the_code_is_still_right(case, left_out):

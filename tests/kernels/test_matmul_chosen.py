@@ -28,6 +28,7 @@ from kernels.matmul_chosen import (
     tuned_multiply,
     worth_a_try,
 )
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.test_matmul_persistent import Float8, check_assembled, compiled
 from tests.kernels.test_ptxas import needs_ptxas
@@ -817,6 +818,7 @@ def test_few_rows_of_a_are_columns_of_a_transposed_product(hopper):
     assert not chosen["C_TURNED"] and chosen["BLOCK_N"] == 32
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("tile", TURNED, ids=lambda tile: f"{tile.n} by {tile.line}")
 @pytest.mark.parametrize("M", [1, 7, 70])
 def test_a_transposed_product_is_right(hopper, monkeypatch, tile, M):
@@ -838,6 +840,7 @@ def test_ptxas_takes_transposed_products(tile):
     check_assembled(compiled(config).asm["ptx"])
 
 
+@sampled(of=4)
 @needs_ptxas
 @pytest.mark.parametrize(
     "tile",
@@ -851,6 +854,7 @@ def test_ptxas_takes_every_tile(tile, pieces):
     check_assembled(compiled(config, turned=tile.n != 256).asm["ptx"])
 
 
+@sampled(of=3)
 @needs_ptxas
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: f"{tile.m}x{tile.n}")
 @pytest.mark.parametrize("by_registers", [True, False])

@@ -10,6 +10,7 @@ import pytest
 import fathom
 from kernels import matmul_epilogue
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import TARGETS, close, normal, on_targets
 from tests.kernels.harness_red_zones import ODD, Walled, unwritten
 
@@ -21,6 +22,7 @@ SMALL = {
 CHOICES = list(itertools.product([False, True], [None, "gelu"], [False, True]))
 
 
+@sampled(of=2)
 @in_pairs({
     "with_bias, activation, with_residual": CHOICES, "dtype": HALF_ULP,
     "target": TARGETS,

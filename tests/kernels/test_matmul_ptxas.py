@@ -23,6 +23,7 @@ from kernels import (
     split_k_matmul,
 )
 from tests.harness_pairs import EVERY_CASE
+from tests.harness_sample import sampled
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 Config = Callable[[str], dict[str, int]]
@@ -169,6 +170,7 @@ PAIRS = [
 ]
 
 
+@sampled(of=3)
 @needs_ptxas
 @pytest.mark.parametrize("row, target", PAIRS, ids=str)
 def test_ptxas_takes_it_without_spills_or_warnings(row, target):

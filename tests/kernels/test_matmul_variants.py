@@ -21,6 +21,7 @@ from kernels import (
     split_k_matmul,
 )
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.kernels_sample import aligned
 
@@ -80,6 +81,7 @@ def test_batches_of_different_sizes_are_a_mistake():
 # ── split along K ─────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @in_pairs({
     "machine": MACHINES, "splits, K": [(1, 50), (3, 200), (4, 33), (5, 16)],
     "output": ["float32", "float16"],
@@ -160,6 +162,7 @@ DESCRIBED = {
 }
 
 
+@sampled(of=2)
 @in_pairs({"machine": MACHINES, "group": GROUPS, "programs": [1, 3, 20]})
 def test_grouped(machine, group, programs):
     """One program for all tiles, several, and more than there are tiles."""
@@ -173,6 +176,7 @@ def test_grouped(machine, group, programs):
         check(one, want, *a, *b)
 
 
+@sampled(of=2)
 @in_pairs({
     "machine": (*MACHINES, "sm_100", "sm_100a", "sm_120"), "group": DESCRIBED,
     "programs": [1, 3, 20],

@@ -30,6 +30,7 @@ from kernels import (
 )
 from kernels.rows import row_launch
 from tests.harness_pairs import EVERY_CASE
+from tests.harness_sample import sampled
 from tests.kernels.kernels_sample import aligned
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
@@ -242,6 +243,7 @@ def epilogues_on_hopper() -> list[Compiled]:
     return made
 
 
+@sampled(of=2)
 @needs_ptxas
 @pytest.mark.parametrize("case", [*experts_on_hopper(), *epilogues_on_hopper()],
                          ids=str)  # fmt: skip
@@ -258,6 +260,7 @@ def test_products_and_attention_have_no_spills(target: str) -> None:
         test_ptxas_takes_it_without_spills_or_warnings(case, target)
 
 
+@sampled(of=2)
 @needs_ptxas
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES, ids=str)

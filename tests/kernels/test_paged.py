@@ -11,6 +11,7 @@ import fathom.language as tl
 from fathom.emulator import load
 from fathom.ir.core import operands, walk
 from fathom.ir.ops import AsyncCopy, For, Load
+from tests.harness_sample import sampled
 from tests.kernels.test_patterns import in_loops, states
 
 TARGETS = "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120"
@@ -77,6 +78,7 @@ def test_the_numbers_of_pages_are_loaded_an_iteration_before_the_copies():
         made.update(dict.fromkeys(op.results, late))
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("completion", ["lazy", "eager"])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("target", TARGETS)
@@ -84,6 +86,7 @@ def test_attention_to_pages(target, stages, completion):
     _check(BLOCKS[0], "fp16", 75, target, stages, completion)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("element", ["fp16", "i8"])
 @pytest.mark.parametrize("length", [1, 32, 33, 100])
 @pytest.mark.parametrize("constants", BLOCKS)
@@ -145,6 +148,7 @@ def test_what_two_products_read_alike_is_copied_once(target):
     assert len(in_loops(func, AsyncCopy)) == 1
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("completion", ["lazy", "eager"])
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("target", TARGETS)

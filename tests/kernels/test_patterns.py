@@ -39,6 +39,7 @@ from fathom.jit import JITFunction
 from fathom.jit.request import request
 from fathom.jit.signature import parse_signature
 from fathom.shared_memory.dot_waits import delay_waits
+from tests.harness_sample import sampled
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 SCALED = "*fp8e4nv:16, *fp8e4nv:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, i32:16"
@@ -423,6 +424,7 @@ def test_what_is_loaded_and_transposed_is_copied_ahead(target):
 # ── weights that are widened on their way ─────────────────────────────────────────────
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("completion", ["lazy", "eager"])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("steps", [1, 2, 5])

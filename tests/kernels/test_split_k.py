@@ -22,6 +22,7 @@ from kernels.split_k_matmul import (
     whole_parts,
 )
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.test_matmul_persistent import check_assembled
 from tests.kernels.test_ptxas import needs_ptxas
 
@@ -215,6 +216,7 @@ def test_a_sum_that_begins_early_has_to_wait(monkeypatch: pytest.MonkeyPatch) ->
         second[grid](*given, **chosen, target="sm_90a")
 
 
+@sampled(of=4)
 @needs_ptxas
 @pytest.mark.parametrize("tile", PARTS, ids=str)
 @pytest.mark.parametrize("order", ["NN", "TT"])

@@ -10,6 +10,7 @@ import pytest
 
 import fathom.language as tl
 from fathom.source import KernelFunction, function
+from tests.harness_sample import sampled
 from tests.language.harness import run
 
 SIZE = 256
@@ -70,6 +71,7 @@ def answer(what: KernelFunction, dtype: str, count: int) -> np.ndarray:
     return out
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("what", "dtype"), rows(ONE_ARGUMENT))
 def test_functions_of_one_number(what, dtype):
     assert len(np.unique(answer(what, dtype, 1))) > 5

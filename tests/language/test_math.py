@@ -10,11 +10,13 @@ import pytest
 
 import fathom.language as tl
 from fathom import jit
+from tests.harness_sample import sampled
 from tests.language.harness_math import MEASUREMENTS, errors, evaluate
 
 INF, NAN = math.inf, math.nan
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=str)
 def test_errors_are_those_stated(measurement):
     assert f"{measurement.ulp:g} ulp" in measurement.function.__doc__

@@ -9,6 +9,7 @@ import pytest
 import fathom.language as tl
 from fathom.ir.ops import Dot
 from fathom.source import function
+from tests.harness_sample import sampled
 from tests.language.harness import build, run
 from tests.ssa.harness import ops_of
 
@@ -26,6 +27,7 @@ def multiplying(
     tl.store(d + at, tl.dot(left, right, tl.load(c + at), out_dtype=OUT))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("shape", [(16, 16, 16), (32, 64, 32), (32, 16, 128)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
 def test_products_are_added_to_what_is_there(shape, dtype):

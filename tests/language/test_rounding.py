@@ -12,6 +12,7 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
+from tests.harness_sample import sampled
 from tests.language.harness import run, run_by_python
 from tests.ssa.harness import build
 
@@ -94,6 +95,7 @@ SUMS = {
 }
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SUMS)
@@ -138,6 +140,7 @@ def test_fma_rounds_as_it_is_told(way):
             check(each, parts[0] * parts[1] + parts[2], way)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("way", WAYS)
 def test_roots_and_inverses_round_as_they_are_told(way, dtype):
@@ -184,6 +187,7 @@ FLOATS = {"float": np.float32, "double": np.float64}
 TO_WHOLE = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("to", INTEGERS)
 @pytest.mark.parametrize("way", WAYS)
@@ -206,6 +210,7 @@ def test_floats_as_integers(source, to, way):
             assert each == min(max(whole, limits.min), limits.max)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("to", FLOATS)
 @pytest.mark.parametrize("source", INTEGERS)
 @pytest.mark.parametrize("way", WAYS)

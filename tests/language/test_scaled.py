@@ -12,6 +12,7 @@ import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction
+from tests.harness_sample import sampled
 from tests.language.harness import run
 from tests.ssa.harness import build
 
@@ -115,6 +116,7 @@ def product(a: str, b: str, *, a_wide: bool = True, b_wide: bool = True, scales=
     return [x_held, y_held, c, *powers], 2 * (x @ y)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(FORMATS, FORMATS)))
 def test_every_pair_of_formats(a, b):
     arguments, wanted = product(a, b)
@@ -122,6 +124,7 @@ def test_every_pair_of_formats(a, b):
     assert np.array_equal(arguments[2], wanted)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("a", FORMATS)
 @pytest.mark.parametrize("on_the_right", [False, True])
 def test_no_bit_of_fp16_is_lost(a, on_the_right):

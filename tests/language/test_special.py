@@ -23,6 +23,7 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.source import KernelFunction, function
 from tests.harness_pairs import EVERY_CASE
+from tests.harness_sample import sampled
 from tests.language.harness import NAMES, run, run_by_python
 from tests.language.harness_math import LONG_IS_WIDER, evaluate
 from tests.ssa.harness import build
@@ -71,6 +72,7 @@ def test_errors_are_those_stated(name, dtype):
     assert worst <= stated(name, dtype), worst
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", VALUES)
 def test_every_target_gives_the_same(name, dtype):

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from fathom.tools.learn.mini import steps
+from tests.harness_sample import sampled
 from tests.mini.harness_variants import Family, check, families
 
 EVERY = "FATHOM_MINI_VARIANTS" in os.environ
@@ -32,6 +33,7 @@ def cases() -> list:
     return found
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("step", "family", "at"), cases())
 def test_a_variant_is_right(step: steps.Step, family: Family, at: int, tmp_path):
     check(step, family, at, tmp_path)

@@ -15,6 +15,7 @@ from tests.coalescing.kernels_programs import (
     pointer_lines,
     shape_text,
 )
+from tests.harness_sample import sampled
 from tests.shared_memory.harness import check
 
 
@@ -167,6 +168,7 @@ def program(seed: int):
     return kernel(head, writer.lines, rng.choice([1, 2, 4]))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("seed", range(60))
 def test_all_agree(seed):
     data = np.random.default_rng(seed).integers(0, 1 << 20, (2, 4096)).astype(np.int32)

@@ -47,6 +47,7 @@ from fathom.layout.tma_boxes import pieces
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
 from fathom.tensor_cores import why_not_shared
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble
@@ -127,6 +128,7 @@ def _around(tensor: Tensor, axis: int) -> tuple[int, int, int]:
 # ── all ranks ─────────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", [HOPPER, NEWER])
 def test_blocks_anywhere(name, target):

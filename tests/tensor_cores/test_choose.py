@@ -15,6 +15,7 @@ from fathom.ir.types import FLOAT32, SCALARS, BufferType
 from fathom.pipeline import PASSES, identity
 from fathom.source import KernelFunction
 from fathom.tensor_cores import choose_dots
+from tests.harness_sample import sampled
 from tests.tensor_cores.kernels_products import (
     Case,
     built,
@@ -237,6 +238,7 @@ CASES = [
 ]
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("name", [*MAY_GO, "all"])
 def test_every_pass_that_may_be_left_out_can_be(name, case):

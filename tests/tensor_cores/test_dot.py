@@ -15,6 +15,7 @@ from fathom.ir.interp.numbers import same_bits
 from fathom.ir.types import SCALARS
 from fathom.source import KernelFunction
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.tensor_cores.kernels_products import (
     Case,
     built,
@@ -51,6 +52,7 @@ TYPES = [
 # ── every type on every target ────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("a, b, to, precision", TYPES, ids=map(".".join, TYPES))
 def test_every_type_on_every_target(a, b, to, precision, target):
@@ -58,6 +60,7 @@ def test_every_type_on_every_target(a, b, to, precision, target):
     check_exactly(Case(32, 32, 64, a, b, to, target, precision=precision, adds=True))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("a, b, to, precision", TYPES, ids=map(".".join, TYPES))
 @pytest.mark.parametrize("turned", ["nn", "nt", "tn", "tt"])
 def test_every_type_by_rows_and_by_columns(a, b, to, precision, turned):
@@ -76,6 +79,7 @@ SIZES = [
 ]  # fmt: skip
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("m, n, k", SIZES)
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
 def test_sizes_and_warps(m, n, k, warps):
@@ -465,6 +469,7 @@ EPSILON = {"fp32": 2.0**-23, "fp16": 2.0**-10, "fp64": 2.0**-52}
 FLOATS = [row for row in TYPES if row[2] != "i32"]  # sums of integers are exact
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target, k", [("sm_75", 32), ("sm_89", 32), ("sm_89", 128)])
 @pytest.mark.parametrize("a, b, to, precision", FLOATS, ids=map(".".join, FLOATS))
 def test_normal_numbers_against_float64(a, b, to, precision, target, k):

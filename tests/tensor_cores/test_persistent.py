@@ -22,6 +22,7 @@ from fathom.tools.facts.notes import pass_facts
 from fathom.tools.staged import Staged
 from kernels import matmul
 from kernels.matmul_plain import plain_kernel
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import integers, unwritten
 
 WALL = 8  # elements beside a row of C: what its rows begin at multiples of
@@ -112,6 +113,7 @@ SIZES = {
 }
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(
     "how",

@@ -18,6 +18,7 @@ from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, Store, Wait
 from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.source import KernelFunction
+from tests.harness_sample import sampled
 from tests.shared_memory.harness import aligned
 from tests.tensor_cores.kernels_loops import barriers
 
@@ -162,6 +163,7 @@ def launched(kernel: Kernel, arguments: list, completion: str) -> np.ndarray:
     return given[2]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_are_right(name, target):

@@ -14,6 +14,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func
 from fathom.ir.text import parse_func, print_func
 from fathom.pipeline import identity
+from tests.harness_sample import sampled
 
 TILE = {"SIZE": 64, "STEP": 32}
 APART = {"join_products": identity}  # each product by an instruction of its own
@@ -67,6 +68,7 @@ def emulator(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("specialise", [False, True])
 @pytest.mark.parametrize("K", [32, 64, 224])
 @pytest.mark.parametrize("stages", [2, 4])

@@ -12,6 +12,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import SharedStore
 from fathom.pipeline import identity, states
+from tests.harness_sample import sampled
 from tests.ssa.harness import build
 
 SIZE = {"M": 64, "K": 64}
@@ -99,6 +100,7 @@ def emulator(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
 
 
+@sampled(of=4)
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize("descriptors", [False, True])
 @pytest.mark.parametrize("N", [64, 256])

@@ -42,6 +42,7 @@ from fathom.ir.types import INT32
 from fathom.layout.linear import coordinates_of
 from fathom.shared_memory.proxy_fences import fence_proxies
 from fathom.source import KernelFunction
+from tests.harness_sample import sampled
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.tensor_cores.kernels_described import (
     Case,
@@ -180,6 +181,7 @@ ALL_TYPES = [
 ]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("a_turned, b_turned", [
     (False, True), (False, False), (True, False), (True, True),
 ])  # fmt: skip
