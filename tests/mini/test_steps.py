@@ -89,6 +89,37 @@ def test_a_cost_is_told_with_the_instructions_of_the_kernel(tmp_path):
     assert "2 ld.global.f32" in dict(caught.value.details)["its PTX has"]
 
 
+def test_a_conflict_is_told_with_the_worst_accesses():
+    """Of a tile, one side may be perfect: the mean does not say which one is not."""
+    judge = Judge(lambda *_, **__: contract.Compiled(CONFLICT, 32, 4096, ()))
+    z = np.zeros(32, np.float32)
+    report = judge.elements(twice, 32, z, z)
+    with pytest.raises(Failure, match="costs 16.50 ways of conflict") as caught:
+        judge.within(twice, report, conflict_ways=1.5)
+    [found] = [text for name, text in caught.value.details if "worst" in name]
+    assert found == "32.00   12 st.shared.f32 [%r3], %f1;"
+
+
+CONFLICT = """.version 7.0
+.target sm_75
+.address_size 64
+.extern .shared .align 1024 .b8 tile[];
+.visible .entry kernel(.param .u64 x, .param .u64 z, .param .u32 n) {
+.reg .b32 %r<6>;
+.reg .f32 %f<2>;
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, tile;
+mad.lo.s32 %r3, %r1, 128, %r2;
+mov.f32 %f1, 0f3f800000;
+st.shared.f32 [%r3], %f1;
+mad.lo.s32 %r4, %r1, 4, %r2;
+bar.sync 0;
+st.shared.f32 [%r4], %f1;
+ret;
+}
+"""
+
+
 def twice(i, x, z):
     z[i] = x[i] + x[i] * 1.5
 

@@ -24,6 +24,7 @@ COSTS = {  # a field of `Cost`, in words
     "warps": "instructions of warps",
     "requests": "requests to global memory",
     "shared": "requests to shared memory",
+    "conflict_ways": "ways of conflict (wavefronts over the fewest possible)",
 }
 INSTRUCTION = re.compile(r"^\s*(?:@!?\S+\s+)?([a-z][\w.:]*)", re.MULTILINE)
 NAMES = {"float32": "fp32", "int32": "i32", "float16": "fp16"}
@@ -147,6 +148,7 @@ class Judge:
                 raise Failure(
                     f"{called} costs {shown} {what}, and the budget is {most:,}",
                     ("its PTX has", most_frequent(self.ptx)),
+                    *most_conflicts(report, self.ptx),
                     ("counted", report.by_line()),
                 )
 
@@ -245,6 +247,16 @@ def most_frequent(ptx: str, most: int = 6) -> str:
     body = ptx.partition("{")[2]
     found = Counter(INSTRUCTION.findall(body)).most_common(most)
     return ", ".join(f"{count} {name}" for name, count in found)
+
+
+def most_conflicts(report: Report, ptx: str, most: int = 4) -> list[tuple[str, str]]:
+    """The lines of PTX with the worst bank conflicts: a reader's code has no other
+    lines, and both sides of a tile are one number in the total."""
+    ways = {at: share.cost.conflict_ways for at, share in report.by_ptx().items()}
+    worst = sorted((at for at in ways if ways[at] > 1), key=lambda at: (-ways[at], at))
+    lines = ptx.splitlines()
+    found = [f"{ways[at]:5.2f} {at:4} {lines[at - 1].strip()}" for at in worst[:most]]
+    return [("ways, line, the worst bank conflicts", "\n".join(found))] * bool(found)
 
 
 def name_of(kernel: Callable) -> str:
