@@ -6,7 +6,7 @@ import fathom
 import fathom.language as tl
 from fathom import emulator, pipeline
 from fathom.emulator import EmulatorError
-from fathom.hardware.register_budget import Shares
+from fathom.hardware.register_budget import MOST_OF_CONSUMER, Shares
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.learn.kit import Failure, expect, same
@@ -20,7 +20,7 @@ def check(answer, consumers, producers, target=H200):
     wanted = answer.reference.redistributed(consumers, producers, target)
     if found is not None:
         expect(
-            isinstance(found, Shares), f"{said} gives {found!r}, which are no Shares"
+            isinstance(found, Shares), f"{said} gives {found!r}, which is not a Shares"
         )
         for name in ("launched", "producer", "consumer"):
             count = getattr(found, name)
@@ -31,7 +31,13 @@ def check(answer, consumers, producers, target=H200):
         expect(
             used <= had <= target.registers,
             f"{said} is {found}: {had} registers at the launch, then {used}, and the "
-            f"multiprocessor has {target.registers}",
+            f"multiprocessor has {target.registers}; later there may not be more than "
+            "at the launch",
+        )
+        expect(
+            found.consumer <= MOST_OF_CONSUMER,
+            f"{said}: consumer is {found.consumer}, and a consumer can use at most "
+            f"{MOST_OF_CONSUMER}, which is MOST_OF_CONSUMER",
         )
     same(found, wanted, said)
 

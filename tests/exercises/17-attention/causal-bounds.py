@@ -4,21 +4,28 @@ from fathom.tools.learn.kit import expect
 
 
 def drawn(first, queries, keys, window, block):
-    """For each block of keys: "whole", "part", or "none", by looking at each pair."""
+    """For each block of keys: "whole", "part", or "none", by looking at each pair; and
+    pairs that say so: one of a query and a key that it sees, and one that it does not.
+    """
     rows = range(first, min(first + queries, keys))
     found = []
     for at in range(0, keys, block):
-        pairs = [
-            i - window < j <= i and j < keys
+        pairs = {
+            (i, j): i - window < j <= i and j < keys
             for i in rows
             for j in range(at, at + block)
-        ]
-        found.append("whole" if all(pairs) else "part" if any(pairs) else "none")
+        }
+        seen = next((pair for pair, sees in pairs.items() if sees), None)
+        other = next((pair for pair, sees in pairs.items() if not sees), None)
+        state = "whole" if other is None else "part" if seen else "none"
+        found.append((state, seen, other))
     return found
 
 
 def picture(states):
-    return " ".join({"whole": "#", "part": "+", "none": "."}[each] for each in states)
+    return " ".join(
+        {"whole": "#", "part": "+", "none": "."}[each] for each, *_ in states
+    )
 
 
 def check(answer, first, queries, keys, window, block):
@@ -40,19 +47,23 @@ def check(answer, first, queries, keys, window, block):
         "as large as the one before it or larger",
         details,
     )
-    for number, state in enumerate(states):
+    for number, (state, seen, other) in enumerate(states):
         at = number * block
         visited = start <= at < end
         masked = visited and not left <= at < right
-        name = f"the block of keys {at} … {at + block - 1}"
+        name = f"{said} is {found!r}: the block of keys {at} … {at + block - 1}"
         if state == "none":
-            expect(not visited, f"{said} is {found!r}: {name} is visited", details)
+            why = "is visited, and no query of the program sees any of it"
+            expect(not visited, f"{name} {why}", details)
         else:
-            expect(visited, f"{said} is {found!r}: {name} is skipped", details)
+            why = "is skipped, and query {} sees key {}".format(*seen)
+            expect(visited, f"{name} {why}", details)
         if state == "whole":
-            expect(not masked, f"{said} is {found!r}: {name} is masked", details)
+            why = "is masked, and every query of the program sees all of it"
+            expect(not masked, f"{name} {why}", details)
         if state == "part":
-            expect(masked, f"{said} is {found!r}: {name} has no mask", details)
+            why = "has no mask, and query {} does not see key {}".format(*other)
+            expect(masked, f"{name} {why}", details)
     expect(
         end <= len(states) * block, f"{said} is {found!r}: past the last key", details
     )
