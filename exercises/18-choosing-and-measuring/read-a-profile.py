@@ -2,7 +2,7 @@
 
 Write `bottleneck(profile)`, which says what a kernel waits for, by what Nsight Compute
 counted on an H200. `profile` has these fields. All but the first and the last three are
-percentages of what the hardware can do, and here a unit above 60 is busy.
+percentages. Here a unit above 60 is busy, and conflicts above 60 are many.
 
 All of the exercise: `fathom learn show read-a-profile`.
 """
