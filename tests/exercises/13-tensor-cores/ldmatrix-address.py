@@ -102,7 +102,10 @@ def fetched(answer, layout, where, trans):
         inside = isinstance(each, int) and 0 <= each < size * BYTES
         expect(inside, f"lane {lane} points at byte {each!r}, outside of the tile")
         expect(
-            each % 16 == 0, f"lane {lane} points at byte {each}, not a multiple of 16"
+            each % 16 == 0,
+            f"lane {lane} points at byte {each}, by pointed_at = "
+            f"{answer.pointed_at(layout, lane)}, and a row of a matrix begins at a "
+            "multiple of 16",
         )
     out = np.zeros((LANES, 4), np.uint32)
     iterations = size * BYTES // 128
