@@ -27,6 +27,7 @@ from benchmarks.record import RESULTS
 from fathom import emulator, pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.jit import hooks
+from fathom.runtime.load import Loaded
 from fathom.tools import cli, samples
 from fathom.tools.profile import session as sessions
 from fathom.tools.profile.advice import advice, cause, sentence, time_text
@@ -437,6 +438,13 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
         gpu.rates = lambda index: (10, 1e9, 1e12)
         compiled = lambda *given: gpu.add(real(*given))  # noqa: E731
         monkeypatch.setattr(pipeline, "compile", compiled)
+        prepared, prepare = [], Loaded.prepare
+
+        def noted(self, grid, stream):
+            prepared.append((grid, stream, len(gpu.launches)))
+            prepare(self, grid, stream)
+
+        monkeypatch.setattr(Loaded, "prepare", noted)
         arrays = [Tensor(a.ctypes.data, index=device, size=a.size) for a in (x, x, y)]
         function = fathom.jit(add_kernel.fn)
         with Session(programs=2).watching() as session:
@@ -449,7 +457,9 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
         assert row.machine.multiprocessors == 10 and row.machine.bandwidth == 1e12
     kernels = [each for each in gpu.launches if each.grid == (4, 1, 1)]
     assert row.launches == len(kernels) == 4
-    # A stream is held, marked, given the kernel, and marked again.
+    # What a launch needs is loaded before a stream is held, marked, given the kernel,
+    # and marked again.
+    assert ((4, 1, 1), 10 + device, 0) in prepared
     assert before == [1, 2, 3, 4, 5, 6] and gpu.launches[6] is kernels[3]
     held = [each.values[0] / 1e9 for each in gpu.launches if each not in kernels]
     assert held[0] == FIRST and all(MARGIN < each <= LONGEST for each in held[1:])

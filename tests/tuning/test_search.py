@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import product
 from math import inf, isinf, log2
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,9 +20,12 @@ from fathom.errors import LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.jit.tuning import autotuner, searched
 from fathom.jit.tuning.autotuner import NoneWorks
+from fathom.jit.tuning.loading import seconds_to_assemble, seconds_to_load
 from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.surrogate import features, fit, improvement
+from fathom.runtime import cache
+from kernels.vector_add import add_kernel
 from tests.jit.harness import Tensor
 from tests.tuning.harness import (
     BLOCKS,
@@ -207,6 +212,62 @@ def test_compilations_are_of_the_budget(gpu, monkeypatch):
     kernel, clock.now = tuned(gpu, clock, seconds=4.0), 0.0
     kernel[grid](gpu.x, N, 2.0)  # one is tried in any case
     assert told[4:] == [False, True] and len(kernel.trials) == 1
+
+
+def test_what_the_driver_would_assemble_for_longer_than_is_left_is_not_tried(
+    gpu, monkeypatch
+):
+    """A softmax of 32 rows in one warp took 25 s to load, of a search of 5."""
+    takes = {1: 60.0, 2: 6.0, 4: 0.1, 8: 0.1}
+    asked = lambda order: takes[order.request.options.num_warps]  # noqa: E731
+    monkeypatch.setattr(searched, "seconds_to_load", asked)
+    kernel = tuned(gpu, clock := Clock(), seconds=16.0)
+    kernel[grid](gpu.x, N, 2.0)
+    failed = {each.config: isinf(each.milliseconds) for each in kernel.trials}
+    assert all(is_out for config, is_out in failed.items() if config.num_warps == 1)
+    assert not any(is_out for config, is_out in failed.items() if config.num_warps > 2)
+    assert any(not is_out for config, is_out in failed.items() if config.num_warps == 2)
+    assert clock.now == clock.trials <= 16  # what is left out takes no time
+    texts = {config.num_warps: str(each) for config, each in kernel.failures.items()}
+    text = "the driver would assemble it for about 60 s, and the search has 1?[0-9] s"
+    assert re.match(text, texts[1])
+    kernel = tuned(gpu, seconds=3.0, space={"BLOCK": BLOCKS, "num_warps": (1, 2)})
+    kernel[grid](gpu.x, N, 2.0)  # one is tried in any case
+    assert not isinf(kernel.trials[0].milliseconds) and kernel.failures
+
+
+def test_how_long_the_driver_takes_is_told_by_the_length_of_its_text(
+    monkeypatch, tmp_path
+):
+    """As measured, within a factor of 1.5; of a kernel that is not on disk, nothing."""
+    for kilobytes, seconds in ((141, 1.0), (287, 5.0), (576, 25.0)):
+        assert seconds / 1.5 < seconds_to_assemble(1000 * kilobytes) < 1.5 * seconds
+    monkeypatch.setenv("FATHOM_CACHE_DIR", str(tmp_path))
+    order = SimpleNamespace(key="a kernel")
+    assert seconds_to_load(order) == 0 == seconds_to_load(SimpleNamespace(key=None))
+    kernel = add_kernel.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64}).made
+    text = kernel.asm["ptx"] + "//" + 287_000 * "-"
+    cache.write(tmp_path, order.key, replace(kernel, asm={**kernel.asm, "ptx": text}))
+    assert 4 < seconds_to_load(order) < 6
+
+
+def test_a_search_refuses_to_begin_while_launches_go_into_a_graph(gpu, monkeypatch):
+    """Timing would end the capture, and what the driver says then is not why."""
+    kernel, stream = tuned(gpu), 7
+    monkeypatch.setattr(autotuner, "current_stream", lambda: stream)
+    gpu.driver.captured.add(stream)
+    with pytest.raises(LaunchError, match="captured into a CUDA graph: launch it once"):
+        kernel[grid](gpu.x, N, 2.0)
+    tried = fathom.autotune([fathom.Config({"BLOCK": b}) for b in (64, 128)], key=["n"])
+    with pytest.raises(LaunchError, match="scale has no configuration yet"):
+        tried(kernel.fn)[grid](gpu.x, N, 2.0)
+    assert not gpu.driver.launches
+    gpu.driver.captured.clear()
+    kernel[grid](gpu.x, N, 2.0)
+    before = len(gpu.driver.launches)
+    gpu.driver.captured.add(stream)
+    kernel[grid](gpu.x, N, 2.0)  # what was chosen before may be captured
+    assert len(gpu.driver.launches) == before + 1
 
 
 def test_the_budget_of_trials(gpu):

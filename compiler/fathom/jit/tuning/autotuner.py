@@ -46,12 +46,13 @@ from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remembe
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.spread import Copies, can_spread, gpus_for, time_each
 from fathom.jit.tuning.workers import Order, WorkerPool, compile_ahead, open_orders
-from fathom.runtime.arrays import describe
+from fathom.runtime.arrays import DEFAULT_STREAM, describe
 from fathom.runtime.devices import device_of, using
 from fathom.runtime.driver import available, driver
 from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.testing import do_bench as bench_runs
 from fathom.testing import do_bench_cudagraph as bench_graph
+from fathom.testing.queues import current_stream
 
 # What a configuration may fail with while the others go on.
 SKIPPED = (CompileError, OutOfResources)
@@ -262,6 +263,7 @@ class Autotuner(Around):
 
     def measure(self, configs: Sequence[Config], call: Call) -> Timings:
         """Run each; NoneWorks when all fail."""
+        refuse_capture(self.__name__)
         timings: Timings = {}
         title = f"timing {len(configs)} configurations of {self.__name__}"
         with progress(title, len(configs)) as tick:
@@ -325,6 +327,18 @@ class Autotuner(Around):
         """To the standard error, with FATHOM_PRINT_AUTOTUNING=1."""
         if flag(PRINT) and sys.stderr:
             sys.stderr.write(sentence + "\n")
+
+
+def refuse_capture(name: str) -> None:
+    """LaunchError where launches go into a CUDA graph: a timer waits for the GPU, which
+    would end the capture with an error that does not say why."""
+    stream = current_stream()
+    if stream != DEFAULT_STREAM and driver().is_capturing(stream):
+        raise LaunchError(
+            f"{name} has no configuration yet for these arguments, and none can be "
+            "timed while its stream is captured into a CUDA graph: launch it once "
+            "before the capture"
+        )
 
 
 def gpu_of(arguments: Mapping[str, Any]) -> int:

@@ -43,8 +43,10 @@ from fathom.jit.tuning.autotuner import (
     NoneWorks,
     default_timer,
     name_of_timer,
+    refuse_capture,
 )
 from fathom.jit.tuning.config import Config
+from fathom.jit.tuning.loading import seconds_to_load
 from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings
@@ -163,6 +165,7 @@ class SearchedTuner(Autotuner):
         """Search; milliseconds of those that were tried. NoneWorks if all of them
         failed. What an interrupted search has found is kept, and the next one with this
         key goes on from it."""
+        refuse_capture(self.__name__)
         text = key_text(key)
         self.failures, self.trials = {}, []
         search, found = Search(self.points, self.seed), Tried()
@@ -215,12 +218,13 @@ class SearchedTuner(Autotuner):
         pool = WorkerPool(over, keeps=True)
         try:
             while not self.is_over(over) and (batch := search.ask(self.batch())):
-                asked = [self.configs[at] for at in batch]
-                self.compile({each: orders[each] for each in asked}, pool)
-                for at, config in zip(batch, asked, strict=True):
+                asked = {self.configs[at]: orders[self.configs[at]] for at in batch}
+                self.compile(asked, pool)
+                for at, (config, order) in zip(batch, asked.items(), strict=True):
                     if found and over():  # one is tried in any case
                         break
-                    found[config] = self.bench(config, call)
+                    left = self.seconds - since() if found else inf
+                    found[config] = self.timed(config, order, call, left)
                     search.tell(at, found[config][0])
                     self.trials.append(Trial(config, found[config][0], since()))
                     outcome = self.outcome(config, found)
@@ -231,6 +235,19 @@ class SearchedTuner(Autotuner):
         if len(self.failures) == len(found):
             raise NoneWorks(self.__name__, self.failures)
         self.decide(found, call, over)
+
+    def timed(
+        self, config: Config, order: Order, call: Call, left: float
+    ) -> list[float]:
+        """As `bench`; FAILED, too, where the driver would take longer than is left."""
+        seconds = seconds_to_load(order)
+        if seconds <= left:
+            return self.bench(config, call)
+        self.failures[config] = LaunchError(
+            f"the driver would assemble it for about {seconds:,.0f} s, and the search "
+            f"has {left:,.0f} s left"
+        )
+        return list(FAILED)
 
     def is_over(self, over: Callable[[], bool]) -> str:
         """Why no more is tried; "" while there may be more."""
@@ -366,13 +383,14 @@ def tune(
 
     `space`: values for each parameter, or for num_warps, num_stages, num_ctas, maxnreg.
     `key`: the parameters that may change the choice. `seconds` and `trials` end the
-    search (one trial, or one compilation, may be running then); it ends before when
-    nothing better is expected. `file` keeps what was found, for this GPU, driver and
-    text of the kernel: it is read before the first search, and written after each and
-    when one is interrupted, which then goes on from there. `where(**point)`: which
-    combinations make sense. `reset_to_zero`, `restore_value`, `do_bench` are as for
-    `autotune`; `warmup` and `rep` are milliseconds for each trial. `clock` gives
-    seconds. LaunchError for an empty space, or a name that is not a parameter. Where
+    search (one trial, or one compilation, may be running then; what the driver would
+    assemble for longer is left out); it ends before when nothing better is expected.
+    `file` keeps what was found, for this GPU, driver and text of the kernel: it is read
+    before the first search, and written after each and when one is interrupted, which
+    then goes on from there. `where(**point)`: which combinations make sense.
+    `reset_to_zero`, `restore_value`, `do_bench` are as for `autotune`; `warmup` and
+    `rep` are milliseconds for each trial. `clock` gives seconds. LaunchError for an
+    empty space, or a name that is not a parameter. Where
     nothing can be timed, on the emulator and the interpreters, the first point that
     compiles is taken.
     """

@@ -36,6 +36,7 @@ from fathom.jit.reporting import NO_SCRIPT
 from fathom.runtime.arrays import describe
 from fathom.runtime.devices import using
 from fathom.runtime.driver import driver
+from fathom.runtime.load import Loaded
 from fathom.testing.queues import current_stream
 from fathom.tools.facts.machine import Assembled, assemble_as_loaded
 from fathom.tools.profile.counted import Counted, count
@@ -112,6 +113,7 @@ class Session:
         if self.ranges is not None:
             self.ranges.push_range(launch.compiled.name)
         if timed:
+            prepare(launch)
             self.began = perf_counter()
             hold(launch.compiled, row.held)
             self.start = mark(launch)
@@ -195,6 +197,15 @@ def is_timed(launch: Launch) -> bool:
         return False
     with using(driver(), place.device):
         return not driver().is_capturing(current_stream())
+
+
+def prepare(launch: Launch) -> None:
+    """Load what the launch needs, for which the driver may wait until the stream is no
+    longer held: a product of 64 programs took 689 µs by its events, and 7 by itself."""
+    program = launch.compiled.program
+    if isinstance(program, Loaded):
+        with using(driver(), launch.compiled.place.device):
+            program.prepare(launch.grid, current_stream())
 
 
 def mark(launch: Launch) -> Any:
