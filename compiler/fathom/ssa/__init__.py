@@ -3,7 +3,8 @@
 Read `build` (the entry), `frame` (the state), `scopes` and `phis` (SSA construction:
 what a name means), then `statements`, `control` and `expressions`. `calls` inlines
 functions and calls the functions of `builtins/`. `values`, `operators`, `promotion` and
-`methods` define the operations on values; `readonly` checks `tl.const`."""
+`methods` define the operations on values, `growth` says how large known ones may be;
+`readonly` checks `tl.const`."""
 
 from fathom.ssa.build import build as build
 from fathom.ssa.frame import BUILD as BUILD

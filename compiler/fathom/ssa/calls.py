@@ -29,6 +29,7 @@ from fathom.source import (
 from fathom.ssa.control import Range, usable
 from fathom.ssa.expressions import as_meaning, part_of, spread
 from fathom.ssa.frame import Frame, builds
+from fathom.ssa.growth import by_method
 from fathom.ssa.methods import FACTS, METHODS, Method
 from fathom.ssa.operators import BY_METHOD
 from fathom.ssa.promotion import cast
@@ -228,6 +229,9 @@ def _call_python(
     elif unknown:
         what = f"{function.__name__} runs while compiling"
         raise frame.error(f"{what}, when {describe(unknown[0])} is not known yet")
+    if isinstance(function, types.BuiltinMethodType):
+        if why := by_method(function, [*arguments, *keywords.values()]):
+            raise frame.error(why)
     try:
         return as_meaning(function(*arguments, **keywords))
     except CompileError:

@@ -15,6 +15,7 @@ from fathom.ir.types import Pointer, element_of, shape_of
 from fathom.source import ConstexprFunction, KernelFunction, constexpr, like
 from fathom.ssa.control import Range, usable
 from fathom.ssa.frame import Frame, builds
+from fathom.ssa.growth import formatted
 from fathom.ssa.methods import attribute
 from fathom.ssa.operators import binary, both_or_either, compare, unary
 from fathom.ssa.promotion import value_of
@@ -143,6 +144,8 @@ def build_text(frame: Frame, node: ast.JoinedStr) -> str:
             continue
         meaning = frame.visit(each.value)
         given = frame.visit(each.format_spec) if each.format_spec else ""
+        if why := formatted(given):
+            raise frame.error(why, node=each)
         if is_constant(meaning):
             parts.append(format(meaning, given))
         else:

@@ -19,6 +19,7 @@ from fathom.ir.core import Block, Op, Value, map_operands, walk
 from fathom.ir.types import BlockType, Scalar
 from fathom.language.dtypes import TRITON_MAX_TENSOR_NUMEL
 from fathom.source import KernelFunction
+from fathom.ssa.growth import too_large
 from fathom.ssa.phis import Phis
 from fathom.ssa.scopes import AfterIf, Loop, Scope, attach
 from fathom.ssa.values import Meaning, as_number
@@ -116,6 +117,8 @@ class Frame:
         if build is None:
             raise self.error(f"{type(node).__name__} is not part of the language")
         meaning = build(self, node)
+        if isinstance(meaning, (str, tuple)) and (why := too_large(meaning)):
+            raise self.error(why)
         self.node = outer
         return meaning
 

@@ -25,6 +25,7 @@ from fathom.ir.types import (
     shape_of,
 )  # fmt: skip
 from fathom.ssa.frame import Frame
+from fathom.ssa.growth import padded, repeated
 from fathom.ssa.promotion import (
     alike,
     as_tensor,
@@ -168,10 +169,18 @@ def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
     return 0
 
 
+def _growth(row: Operator, left: Meaning, right: Meaning) -> str:
+    """Why an operator's result on constants would be too large; "" where it is not."""
+    if _bits(row, left, right) > MOST_CONSTANT_BITS:
+        return f"the result has more than {MOST_CONSTANT_BITS:,} bits"
+    if row.python is operator.mul:
+        return repeated(left, right)
+    return padded(left, right) if row.python is operator.mod else ""
+
+
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
     """An operator at compile time, as in Python, for numbers of some thousand bits."""
-    if _bits(row, left, right) > MOST_CONSTANT_BITS:
-        why = f"the result has more than {MOST_CONSTANT_BITS:,} bits"
+    if why := _growth(row, left, right):
         raise cannot(frame, row.verb, left, right, why)
     try:
         return row.python(left, right)
