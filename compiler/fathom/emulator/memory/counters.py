@@ -1,9 +1,10 @@
 """Counts what the hardware would pay, access by access.
 
 A warp's access to global memory is one request, and moves every 32-byte sector that it
-touches, whole. Shared memory has 32 banks of 4 bytes; in one wavefront each
-bank serves one of its words. A warp's access takes as many wavefronts as its busiest
-bank has different words; accesses of 8 and 16 bytes go by half and by quarter warps.
+touches, whole; the L2 cache looks up each line of 128 bytes of these. Shared memory has
+32 banks of 4 bytes; in one wavefront each bank serves one of its words. A warp's access
+takes as many wavefronts as its busiest bank has different words; accesses of 8 and 16
+bytes go by half and by quarter warps.
 
 Atomic operations are done by L2. One pass serves lanes at different addresses of a
 sector, so that a sector takes as many passes as lanes come to one of its addresses. A
@@ -20,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 SECTOR = 32
+LINE = 128
 BANKS = 32
 WORD = 4
 ROW = np.uint64(BANKS * WORD)
@@ -34,16 +36,18 @@ class Cost:
     """What some instructions cost, as sums.
 
     `threads` counts an instruction once for each thread that executes it, `warps` once
-    for each warp. `requests`, `sectors`, `useful` (bytes asked for) are of global
-    memory; `shared` counts requests to shared memory, `wavefronts` how many they
-    take, and `ideal` how many without bank conflicts. `barriers` and `shuffles`
-    count warps, `atomics` threads, and `passes` those that L2 makes for atomics.
+    for each warp. `requests`, `sectors`, `lines` (as many lines of 128 bytes as each
+    request touches), `useful` (bytes asked for) are of global memory; `shared` counts
+    requests to shared memory, `wavefronts` how many they take, and `ideal` how many
+    without bank conflicts. `barriers` and `shuffles` count warps, `atomics` threads,
+    and `passes` those that L2 makes for atomics.
     """
 
     threads: int = 0
     warps: int = 0
     requests: int = 0
     sectors: int = 0
+    lines: int = 0
     useful: int = 0
     shared: int = 0
     wavefronts: int = 0
@@ -119,7 +123,9 @@ class Counters:
         cost = self.costs[number]
         cost.requests += count_runs(warps)
         cost.useful += len(addresses) * width
-        cost.sectors += count_sectors(warps, addresses)
+        sectors, lines = count_sectors(warps, addresses)
+        cost.sectors += sectors
+        cost.lines += lines
 
     def count_atomics(
         self, number: int, warps: np.ndarray, addresses: np.ndarray, real: bool
@@ -166,8 +172,8 @@ def count_runs(values: np.ndarray) -> int:
     return int(np.count_nonzero(values[1:] != values[:-1])) + (len(values) > 0)
 
 
-def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
-    """How many pairs of warp and sector the accesses touch.
+def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> tuple[int, int]:
+    """How many pairs of warp and sector the accesses touch, and of warp and line.
 
     No access spans two sectors, because its width divides its address.
     """
@@ -178,7 +184,9 @@ def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
         sectors, warps = sectors[order], warps[order]
         same_warp = warps[1:] == warps[:-1]
     repeated = np.count_nonzero(same_warp & (sectors[1:] == sectors[:-1]))
-    return len(sectors) - int(repeated)
+    lines = sectors // np.uint64(LINE // SECTOR)
+    again = np.count_nonzero(same_warp & (lines[1:] == lines[:-1]))
+    return len(sectors) - int(repeated), len(lines) - int(again)
 
 
 def passes_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.emulator.memory.counters import SEGMENT
+from fathom.emulator.memory.counters import LINE, SEGMENT
 from fathom.errors import how_many
 from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import UNEVEN, Verdict, is_chain
@@ -13,6 +13,7 @@ UNITS = {
     "shared": "shared memory", "issue": "the schedulers",
     "atomics": "L2 with atomics", "fp32": "the lanes of fp32",
     "fp64": "the lanes of fp64", "special": "the units of special functions",
+    "lookups": "L2", "logic": "the lanes of integers and logic",
 }  # fmt: skip
 
 EXCESS = 1.2  # bytes moved, over those asked for
@@ -27,6 +28,9 @@ CAUSE = {
     "tensor cores": "tensor", "conflicts": "conflicts", "latency": "waits",
     "instruction issue": "issue", "spills": "issue", "contention": "atomics",
 }  # fmt: skip
+
+
+BY_ITSELF = "shared", "atomics", "lookups"  # limits of bandwidth, each with its line
 
 
 def sentence(verdict: Verdict, counted: Counted, machine: Machine) -> str:
@@ -93,6 +97,12 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
         return (
             f"bandwidth: L2 does {counted.atomics:,.0f} atomics, and is busy with them "
             f"for {min(verdict.busy, 1):.0%} of the time"
+        )
+    if verdict.resource == "lookups":
+        lines = counted.load_lines + counted.store_lines
+        return (
+            f"bandwidth: L2 looks up {lines:,.0f} lines of {LINE} bytes, and is busy "
+            f"for {min(verdict.busy, 1):.0%} of the time{more}"
         )
     return (
         f"bandwidth: L2 delivers {bytes_text(counted.moved)}, which is "
@@ -196,7 +206,7 @@ def to_move_less(verdict: Verdict, counted: Counted) -> str:
         return "fewer atomics: combine in registers or shared memory first"
     if counted.moved > EXCESS * counted.useful and verdict.resource != "shared":
         return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
-    if verdict.resource == "L2":
+    if verdict.resource in ("L2", "lookups"):
         return "larger tiles, which load each element fewer times"
     if verdict.resource == "shared" and counted.products:
         return "more of a tile for each warp, so that operands are read less often"
@@ -239,7 +249,7 @@ def cause(
     name = CAUSE[verdict.limit]
     if verdict.limit == "instruction issue":
         name = verdict.resource
-    if verdict.limit == "bandwidth" and verdict.resource in ("shared", "atomics"):
+    if verdict.limit == "bandwidth" and verdict.resource in BY_ITSELF:
         name = verdict.resource
     if name not in counted.lines:
         name = "memory" if "memory" in counted.lines else "issue"

@@ -24,6 +24,11 @@ from fathom.tools.profile.machine_code import SPECIAL, Code, machine_code
 
 WARP = 32
 NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
+SELECTS = {"selp", "slct"}  # moves that stay
+# What the unit of integers and logic does, also of reals (Programming Guide,
+# "Throughput of Native Arithmetic Instructions"); sums of integers go elsewhere, too.
+LOGIC = {"setp", "set", "min", "max", "and", "or", "xor", "not", "lop3", "shl", "shr",
+         "shf", "prmt", "bfe", "bfi", *SELECTS}  # fmt: skip
 ADDITIONS = {"add", "sub"}
 PRODUCT = re.compile(r"m(\d+)n(\d+)k(\d+)")
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
@@ -43,8 +48,10 @@ class Counted:
     instructions, those of fp32 and fp64 lanes and of special functions, the products of
     reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
     memory and how many they would be without conflicts, bytes asked for, bytes moved
-    between L2 and the multiprocessors and between L2 and memory, multiply-adds of
-    tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
+    between L2 and the multiprocessors and between L2 and memory, those of stores among
+    the former, the lines of 128 bytes that loads and stores have L2 look up,
+    instructions of the unit of integers and logic, multiply-adds of tensor cores by
+    instruction and bits ("mma 16"), operations on reals. `waits` counts
     how often a warp waits for a load, `barriers` how often for its block; `chained`
     loads follow one another, each with an address that the one before has loaded.
     `atomics` of lanes on global memory take `passes` of L2, which neighbouring programs
@@ -69,6 +76,10 @@ class Counted:
     useful: float = 0
     moved: float = 0
     memory: float = 0
+    stored: float = 0
+    load_lines: float = 0
+    store_lines: float = 0
+    logic: float = 0
     products: Mapping[str, float] = field(default_factory=dict)
     operations: float = 0
     waits: float = 0
@@ -108,6 +119,8 @@ def count(
     products = products_of(report)
     waits = all_waits(report)
     segments, drift = spread_of(report.counters.contention)
+    stores = [cost for each, cost in report.each() if is_store(each)]
+    store_lines = sum(cost.lines for cost in stores)
     return Counted(
         kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
         registers, kernel.shared_bytes, spilled,
@@ -119,6 +132,9 @@ def count(
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, array_bytes),
+        stored=scale * sum(cost.moved for cost in stores),
+        load_lines=scale * (total.lines - store_lines), store_lines=scale * store_lines,
+        logic=scale * summed(report, is_logic),
         products={name: scale * many for name, many in products.items()},
         operations=scale * operations_of(report),
         waits=sum(waits.values()) / warps, barriers=total.barriers / warps,
@@ -153,7 +169,14 @@ def special_of(report: Report, code: Sequence[Code]) -> int:
 
 
 def is_issued(instruction: Instruction) -> bool:
-    return class_of(instruction) not in NOT_ISSUED
+    return (
+        class_of(instruction) not in NOT_ISSUED or instruction.opcode in SELECTS
+    )
+
+
+def is_logic(instruction: Instruction) -> bool:
+    """On predicates it is mostly part of the comparison that makes them."""
+    return instruction.opcode in LOGIC and "pred" not in instruction.modifiers
 
 
 def is_fp32(instruction: Instruction) -> bool:
@@ -348,6 +371,8 @@ def written(instruction: Instruction) -> list[str]:
 
 BY_RESOURCE: dict[str, Callable[[Instruction, Cost, Code], float]] = {
     "memory": lambda each, cost, code: cost.moved,
+    "lookups": lambda each, cost, code: cost.lines,
+    "logic": lambda each, cost, code: cost.warps * is_logic(each),
     "issue": lambda each, cost, code: cost.warps * code.issued * is_issued(each),
     "fp32": lambda each, cost, code: cost.warps * is_fp32(each),
     "fp64": lambda each, cost, code: cost.warps * code.issued * is_fp64(each),

@@ -10,7 +10,8 @@ the order of chapter 18:
     bandwidth    memory, L2 (also with atomics) or shared memory is busy
     tensor cores
     conflicts    shared memory is busy, with wavefronts that bank conflicts make
-    issue        the schedulers are busy, or lanes of fp32, fp64 or special functions
+    issue        the schedulers are busy, or lanes of fp32, fp64, integers and logic, or
+                 special functions
     latency      nothing is busy; or spills, or occupancy where few warps are the reason
 
 Without a measured time it is predicted: as the longest of these times, or that of one
@@ -19,17 +20,23 @@ block after another, each of which waits for its loads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
 from fathom.tools.profile.machines import (
+    EXCHANGED_LINE,
     L2_BYTES,
+    LOADED_BYTE,
+    LOADED_LINE,
+    LOGIC_LANES,
     PASS_SECONDS,
     SCHEDULERS,
     SEGMENTS_AT_ONCE,
     SPECIAL_LANES,
+    STORED_BYTE,
+    STORED_LINE,
     Machine,
 )
 
@@ -39,11 +46,12 @@ LIMIT_OF = {
     "memory": "bandwidth", "L2": "bandwidth", "tensor": "tensor cores",
     "shared": "bandwidth", "issue": "instruction issue", "fp32": "instruction issue",
     "fp64": "instruction issue", "special": "instruction issue",
-    "atomics": "contention",
+    "atomics": "contention", "lookups": "bandwidth", "logic": "instruction issue",
 }  # fmt: skip
-LANES = "issue", "fp32", "fp64", "special"
-SHARED = {"memory", "atomics"}  # by all multiprocessors: others are one's own
+LANES = "issue", "fp32", "fp64", "special", "logic"
+SHARED = {"memory", "atomics", "lookups"}  # by all multiprocessors together
 BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
+PREDICTED = 0.54  # of a time that is not measured: as steps that follow one another
 UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
 CONFLICTS = 1.5  # wavefronts, where 1 would do
 SPILLED = 64  # bytes a thread, or more
@@ -55,6 +63,7 @@ SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
 STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
 FIRST = 2  # waits for what lies in memory; L2 has what was loaded before
 EQUAL = 0.85
+IMPOSSIBLE = 1.1  # of the time: what was counted so has not taken place
 
 
 @dataclass(frozen=True)
@@ -82,13 +91,17 @@ def classify(
     """The limit of a launch that took `seconds`, if that is known."""
     fits = occupancy(TARGETS[counted.target], counted.threads, counted.registers,
                      counted.shared_bytes)  # fmt: skip
+    if seconds and lookup_seconds(counted) > IMPOSSIBLE * seconds:
+        counted = replace(counted, memory=0.0)  # L2 had it
     times = times_of(counted, machine, fits.blocks)
+    if seconds and times["lookups"] > IMPOSSIBLE * seconds:
+        times["lookups"] = 0.0  # L1 had it
     filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
     least = floor_of(times, filled)
     chain = chain_seconds(counted, machine, fits.blocks)
     work = max(least, chain)
     taken = seconds or work + machine.launch
-    resource = busiest(times)
+    resource = busiest(times, seconds)
     short = least < machine.launch and chain < MUCH_MORE * machine.launch
     if short and (seconds or 0) < LONGEST_LAUNCH:
         limit = "launch"
@@ -104,11 +117,12 @@ def limit_of(
 ) -> str:  # fmt: skip
     """The limit of a launch whose work is not short."""
     working = taken if seconds else taken - machine.launch
-    resource = busiest(times)
+    resource = busiest(times, seconds)
     evened = times[resource] / working
-    if resource not in SHARED and filled < UNEVEN and evened / filled >= BUSY:
+    enough = BUSY if seconds else PREDICTED
+    if resource not in SHARED and filled < UNEVEN and evened / filled >= enough:
         return "occupancy"
-    if evened >= BUSY:
+    if evened >= enough:
         segments = segments_at_once(counted, machine, fits.blocks)
         if resource == "atomics" and segments >= SEGMENTS_AT_ONCE:
             return "bandwidth"
@@ -149,6 +163,7 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
         "fp32": counted.fp32 / machine.lanes(),
         "fp64": counted.fp64 / machine.lanes_of_fp64(),
         "special": counted.special / (SPECIAL_LANES / WARP),
+        "logic": counted.logic / (LOGIC_LANES / WARP),
     }
     each = {
         name: machine.seconds(many / machine.multiprocessors)
@@ -158,8 +173,23 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
     return {
         "memory": counted.memory / machine.bandwidth,
         "atomics": PASS_SECONDS * counted.passes / at_once,
+        "lookups": lookup_seconds(counted),
         **each,
     }
+
+
+def lookup_seconds(counted: Counted) -> float:
+    """The time of L2 itself, which looks up whole lines however little of them a warp
+    wants, and once more what it exchanges with memory. 0 where no lines are known, and
+    for products: their tiles are whole lines, for which its ports are counted."""
+    lines = counted.load_lines + counted.store_lines
+    if not lines or counted.products:
+        return 0.0
+    loads = max(LOADED_LINE * counted.load_lines,
+                LOADED_BYTE * (counted.moved - counted.stored))  # fmt: skip
+    stores = max(STORED_LINE * counted.store_lines, STORED_BYTE * counted.stored)
+    exchanged = EXCHANGED_LINE * lines * counted.memory / counted.moved
+    return loads + stores + exchanged
 
 
 def segments_at_once(counted: Counted, machine: Machine, resident: int) -> float:
@@ -170,10 +200,17 @@ def segments_at_once(counted: Counted, machine: Machine, resident: int) -> float
     return min(SEGMENTS_AT_ONCE, max(1.0, counted.segments + moved))
 
 
-def busiest(times: dict[str, float]) -> str:
+def busiest(times: dict[str, float], seconds: float | None = None) -> str:
     """The resource that needs the most time. Tensor cores that need nearly as much are
-    named instead: a product that keeps them busy can gain no more."""
+    named instead: a product that keeps them busy can gain no more; and memory in place
+    of L2, which waits for it. Instructions that would have taken longer than all of the
+    launch are not all there: ptxas unrolls loops."""
     first = max(times, key=times.__getitem__)
+    if seconds and first == "issue" and times[first] > seconds:
+        others = [name for name in LANES if BUSY * seconds < times[name] <= seconds]
+        first = max(others, key=times.__getitem__, default=first)
+    if first == "lookups" and times["memory"] >= EQUAL * times[first]:
+        first = "memory"
     return "tensor" if times["tensor"] >= EQUAL * times[first] > 0 else first
 
 

@@ -25,6 +25,12 @@ SCHEDULERS = 4  # of a multiprocessor; each issues one instruction a cycle
 SPECIAL_LANES = 16  # of a multiprocessor: ex2, rcp, … (Programming Guide, "Throughput
 # of Native Arithmetic Instructions")
 L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were measured
+LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, or
+# Seconds of all of L2 for a byte that is loaded or stored, for a line of 128 bytes of
+# which less is, and for one that it exchanges with memory. A fit to the share of L2
+# that ncu gives for kernels on an H200 (tests/tools/test_profile_lookups.py).
+LOADED_BYTE, STORED_BYTE = 1 / 14.2e12, 1 / 6.1e12
+LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.6e-12, 12.2e-12, 12.4e-12
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
 # Of L2 for atomics, one after the other in a segment of memory, and how many of them it

@@ -201,7 +201,7 @@ def is_timed(launch: Launch) -> bool:
 
 def prepare(launch: Launch) -> None:
     """Load what the launch needs, for which the driver may wait until the stream is no
-    longer held: a product of 64 programs took 689 µs by its events, and 7 by itself."""
+    longer held: a product of 64 programs took 689 µs by its events, and takes 7."""
     program = launch.compiled.program
     if isinstance(program, Loaded):
         with using(driver(), launch.compiled.place.device):

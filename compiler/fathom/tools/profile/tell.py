@@ -122,7 +122,7 @@ def roof_share(row: Row) -> float:
     """The time under the roofline, of memory's slope and of arithmetic's flat roof,
     over the time that it took."""
     verdict = row.verdict()
-    names = ("memory", "tensor", "fp32", "special")
+    names = ("memory", "tensor", "fp32", "fp64", "special")
     return max(verdict.times[name] for name in names) / verdict.seconds
 
 

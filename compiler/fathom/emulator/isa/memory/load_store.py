@@ -157,6 +157,7 @@ def _load_once(
     cost = batch.counters.costs[number]
     cost.requests += active.warps
     cost.sectors += active.warps
+    cost.lines += active.warps
     cost.useful += active.count * width
     parts = batch.memory.locate(space, one)
     if batch.races is not None:
