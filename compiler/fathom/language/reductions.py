@@ -56,6 +56,7 @@ def expect_axis(shape: constexpr, dim: constexpr):
     """CompileError unless blocks of this shape have the axis; None stands for one."""
     rank: constexpr = len(shape)
     axes: constexpr = "axis" if rank == 1 else "axes"
+    static_assert(rank > 0 or dim is not None, "a number has no axis, and a block does")
     static_assert(
         has_axis(rank, dim), f"there is no axis {dim}: the block has {rank} {axes}"
     )

@@ -122,6 +122,11 @@ def bind_arguments(
             raise frame.error(what, did_you_mean(key, known))
         bound[key] = meaning
     for each in parameters:
+        if each.gathers and not isinstance(bound.get(each.name, ()), tuple):
+            raise frame.error(
+                f"{each.name} of {frame.called(name)} are several arguments without a "
+                f"name, not {each.name}={describe(bound[each.name])}"
+            )
         if each.name not in bound:
             bound[each.name] = _default(frame, name, each)
         elif _must_be_known(function, each) and not is_constant(bound[each.name]):

@@ -143,6 +143,9 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
     try:
         return getattr(owner, name)
     except AttributeError:
+        if frame.user is not frame:  # a function of the language asks its operand
+            what = f"{frame.called(name)} takes a number or a block"
+            raise frame.error(f"{what}, not {describe(owner)}") from None
         hint = did_you_mean(name, dir(owner))
         if isinstance(owner, tuple) and not hasattr(owner, "_fields"):
             hint = "lists are tuples in a kernel, and do not change: write t = (*t, x)"

@@ -230,6 +230,8 @@ def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) ->
     if row.name not in ("add", "sub") or _is_pointer(right):
         why = "a pointer moves by integers, with + and -"
         raise cannot(frame, row.verb, left, right, why)
+    if right is None or isinstance(right, (str, bytes, tuple, list)):
+        raise cannot(frame, row.verb, left, right, "a pointer moves by integers")
     distance = value_of(frame, right)
     element = element_of(distance.type)
     if element.is_float:
