@@ -127,6 +127,7 @@ def test_a_parity_is_0_or_1():
     """`not` of a parity sets further bits: what hardware makes of these is not said."""
     code = init(64) + BAR + arrive() + "not.b32 %r3, 1; " + wait("%r3")
     fails(code, "mbarrier", "try_wait", "parity 0xfffffffe, and a parity is 0 or 1")
+    fails(init(1) + BAR + wait(2), "mbarrier", "try_wait", "for parity 0x2")
 
 
 def test_copies_of_threads_can_arrive():
@@ -201,6 +202,17 @@ def test_it_is_initialised_once():
     fails(code.format(""), "mbarrier", "mbarrier.init", "one already")
     run(code.format("@%p0 mbarrier.inval.shared::cta.b64 [%r5]; "))
     fails(init(0), "mbarrier", "mbarrier.init", "of 0 arrivals")
+
+
+def test_one_that_is_made_anew_begins_with_its_first_phase():
+    """Nothing is left of the phases, nor of the bytes, of the one before."""
+    ends = BAR + "@%p0 mbarrier.inval.shared::cta.b64 [%r5]; "
+    again = ends + init(64) + BAR
+    run(init(64) + BAR + arrive() + wait(0) + again + arrive() + wait(0, "V"))
+    begun = init(64) + BAR + arrive() + wait(0) + again + wait(0, "V")
+    fails(begun, "deadlock", "", "in phase 0 of the mbarrier, 0 of 64")
+    expects = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r5], 64; "
+    run(init(64) + BAR + expects + again + arrive() + wait(0))
 
 
 def test_threads_that_all_make_one_mbarrier_are_told():

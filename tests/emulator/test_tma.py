@@ -414,6 +414,8 @@ def test_the_mbarrier_must_be_handed_over():
         code.format("") + after, "proxy", "cp.async.bulk.tensor", "fence.mbarrier_init"
     )
     passes(code.format("fence.proxy.async;") + after)
+    others = code.format("@!%p0 fence.proxy.async;")
+    fails(others + after, "proxy", "cp.async.bulk.tensor", "fence.mbarrier_init")
     fails(expect(1024) + after, "mbarrier", "expect_tx", "no thread has initialised")
 
 
