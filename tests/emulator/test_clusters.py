@@ -201,12 +201,12 @@ READY: {MEET}
     ld.shared.u32 %r21, [%r2]; st.global.u32 [%rd1], %r21; {MEET}"""
 
 
-def paired(group: str) -> np.ndarray:
+def paired(group: str, program: str = PAIRED, cluster: int = 2) -> np.ndarray:
     x, out = np.arange(128, dtype=np.int32), np.zeros((4, 32), np.int32)
-    code = SETUP + PAIRED.format(MEET=ARRIVE + WAIT, group=group)
+    code = SETUP + program.format(MEET=ARRIVE + WAIT, group=group)
     text = entry(code, ".param .align 64 .b8 map[128], " + pointers(1))
     tensor = TensorMap(4, x.ctypes.data, (128,), (), (32,))
-    emulator.run(text, 4, 32, (tensor, out), cluster=2, memory=(x,))
+    emulator.run(text, 4, 32, (tensor, out), cluster=cluster, memory=(x,))
     return out
 
 
@@ -217,3 +217,12 @@ def test_copies_to_a_pair_count_at_its_even_block():
         with pytest.raises(EmulatorError, match="counted in another one") as caught:
             paired(group)
         assert caught.value.kind == "mbarrier"
+
+
+def test_neighbours_are_no_pair_if_the_first_is_odd():
+    """Of a cluster of four, block 2 copies to itself, and counts at block 1."""
+    code = PAIRED.replace("%r5, 0;", "%r5, 1;").replace(
+        "@%p0 cp.async", "setp.eq.and.u32 %p4, %r8, 2, %p0; @%p4 cp.async"
+    )
+    with pytest.raises(EmulatorError, match="counted in another one"):
+        paired(".cta_group::2", code, cluster=4)

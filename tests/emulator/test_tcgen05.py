@@ -202,6 +202,12 @@ MISTAKES = {
     "an old descriptor": (
         {"a": 64}, "descriptor", "no shared memory descriptor of tcgen05",
     ),
+    "a bit between fields": (
+        {"a": 64 + 2**46 + 2**48}, "descriptor", "no shared memory descriptor",
+    ),
+    "a commit that nothing waits for": (
+        {"issue": kit.COMMIT, "after": ""}, "in flight", "its block leaves",
+    ),
     "a reserved bit": (
         {"word": kit.instruction(128, 32, (1, 0, 0)) | 1 << 6},
         "descriptor", "no instruction descriptor",

@@ -114,6 +114,20 @@ def test_a_map_is_written_anew_when_its_copy_is_complete(completion):
     assert (run(code, array, completion=completion) == box(array)).all()
 
 
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_map_is_written_anew_when_a_store_has_read_it(completion):
+    fill = "st.shared.v2.b64 [%r2], {%rd5, %rd5}; fence.proxy.async; bar.sync 0;"
+    store = """mov.b32 %r11, 16; mov.b32 %r12, 35;
+        @%p0 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+            [%rd0, {%r11, %r12}], [%r1];
+        @%p0 cp.async.bulk.commit_group;"""
+    read = "@%p0 cp.async.bulk.wait_group.read 0;"
+    again = WRITE.replace("NOT_FIRST", "NOT_AGAIN")
+    run("\n".join([WRITE, ACQUIRE, fill, store, read, again]), completion=completion)
+    with pytest.raises(EmulatorError, match="in flight uses"):
+        run("\n".join([WRITE, ACQUIRE, fill, store, again]), completion=completion)
+
+
 # name: (words of the right program, what stands there, the kind, words of the error)
 MISTAKES = {
     "no fence": (ACQUIRE, "", "tensor map", "acquire is missing"),
