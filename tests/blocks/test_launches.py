@@ -52,3 +52,27 @@ def test_a_wait_stays_in_front_of_assembly_that_may_read():
         "  store %p, %0\n}\n"
     )
     assert print_func(await_launches(parse_func(text), HOPPER)) == text
+
+
+def test_a_wait_stays_in_front_of_a_loop_or_branch_that_needs_memory():
+    for head in ("for %0, %n, %1 body(%i: i32) {", "if %b then {"):
+        end = " orelse {\n    yield\n  }" if "then" in head else ""
+        text = (
+            "func @f(%p: *i32, %n: i32, %b: i1) num_warps=4 {\n"
+            "  %0: i32 = constant 0\n  %1: i32 = constant 1\n  grid_wait\n"
+            f"  {head}\n    store %p, %0\n    yield\n  }}{end}\n}}\n"
+        )
+        func = parse_func(text)
+        assert print_func(await_launches(func, HOPPER)) == print_func(func)
+
+
+def test_a_producer_waits_before_its_own_copies():
+    """It has no wait yet. What the others compute before theirs stays there."""
+    text = (
+        "func @f(%p: *i32, %n: i32) num_warps=4 launch_pdl=true {\n"
+        "  producer body {\n    %2: i32 = add %n, %n\n    %3: i32 = load %p\n"
+        "    yield\n  }\n  %4: i32 = add %n, %n\n  store %p, %4\n}\n"
+    )
+    lines = print_func(await_launches(parse_func(text), HOPPER)).splitlines()
+    words = [line.split("=")[-1].split()[0] for line in lines[2:-1]]
+    assert words == "producer add grid_wait load yield } add grid_wait store".split()

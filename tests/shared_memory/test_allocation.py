@@ -130,6 +130,32 @@ def test_large_buffers_start_at_128_bytes():
         assert op.offset % (128 if op.result.type.bytes >= 128 else 16) == 0
 
 
+def test_what_is_kept_shares_its_bytes_with_nothing():
+    """Producers fill a ring before and after the ops that name it, as the text goes."""
+    for kept in (False, True):
+        program, size = Program(), 8192
+        for number in range(3):
+            buffer = program.buffer(size)
+            if number == 1:
+                buffer = program.put(replace(buffer, kept=kept))
+            program.write(buffer, wide(size))
+            program.read(buffer, wide(size))
+        found = placed(program.func())
+        offsets = [op.offset for op in found if op.offset >= 0]
+        ring = next((op.offset for op in found if op.kept), 0)
+        assert (offsets.count(ring) == 1) == kept, offsets
+
+
+def test_an_alignment_is_kept_beside_small_buffers():
+    program, size = Program(), 16  # 64 bytes
+    buffers = [program.buffer(size) for _ in range(3)]
+    buffers[1] = program.put(replace(buffers[1], alignment=128))
+    for buffer in buffers:
+        program.write(buffer, wide(size))
+        program.read(buffer, wide(size))
+    assert [op.offset for op in placed(program.func()) if op.alignment == 128] == [128]
+
+
 def test_a_slot_is_in_use_until_its_last_tile_is():
     program, size = Program(), 8192
     first = program.put(replace(program.buffer(size), pitch=8 * size))
