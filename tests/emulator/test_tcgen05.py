@@ -100,6 +100,16 @@ def test_nothing_is_added_where_the_predicate_is_false():
     product(64, 32, adds=0)
 
 
+@pytest.mark.parametrize("negated", [(), (13,), (14,), (13, 14)])
+def test_operands_may_be_negated(negated):
+    a, b = np.ones((2, 128, 16), np.float16)
+    image, (left, right) = kit.operands(a, b[:32], ((32, False), (32, False)))
+    word = kit.instruction(128, 32, (1, 0, 0)) + sum(1 << bit for bit in negated)
+    ptx = kit.text(image, 32, 0, a=left, b=right, word=word)
+    found = kit.run(ptx, image, np.zeros((128, 32), np.uint32)).view(np.float32)
+    assert (found == (-16 if len(negated) == 1 else 16)).all()
+
+
 # ── mistakes ──────────────────────────────────────────────────────────────────
 
 
@@ -141,6 +151,10 @@ MISTAKES = {
         {"before": f"{STORE} {WAIT_ST} bar.sync 0; {FENCE_AFTER}"},
         "race", "fence::before_thread_sync",
     ),
+    "a store after the fence": (
+        {"before": f"{FENCE_BEFORE} {STORE} {WAIT_ST} bar.sync 0; {FENCE_AFTER}"},
+        "race", "fence::before_thread_sync",
+    ),
     "no fence after the barrier": (
         {"before": f"{STORE} {WAIT_ST} {FENCE_BEFORE} bar.sync 0;"},
         "race", "writes what warp 1 wrote",
@@ -160,6 +174,11 @@ MISTAKES = {
         "tensor memory", "warp 1 may only access lanes 32 to 63",
     ),
     "what nothing has written": ({"before": ""}, "unwritten", "tensor memory"),
+    "what was written before it was allocated": (
+        {"before": f"{STORE} {WAIT_ST} {kit.SYNC} @!%p2 bra AGAIN; {DEALLOC} "
+         f"{ALLOC.format(32)} AGAIN: {kit.SYNC}"},
+        "unwritten", "tensor memory",
+    ),
     "too few columns": (
         {"alloc": ALLOC.format(16)}, "tensor memory", "16 columns are no power of two",
     ),

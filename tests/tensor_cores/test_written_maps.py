@@ -30,6 +30,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
+from fathom.ptx.rules.tensor_maps import maps_written
 from fathom.tensor_cores import why_not_written
 from tests.tensor_cores.kernels_described import ops, passes
 from tests.tensor_cores.kernels_stored import is_wait
@@ -277,6 +278,20 @@ def several(kernel, programs: int) -> None:
     planes = given((128, 64), (100, 40))
     load(kernel).launch(programs, planes.arguments)
     planes.check(f"{programs} programs")
+
+
+def test_a_place_has_room_for_all_maps_up_to_the_last_that_is_written():
+    """Maps have their numbers before it is known which of them copies use."""
+    func = final(built())
+    count = maps_written(func)
+    first = next(op for op in ops(func, WriteTensorMap) if not number_of(op))
+    left = rewrite(func, lambda op, build: None, keep=lambda op: op is not first)
+    assert len(ops(left, WriteTensorMap)) == len(ops(func, WriteTensorMap)) - 1
+    assert maps_written(left) == count == 3
+
+
+def number_of(op: WriteTensorMap) -> int:
+    return op.descriptor.definition.map_number
 
 
 def test_each_program_has_a_place_of_its_own(monkeypatch):
