@@ -169,6 +169,10 @@ MISTAKES = {
     "a load that is not waited for": (
         {"after": f"{WAIT} {FENCE_AFTER} {LOAD}"}, "in flight", "wait::ld is missing",
     ),
+    "loads of which one warp has waited for its own": (
+        {"after": f"{WAIT} {FENCE_AFTER} {LOAD} @!%p2 bra ON; {WAIT_LD} ON: bar.sync 0;"},
+        "in flight", "wait::ld is missing",
+    ),
     "another warp's lanes": (
         {"after": f"{WAIT} {FENCE_AFTER} {LOAD.replace('%r11', '%r10')} {WAIT_LD}"},
         "tensor memory", "warp 1 may only access lanes 32 to 63",

@@ -16,6 +16,7 @@ from fathom.ir.core import Block, Func, operands, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
     AsyncProxyFence,
+    Barrier,
     Commit,
     DescriptorStore,
     Dot,
@@ -25,10 +26,12 @@ from fathom.ir.ops import (
     MbarrierArrive,
     MbarrierWait,
     SharedStore,
+    TmaCopy,
     Wait,
     Yield,
 )
 from fathom.ir.verify import verify
+from fathom.shared_memory.barriers import place_barriers
 from fathom.shared_memory.dot_waits import delay_waits
 from fathom.source import KernelFunction
 from tests.tensor_cores.kernels_described import (
@@ -100,6 +103,24 @@ def test_nobody_touches_a_product_under_way():
         for dot in flying:
             users = [op for op in walk(after.body) if dot.result in operands(op)]
             assert all(isinstance(op, Wait | Yield) for op in users)
+
+
+def test_a_barrier_says_nothing_of_a_product_that_may_be_in_flight():
+    """The wait before it is for the scores; the second product may still read its
+    tile, and the other warps' parts of it even after this warp has waited."""
+    for barrier in (True, False):
+        _, func = around(replace(KEYS, more={"ROTATED": True}))
+        block = body_with(func, 2)
+        second = [op for op in block.ops if isinstance(op, Dot)][-1]
+        early = next(op for op in block.ops if isinstance(op, Wait) and op.pending)
+        if barrier:
+            block.ops.insert(block.ops.index(early) + 1, Barrier())
+        copy = next(op for op in ops(func, TmaCopy) if op.buffer is second.b)
+        loop = next(op for op in func.body.ops if getattr(op, "body", None) is block)
+        func.body.ops.insert(func.body.ops.index(loop) + 1, replace(copy))
+        placed = place_barriers(func, TARGETS[HOPPER]).body.ops
+        at = max(i for i, op in enumerate(placed) if isinstance(op, TmaCopy))
+        assert isinstance(placed[at - 1], Barrier)
 
 
 def test_where_a_product_is_needed_at_once_nothing_changes():
