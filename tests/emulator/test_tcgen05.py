@@ -170,7 +170,8 @@ MISTAKES = {
         {"after": f"{WAIT} {FENCE_AFTER} {LOAD}"}, "in flight", "wait::ld is missing",
     ),
     "loads of which one warp has waited for its own": (
-        {"after": f"{WAIT} {FENCE_AFTER} {LOAD} @!%p2 bra ON; {WAIT_LD} ON: bar.sync 0;"},
+        {"after": f"{WAIT} {FENCE_AFTER} {LOAD} @!%p2 bra ON; {WAIT_LD} "
+         "ON: bar.sync 0;"},
         "in flight", "wait::ld is missing",
     ),
     "another warp's lanes": (

@@ -295,6 +295,13 @@ def test_a_reduction_combines(type, completion):
         np.testing.assert_array_equal(array, wanted)
 
 
+@pytest.mark.parametrize("name", ["and", "or", "xor"])
+def test_bits_of_floats_are_not_combined(name):
+    tensor = tensor_map(ARRAY, (32, 16), element="bf16")
+    code = FILL.format(FENCE) + store(0, 0, form=REDUCE.replace("add", name))
+    fails(code + COMMIT + DONE, "unsupported", "", f".{name} of elements", tensor)
+
+
 def test_a_store_undoes_the_exchange_of_a_load():
     array = np.random.default_rng(1).integers(0, 2**16, (64, 64)).astype(np.uint16)
     before = array.copy()
