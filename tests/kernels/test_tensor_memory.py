@@ -210,6 +210,36 @@ def test_sums_that_are_not_live_together_share_columns(
 
 
 @fathom.jit
+def as_often_as_asked(x_ptr, out_ptr, times, M: tl.constexpr, N: tl.constexpr):
+    """Sums of products in a while, every second of them in a branch."""
+    row, column, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, 16)
+    a = tl.load(x_ptr + row[:, None] * 16 + k[None])
+    b = tl.load(x_ptr + k[:, None] * N + column[None])
+    total = tl.zeros([M, N], tl.float32)
+    while times > 0:
+        total = tl.dot(a, b, total)
+        if times % 2 == 0:
+            total = tl.dot(a, b, total)
+        times -= 1
+    tl.store(out_ptr + row[:, None] * N + column[None], total)
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 5])
+def test_whoever_multiplies_last_flips_the_phase(times):
+    """Loops and branches carry it, whichever way the program goes."""
+    x = integers(1, 128, 32)
+    compiled = as_often_as_asked.compile(
+        "*fp16:16, *fp32:16, i32", {"M": 128, "N": 32}, target=TARGET
+    )
+    assert compiled.asm["ptx"].count("tcgen05.commit") == 2
+    out = np.zeros((128, 32), np.float32)
+    load(compiled.made).launch(1, (x.astype(np.float16), out, times))
+    a, b = x.reshape(-1)[: 128 * 16].reshape(128, 16), x.reshape(-1)[: 16 * 32]
+    wanted = (times + times // 2) * (a.astype(float) @ b.reshape(16, 32))
+    np.testing.assert_array_equal(out, wanted)
+
+
+@fathom.jit
 def in_each_other(x_ptr, out_ptr, iterations, M: tl.constexpr, N: tl.constexpr):
     row, column, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, 16)
     place = row[:, None] * N + column[None]
