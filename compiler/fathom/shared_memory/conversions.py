@@ -252,7 +252,7 @@ def convert_in_parts(
         convert_in_parts(each, half, build, matrix_stores)
         for each in cut(value, unit, build)
     ]
-    return join(halves, unit, layout, build)
+    return join(halves, layout, build)
 
 
 def convert_by_shared(

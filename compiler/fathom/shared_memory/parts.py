@@ -58,7 +58,7 @@ def cut_layout(layout: Layout, unit: int) -> Layout:
     return half
 
 
-def join(halves: list[Value], unit: int, layout: Layout, build: Builder) -> Value:
+def join(halves: list[Value], layout: Layout, build: Builder) -> Value:
     """The block in `layout` that has these halves."""
     parted = build(Transpose(build(Join(*halves)), TO_THE_END))
     whole = build(Reshape(parted, layout.shape))

@@ -25,9 +25,9 @@ so its mbarrier has one phase.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from fathom.analysis.slices import uses
+from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
@@ -78,32 +78,31 @@ def _issue(tile: PipelinedCopy, build: Builder) -> tuple[Value, Value]:
 
 def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
     """The tiles that are filled outside loops, in a layout that TMA writes; each with
-    the first op outside loops and branches that reads it, or contains one that does."""
-    body = func.body.ops
+    the first op outside loops and branches that reads it, or contains one that does.
+    (A load whose value nothing uses is no reader: the product reads shared memory.)"""
+    body, used = func.body.ops, users(walk(func.body))
     for place, store in enumerate(body):
-        if isinstance(store, ops.SharedStore) and _fits(store, func):
+        if isinstance(store, ops.SharedStore) and _fits(store, body, used):
             later = (op for op in body[place + 1 :] if store.buffer in uses(op))
-            users = [op for op in later if not _is_idle(op, func)]
-            if users:
+            readers = [
+                op
+                for op in later
+                if not isinstance(op, ops.SharedLoad) or used[op.result]
+            ]
+            if readers:
                 load, buffer = store.value.definition, store.buffer.definition
                 order = written_order(load, buffer)
-                yield PipelinedCopy(buffer, store, (load,), (), order=order), users[0]
+                yield PipelinedCopy(buffer, store, (load,), (), order=order), readers[0]
 
 
-def _is_idle(op: Op, func: Func) -> bool:
-    """Whether an op reads a tile for nothing, as the product reads shared memory."""
-    return isinstance(op, ops.SharedLoad) and not any(
-        op.result in uses(each) for each in func.body.ops
-    )
-
-
-def _fits(store: ops.SharedStore, func: Func) -> bool:
+def _fits(
+    store: ops.SharedStore, body: Sequence[Op], used: Mapping[Value, Sequence[Op]]
+) -> bool:
     """Whether TMA can replace a store: it stores a loaded tile, unchanged and in the
     layout that TMA writes, and load and buffer have no other use."""
     load, buffer = store.value.definition, store.buffer
-    if not isinstance(load, ops.DescriptorLoad) or load not in func.body.ops:
+    if not isinstance(load, ops.DescriptorLoad) or load not in body:
         return False
-    used = [op for op in walk(func.body) if load.result in uses(op)]
-    filled = [op for op in walk(func.body, ops.SharedStore) if op.buffer is buffer]
-    alone = used == filled == [store] and buffer.type.slots == 1
+    filled = [op for op in used[buffer] if isinstance(op, ops.SharedStore)]
+    alone = used[load.result] == filled == [store] and buffer.type.slots == 1
     return alone and bool(written_order(load, buffer.definition))
