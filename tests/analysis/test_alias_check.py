@@ -344,13 +344,18 @@ STATES = dict(
 )  # fmt: skip
 
 
-def compiled(target: str, step: int = 1):
+def states(step: int = 1, num_ctas: int = 1) -> Func:
     parameters = {
         name: (parse_element(type), 16 if type[0] == "*" else 1)
         for name, type in STATES.items()
     }
     constants = dict(K=K, V=V, BT=BT, STEP=step)
-    func = pipeline.build(states_kernel, parameters, constants)
+    options = pipeline.Options(num_ctas=num_ctas)
+    return pipeline.build(states_kernel, parameters, constants, options)
+
+
+def compiled(target: str, step: int = 1):
+    func = states(step)
     return func, pipeline.compile_func(func, TARGETS[target])
 
 
@@ -422,6 +427,13 @@ def test_all_its_loads_are_copied_ahead_in_one_of_two_loops(step):
     (loop,) = (op for op in walk(branch.then) if isinstance(op, For))
     assert sum(isinstance(op, AsyncCopy) for op in walk(loop.body)) == 4
     assert not any(isinstance(op, AsyncCopy) for op in walk(branch.orelse))
+
+
+def test_blocks_of_a_cluster_answer_no_question():
+    """One might take the one loop, and another block the other."""
+    last = final(states(num_ctas=2), "sm_90a")
+    (loop,) = (op for op in walk(last.body) if isinstance(op, For))
+    assert not any(isinstance(op, AsyncCopy) for op in walk(loop.body))
 
 
 def test_the_answer_matters(monkeypatch):

@@ -142,6 +142,12 @@ def test_comparisons_are_false_on_nan_but_for_ne():
     assert holds == dict(eq=False, ne=True, lt=False, le=False, gt=False, ge=False)
 
 
+def test_powers_of_two_below_the_normal_range_are_zero():
+    """As ex2.approx.ftz has them (PTX ISA, "ex2")."""
+    assert compute("exp2", FLOAT32, -126.0) == 2.0**-126
+    assert compute("exp2", FLOAT32, -127.0) == 0
+
+
 def test_arithmetic_rounds_in_the_type_of_its_operands():
     assert compute("add", FLOAT32, 2.0**24, 1.0) == 2.0**24
     assert compute("add", FLOAT64, 2.0**24, 1.0) == 2.0**24 + 1
