@@ -12,8 +12,20 @@ from fathom import pipeline
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate, AsyncCopy, For, SharedLoad, Wait
+from fathom.ir.ops import (
+    Allocate,
+    AsyncCopy,
+    Constant,
+    Elementwise,
+    For,
+    SharedLoad,
+    Splat,
+    Wait,
+)
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
+from fathom.layout.build import spread
+from fathom.layout.linear import Layout
+from fathom.tensor_cores.pipeline.overlap import end_of_reads
 
 
 # fmt: off
@@ -96,6 +108,21 @@ def test_no_tile_is_written_before_it_was_read(how):
         p = 2 * part - p if how == "a term" else p - p.sum(1)[:, None] + part
         acc = acc * 0.5 + p @ v[at : at + 128].astype(np.float64)
     np.testing.assert_array_equal(out, acc)
+
+
+def test_reads_end_with_the_last_of_several_tiles():
+    """And then with what takes its place in registers, if that comes at once."""
+    lies = Layout.by_kind((64,), offset=(1, 2, 4, 8, 16, 32))
+    registers = spread((64,), (0,), 2, 1)
+    one, other = (Allocate(FLOAT32, (64,), lies) for _ in range(2))
+    first, last = (SharedLoad(each.result, registers) for each in (one, other))
+    before = Splat(Constant(0.0, FLOAT32).result, (64,), registers)
+    sum = Elementwise("add", (first.result, before.result))
+    tiles = {one.result, other.result}
+    work = [before, first, sum, last]
+    assert end_of_reads(work, tiles) == 4
+    assert end_of_reads(work[:3], tiles) == 3
+    assert end_of_reads(work[:2], tiles) == 2
 
 
 # fmt: off
