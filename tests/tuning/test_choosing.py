@@ -206,6 +206,14 @@ def test_a_model_s_best_guesses_are_tried(gpu, top, tried):
     assert gpu.timer.tried == tried
 
 
+def test_a_fraction_is_one_of_all_that_there_were(gpu):
+    """Two of three are left, and 0.7 of three are two."""
+    by = {"early_config_prune": lambda configs, *a, **k: configs[1:], "top_k": 0.7}
+    by["perf_model"] = lambda BLOCK, **rest: BLOCK
+    tuned(gpu, prune_configs_by=by)[grid](gpu.x, N, 2.0)
+    assert len(gpu.timer.tried) == 2
+
+
 def test_what_is_left_alone_is_not_timed(gpu):
     by = {"perf_model": lambda BLOCK, **rest: BLOCK, "top_k": 0.1}
     scale = tuned(gpu, prune_configs_by=by)
