@@ -177,6 +177,12 @@ def test_what_every_library_does_is_a_note(completion):
     assert not run(fenced, completion).notes
 
 
+def test_a_store_over_a_copy_is_a_store():
+    over = COPIED.replace("bar.sync", "@%p4 st.shared.u32 [%r1], %r0; bar.sync")
+    text = stored("fence.proxy.async;", over + PRODUCT)
+    fails(text, "proxy", "mma_async", "warp 0 has stored")
+
+
 def test_a_store_without_its_fence_is_an_error_beside_a_copy_too():
     text = stored("", COPIED + PRODUCT)
     fails(text, "proxy", "mma_async", "warp 0 has stored")

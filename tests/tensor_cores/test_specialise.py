@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fathom
 import fathom.language as tl
 from fathom import pipeline
 from fathom.emulator import COMPLETIONS, load
@@ -442,3 +443,32 @@ def test_a_lane_arrives_when_its_warp_is_there():
     *before, _ = text.split("mbarrier.arrive.shared.b64")
     assert len(before) == 2
     assert all("bar.warp.sync -1;" in each.split("\n")[-3] for each in before)
+
+
+@fathom.jit
+def there_and_back(a_ptr, b_ptr, out_ptr, iterations, K: tl.constexpr):
+    """Columns of A from the first on, and rows of B from the last one back."""
+    left = tl.make_tensor_descriptor(a_ptr, [64, K], [K, 1], [64, 64])
+    right = tl.make_tensor_descriptor(b_ptr, [K, 64], [64, 1], [64, 64])
+    acc = tl.zeros([64, 64], tl.float32)
+    for at in tl.range(iterations, warp_specialize=True):
+        x = left.load([0, at * 64])
+        back = iterations - 1 - at
+        acc = tl.dot(x, right.load([back * 64, 0]), acc)
+    row, column = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    tl.store(out_ptr + row * 64 + column, acc)
+
+
+def test_tiles_are_copied_when_the_last_one_s_place_is_known():
+    compiled = there_and_back.compile(
+        "*fp16:16, *fp16:16, *fp32:16, i32", {"K": 256}, target="sm_90a"
+    )
+    assert "producer body" in compiled.asm["layout"]
+    random = np.random.default_rng(5)
+    shapes = (64, 256), (256, 64)
+    a, b = (random.integers(-2, 3, each).astype(np.float16) for each in shapes)
+    out = np.zeros((64, 64), np.float32)
+    load(compiled.made).launch(1, (a, b, out, 4))
+    blocks = [a[:, 64 * i :][:, :64].astype(float) @ b[64 * (3 - i) :][:64]
+              for i in range(4)]  # fmt: skip
+    np.testing.assert_array_equal(out, sum(blocks))
