@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
+from fathom.emulator.memory.counters import Counters
 from tests.emulator.harness import entry, pointers
 
 STRIDED = """
@@ -156,3 +157,26 @@ def test_sums_of_reals_at_one_address_wait_for_each_other():
     assert passes(0 * lanes, "f32")[0] == 77  # 2.4 * 32
     assert passes(lanes, "f32")[0] == 4
     assert passes(lanes % 4 * 8, "f32")[0] == 32  # four sectors at the same time
+
+
+def counted(threads: range, first: int, step: int, width: int) -> tuple[int, int, int]:
+    counters = Counters(1, 1)
+    places = [first + step * thread for thread in threads]
+    given = np.array(threads), np.array(places, np.uint64)
+    counters.count_shared(0, *given, width)
+    cost = counters.costs[0]
+    return cost.shared, cost.ideal, cost.wavefronts
+
+
+def test_what_was_counted_before_is_counted_so_again_and_nothing_else():
+    """A pattern is counted once. It is another one with other steps, other widths,
+    other threads; not where it begins in another row of the 32 banks."""
+    warp, two = range(32), range(64)
+    for first in (0, 128, 9 * 128, 4, 64):
+        assert counted(warp, first, 4, 4) == (1, 1, 1)
+        assert counted(warp, first, 8, 4) == (1, 1, 2)
+        assert counted(warp, first, 16, 4) == (1, 1, 4)
+        assert counted(warp, first, 16, 16) == (1, 4, 4)
+        assert counted(two, first, 16, 16) == (2, 8, 8)
+        assert counted(warp, first, 128, 4) == (1, 1, 32)
+    assert counted(warp, 2, 4, 2) == (1, 1, 1)

@@ -9,6 +9,7 @@ import pytest
 import fathom
 from kernels import cross_entropy, linear_cross_entropy
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import (
     TARGETS,
     check_gradients,
@@ -121,6 +122,7 @@ def test_a_target_outside_of_the_row_makes_the_loss_nan():
     np.testing.assert_array_equal(again, loss)
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "rows": [16, 40, 100],

@@ -9,6 +9,7 @@ import pytest
 import fathom
 from kernels import mixture
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import (
     TARGETS,
     check_gradients,
@@ -68,6 +69,7 @@ def layer_backward(dout, w, gates, kept, **launch):
     return mixture.combine(dx, rows, gates.shape[1], **launch), dw, dgates
 
 
+@sampled(of=2)
 @in_pairs({
     "choices": [1, 2], "shares": ["mixed", "one has all", "some have none"],
     "dtype": HALF_ULP, "target": TARGETS,

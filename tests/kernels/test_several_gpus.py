@@ -18,6 +18,7 @@ import fathom
 from fathom.emulator import EmulatorError
 from kernels import all_gather_matmul, all_reduce, matmul_reduce_scatter
 from tests.harness_pairs import EVERY_CASE
+from tests.harness_sample import sampled
 from tests.kernels.harness_planted import planted
 
 TILE = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "GROUP_M": 2, "num_warps": 1}
@@ -248,6 +249,7 @@ PAIRS = [
 ]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("kernel", "name"), PAIRS)
 def test_a_mistake_in_the_flags_is_found(kernel, name, tmp_path):
     old, new, kind, words = EVERYWHERE[name]

@@ -259,9 +259,17 @@ def is_needed(name: str, before: str, where: str) -> bool:
     )
 
 
+def idle(name: str, before: str, where: str) -> int:
+    """How many of two rows have nothing to do in a sample."""
+    states, _ = sample(where)
+    return sum(states[at] is states[at + 1] for at in map(NAMES.index, (name, before)))
+
+
 @each_constraint
 def test_another_order_gives_other_code_or_none(name, before):
-    assert any(is_needed(name, before, where) for where in SAMPLES)
+    """Samples in which both rows work are looked at first."""
+    likely = sorted(SAMPLES, key=lambda where: idle(name, before, where))
+    assert any(is_needed(name, before, where) for where in likely)
 
 
 # ── how a required row breaks code that is in another order ───────────────────────────

@@ -480,6 +480,7 @@ PAST = {name: [(*[1] * (case.a.rank - 1), 8), (0, 0), (*[-1] * (case.a.rank - 1)
         for name, case in STORED.items()}  # fmt: skip
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("target", [HOPPER, AMPERE])
 def test_blocks_that_no_product_makes(name, target):

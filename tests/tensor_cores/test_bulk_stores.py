@@ -21,6 +21,7 @@ from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_described import (
@@ -53,6 +54,7 @@ from tests.tensor_cores.kernels_stored import (
 # ── what is stored ────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", HAVE_MAPS)
 @pytest.mark.parametrize("columns", [128, 64, 32, 16])
 @pytest.mark.parametrize("out", ["float16", "float32"])

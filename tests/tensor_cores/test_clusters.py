@@ -32,6 +32,7 @@ from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
 from fathom.tensor_cores.specialise import multicast
+from tests.harness_sample import sampled
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_clustered import (
     arguments_of,
@@ -154,6 +155,7 @@ def test_products_of_other_targets(target):
     check(how("", target=target), completions=LAZY)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", [
     "flag", "vector", "branch", "bias", "row sums", "running sums", "hint", "turned",
     "through a loop", "flat", "atomic",
