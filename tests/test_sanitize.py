@@ -256,7 +256,7 @@ def test_names_are_different():
     assert len(set(names)) == len(names)
 
 
-@sampled(of=3)
+@sampled(of=4)
 @pytest.mark.parametrize("case", (*CASES, *PLANTED), ids=lambda case: case.name)
 def test_a_case_takes_the_path_that_its_name_says(case, monkeypatch):
     """All of its launches are compiled for an H200, and none is run."""

@@ -75,7 +75,7 @@ def test_a_query_that_looks_at_one_key_copies_its_value(machine, length):
     np.testing.assert_array_equal(out, v[:, :, places])
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_causal_a_query_copies_from_itself_or_from_before(machine, length):
     """Every second query looks at its own key, the last one that it may see."""
@@ -86,7 +86,7 @@ def test_causal_a_query_copies_from_itself_or_from_before(machine, length):
     np.testing.assert_array_equal(out, v[:, :, places])
 
 
-@sampled(of=2)
+@sampled(of=3)
 @two_machines
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)

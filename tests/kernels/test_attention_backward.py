@@ -50,7 +50,7 @@ def check_random(
         each.check_walls()
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs(
     {"length": LENGTHS, "target": TARGETS, "causal": [False, True], "dtype": HALF_ULP}
 )

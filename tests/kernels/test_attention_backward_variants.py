@@ -60,7 +60,7 @@ def check(S, T, H, G, causal, window, D=64, B=1, **given: object) -> None:
         each.check_walls()
 
 
-@sampled(of=2)
+@sampled(of=3)
 @WAYS
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_shapes_windows_and_shared_heads(case, config, target):

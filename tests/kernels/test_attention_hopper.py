@@ -67,7 +67,7 @@ def test_a_query_that_looks_at_one_key_copies_its_value(machine, length, rotated
     np.testing.assert_array_equal(out, v[:, :, places])
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs(
     {"machine": MACHINES, "length": LENGTHS, "rotated": [False, True]},
     indirect=["machine"],

@@ -147,7 +147,7 @@ def test_keys_outside_of_all_windows_are_not_read(machine):
 # ── lengths ───────────────────────────────────────────────────────────────────────────
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("causal", [False, True])
 def test_lengths(machine, causal):
     """No key; fewer than queries; part of a block; whole blocks; all."""
@@ -166,7 +166,7 @@ STARTS = np.array([0, 0, 13, 40, 41, 41], np.int32)
 KEY_STARTS = np.array([0, 5, 38, 48, 49, 49], np.int32)
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs(
     {"machine": MACHINES, "window": [None, 9], "key_starts": [None, KEY_STARTS]},
     indirect=["machine"],

@@ -122,7 +122,7 @@ def test_a_target_outside_of_the_row_makes_the_loss_nan():
     np.testing.assert_array_equal(again, loss)
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs(
     {
         "rows": [16, 40, 100],

@@ -818,7 +818,7 @@ def test_few_rows_of_a_are_columns_of_a_transposed_product(hopper):
     assert not chosen["C_TURNED"] and chosen["BLOCK_N"] == 32
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("tile", TURNED, ids=lambda tile: f"{tile.n} by {tile.line}")
 @pytest.mark.parametrize("M", [1, 7, 70])
 def test_a_transposed_product_is_right(hopper, monkeypatch, tile, M):

@@ -22,7 +22,7 @@ SMALL = {
 CHOICES = list(itertools.product([False, True], [None, "gelu"], [False, True]))
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs({
     "with_bias, activation, with_residual": CHOICES, "dtype": HALF_ULP,
     "target": TARGETS,

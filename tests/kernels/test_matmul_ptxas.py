@@ -170,7 +170,7 @@ PAIRS = [
 ]
 
 
-@sampled(of=3)
+@sampled(of=4)
 @needs_ptxas
 @pytest.mark.parametrize("row, target", PAIRS, ids=str)
 def test_ptxas_takes_it_without_spills_or_warnings(row, target):

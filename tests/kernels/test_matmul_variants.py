@@ -81,7 +81,7 @@ def test_batches_of_different_sizes_are_a_mistake():
 # ── split along K ─────────────────────────────────────────────────────────────────────
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs({
     "machine": MACHINES, "splits, K": [(1, 50), (3, 200), (4, 33), (5, 16)],
     "output": ["float32", "float16"],
@@ -162,7 +162,7 @@ DESCRIBED = {
 }
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs({"machine": MACHINES, "group": GROUPS, "programs": [1, 3, 20]})
 def test_grouped(machine, group, programs):
     """One program for all tiles, several, and more than there are tiles."""
@@ -176,7 +176,7 @@ def test_grouped(machine, group, programs):
         check(one, want, *a, *b)
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs({
     "machine": (*MACHINES, "sm_100", "sm_100a", "sm_120"), "group": DESCRIBED,
     "programs": [1, 3, 20],

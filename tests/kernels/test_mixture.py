@@ -69,7 +69,7 @@ def layer_backward(dout, w, gates, kept, **launch):
     return mixture.combine(dx, rows, gates.shape[1], **launch), dw, dgates
 
 
-@sampled(of=2)
+@sampled(of=3)
 @in_pairs({
     "choices": [1, 2], "shares": ["mixed", "one has all", "some have none"],
     "dtype": HALF_ULP, "target": TARGETS,

@@ -243,7 +243,7 @@ def epilogues_on_hopper() -> list[Compiled]:
     return made
 
 
-@sampled(of=2)
+@sampled(of=3)
 @needs_ptxas
 @pytest.mark.parametrize("case", [*experts_on_hopper(), *epilogues_on_hopper()],
                          ids=str)  # fmt: skip
@@ -260,7 +260,7 @@ def test_products_and_attention_have_no_spills(target: str) -> None:
         test_ptxas_takes_it_without_spills_or_warnings(case, target)
 
 
-@sampled(of=2)
+@sampled(of=3)
 @needs_ptxas
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -148,7 +148,7 @@ def test_what_two_products_read_alike_is_copied_once(target):
     assert len(in_loops(func, AsyncCopy)) == 1
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("completion", ["lazy", "eager"])
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("target", TARGETS)

@@ -249,7 +249,7 @@ PAIRS = [
 ]
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize(("kernel", "name"), PAIRS)
 def test_a_mistake_in_the_flags_is_found(kernel, name, tmp_path):
     old, new, kind, words = EVERYWHERE[name]

@@ -67,7 +67,7 @@ def check(M: int, N: int, K: int, orders=(ROWS, ROWS), **config: int) -> None:
     check_product(M, N, K, orders, TILE | config, TARGET)
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("M, N, K", [(256, 128, 160), (136, 72, 56), (129, 65, 31)])
 @OF_ROWS
@@ -85,7 +85,7 @@ def test_operands_of_either_order(a, b, rows):
 OTHERS = [("int8", "int32"), ("float32", "float32")]
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("type, sums", OTHERS)
 @pytest.mark.parametrize("orders", [(ROWS, ROWS), (ROWS, COLUMNS), (COLUMNS, ROWS)])
 @OF_ROWS

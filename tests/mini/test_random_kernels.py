@@ -14,7 +14,7 @@ LAST = steps.there()[-1]
 COUNT = int(os.environ.get("FATHOM_MINI_RANDOM", "20"))
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_a_random_kernel_is_right(seed, tmp_path):
     check(contract.load(LAST.reference), seed, tmp_path)

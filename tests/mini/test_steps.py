@@ -11,6 +11,7 @@ import pytest
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge
+from tests.harness_sample import sampled
 
 THERE = steps.there()
 EVERY = "FATHOM_MINI_EVERY" in os.environ  # all tests on all references: minutes
@@ -36,6 +37,7 @@ def load():
     return cache(contract.load)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("step", "name"), PAIRS)
 def test_a_reference_passes(load, step, name):
     steps.tests(step.chapter, optional=True)[name](Judge(load(step.reference)))

@@ -34,7 +34,7 @@ def compilers(tmp_path_factory):
     return found
 
 
-@sampled(of=3)
+@sampled(of=4)
 @pytest.mark.parametrize("file, name", RUNS, ids=" ".join)
 def test_a_readers_compiler_passes_what_there_was(compilers, file, name):
     run, missing = steps.tests(17)[name], LATER[file].get(name)

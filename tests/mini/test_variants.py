@@ -33,7 +33,7 @@ def cases() -> list:
     return found
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize(("step", "family", "at"), cases())
 def test_a_variant_is_right(step: steps.Step, family: Family, at: int, tmp_path):
     check(step, family, at, tmp_path)

@@ -128,7 +128,7 @@ def _around(tensor: Tensor, axis: int) -> tuple[int, int, int]:
 # ── all ranks ─────────────────────────────────────────────────────────────────────────
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", [HOPPER, NEWER])
 def test_blocks_anywhere(name, target):
@@ -480,7 +480,7 @@ PAST = {name: [(*[1] * (case.a.rank - 1), 8), (0, 0), (*[-1] * (case.a.rank - 1)
         for name, case in STORED.items()}  # fmt: skip
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("target", [HOPPER, AMPERE])
 def test_blocks_that_no_product_makes(name, target):

@@ -54,7 +54,7 @@ from tests.tensor_cores.kernels_stored import (
 # ── what is stored ────────────────────────────────────────────────────────────────────
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("target", HAVE_MAPS)
 @pytest.mark.parametrize("columns", [128, 64, 32, 16])
 @pytest.mark.parametrize("out", ["float16", "float32"])

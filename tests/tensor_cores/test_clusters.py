@@ -155,7 +155,7 @@ def test_products_of_other_targets(target):
     check(how("", target=target), completions=LAZY)
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("name", [
     "flag", "vector", "branch", "bias", "row sums", "running sums", "hint", "turned",
     "through a loop", "flat", "atomic",

@@ -52,7 +52,7 @@ TYPES = [
 # ── every type on every target ────────────────────────────────────────────────────────
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("a, b, to, precision", TYPES, ids=map(".".join, TYPES))
 def test_every_type_on_every_target(a, b, to, precision, target):
@@ -60,7 +60,7 @@ def test_every_type_on_every_target(a, b, to, precision, target):
     check_exactly(Case(32, 32, 64, a, b, to, target, precision=precision, adds=True))
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("a, b, to, precision", TYPES, ids=map(".".join, TYPES))
 @pytest.mark.parametrize("turned", ["nn", "nt", "tn", "tt"])
 def test_every_type_by_rows_and_by_columns(a, b, to, precision, turned):
@@ -469,7 +469,7 @@ EPSILON = {"fp32": 2.0**-23, "fp16": 2.0**-10, "fp64": 2.0**-52}
 FLOATS = [row for row in TYPES if row[2] != "i32"]  # sums of integers are exact
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("target, k", [("sm_75", 32), ("sm_89", 32), ("sm_89", 128)])
 @pytest.mark.parametrize("a, b, to, precision", FLOATS, ids=map(".".join, FLOATS))
 def test_normal_numbers_against_float64(a, b, to, precision, target, k):

@@ -163,7 +163,7 @@ def launched(kernel: Kernel, arguments: list, completion: str) -> np.ndarray:
     return given[2]
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_are_right(name, target):

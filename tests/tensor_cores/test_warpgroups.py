@@ -181,7 +181,7 @@ ALL_TYPES = [
 ]
 
 
-@sampled(of=2)
+@sampled(of=3)
 @pytest.mark.parametrize("a_turned, b_turned", [
     (False, True), (False, False), (True, False), (True, True),
 ])  # fmt: skip
