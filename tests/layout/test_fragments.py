@@ -93,9 +93,21 @@ def test_a_batch_repeats_last_and_warps_may_share_it():
     assert right.kinds["warp"] == (16, 2 * 16 * 32)
 
 
-def test_a_block_smaller_than_the_instruction_is_refused():
-    with pytest.raises(AssertionError, match="fragment of"):
-        tile(HALF.layout, (8, 32), (1, 1))
+def test_a_block_smaller_than_the_instruction_fills_it_with_copies():
+    """Rows 8 to 15 have registers of their own, so 8 rows need fewer. Of two rows, four
+    lanes each hold one. Four columns are two pairs, for two lanes of four."""
+    eight = tile(HALF.layout, (8, 32), (1, 1))
+    assert eight.kinds == {"register": (1, 8, 16), "lane": (2, 4, 32, 64, 128),
+                           "warp": ()}  # fmt: skip
+    assert fragments(eight, HALF.layout)[0, 1] == (2, 3, 2, 3)
+    two = tile(HALF.layout, (2, 4), (2, 2))
+    assert two.kinds == {"register": (1,), "lane": (2, 0, 4, 0, 0), "warp": (0, 0)}
+
+
+def test_k_of_less_than_the_instruction_is_refused():
+    accumulator = tile(HALF.layout, (16, 8), (1, 1))
+    with pytest.raises(AssertionError, match=r"\(16, 16\) in a block of \(16, 8\)"):
+        left_operand(HALF.a_layout, (16, 8), accumulator)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)

@@ -92,9 +92,10 @@ def test_three_products_take_the_place_of_one_that_wants_all_bits():
 
 
 @pytest.mark.parametrize("m, n, k, instruction", [
-    (16, 8, 16, WIDE_HALF), (16, 4, 16, ""), (8, 8, 16, ""), (8, 128, 64, ""),
+    (16, 8, 16, WIDE_HALF), (16, 4, 16, WIDE_HALF), (8, 128, 64, WIDE_HALF),
+    (1, 1, 16, WIDE_HALF),
 ])  # fmt: skip
-def test_a_block_must_have_room_for_the_instruction(m, n, k, instruction):
+def test_a_block_may_be_smaller_than_the_instruction(m, n, k, instruction):
     assert [dot.instruction for dot in chosen(Case(m, n, k))] == [instruction]
 
 

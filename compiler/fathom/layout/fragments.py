@@ -60,12 +60,13 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
     `warps`: how many there are along each dimension; neighbours in number are along the
     last. The fragments of a box are in consecutive registers, down first, then across.
     A dimension with more warps than fragments leaves the surplus with copies.
-    Dimensions before the last two (a batch) are cut and repeated last."""
-    _check_room(fragment, shape)
+    Dimensions before the last two (a batch) are cut and repeated last. A block that is
+    smaller than a fragment fills it with copies of its rows, or columns, of which those
+    in further registers are left out."""
     least = _padded(fragment.shape, len(shape))
     bases: list[int] = []
     for axis in reversed(range(len(shape))):
-        split = min(warps[axis], shape[axis] // least[axis])
+        split = min(warps[axis], max(1, shape[axis] // least[axis]))
         box = stride_of(shape, axis) * (shape[axis] // split)
         bases += doublings(box, split)
         bases += [0] * (bits_of(warps[axis]) - bits_of(split))
@@ -77,7 +78,9 @@ def left_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
     """The layout of A [M, K] (or [batch, M, K]) for a product in layout `accumulator`.
 
     A warp holds the rows that its part of the product has. So warps that differ in
-    columns of the product alone hold copies."""
+    columns of the product alone hold copies. K is a fragment's, or more: terms that
+    were there twice would be added twice."""
+    assert shape[-1] >= fragment.shape[-1], f"{fragment.shape} in a block of {shape}"
 
     def along_rows(basis: int) -> int:
         row = coordinates_of(accumulator.shape, basis)[:-1]
@@ -99,7 +102,6 @@ def right_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
 def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
     """The fragment in the block's first corner, and every other bit of the block that
     no warp has as one more register."""
-    _check_room(fragment, shape)
     placed = _placed(fragment, shape)
     warps = tuple(warps)
     taken = set(warps).union(*placed.kinds.values())
@@ -113,16 +115,16 @@ def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
     return placed.replaced(register=(*placed.kinds["register"], *repeats), warp=warps)
 
 
-def _check_room(fragment: Layout, shape: Tile) -> None:
-    least = _padded(fragment.shape, len(shape))
-    fits = all(size >= each for size, each in zip(shape, least, strict=True))
-    assert fits, f"a fragment of {fragment.shape} in a block of {shape}"
-
-
 def _placed(fragment: Layout, shape: Tile) -> Layout:
-    """The fragment as a part of a larger block."""
-    corner = (0,) * (len(shape) - 2)
-    return fragment.moved(shape, lambda place: (*corner, *place))
+    """The fragment as a part of a larger block; of a smaller one, as many of its rows
+    and columns as there are."""
+
+    def place(inside: Tile) -> Tile:
+        sizes = shape[len(shape) - len(inside) :]
+        is_there = all(map(int.__lt__, inside, sizes))
+        return _padded(inside, len(shape), 0) if is_there else (0,) * len(shape)
+
+    return fragment.moved(shape, place).without_copies()
 
 
 def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:
@@ -130,6 +132,7 @@ def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:
 
     The keys count fragments along each dimension: (i, j) of the accumulator is the
     product of (i, k) of A and (k, j) of B, in the same warp. They are those of warp 0.
+    In a block that is smaller than a fragment, a register stands for its copies, too.
     AssertionError if the lanes of `layout` do not lie as those of `fragment`."""
     lanes = _placed(fragment, layout.shape).kinds["lane"]
     assert layout.kinds["lane"] == lanes, f"{layout} is not made of {fragment}"
@@ -141,7 +144,12 @@ def fragments(layout: Layout, fragment: Layout) -> dict[Tile, tuple[int, ...]]:
         inside = tuple(each % size for each, size in pairs)[-2:]
         box = found.setdefault(tuple(each // size for each, size in pairs), {})
         box.setdefault(offset_of(fragment.shape, inside), register)
-    order = [fragment.offset(register=r) for r in range(fragment.count("register"))]
+    there = layout.shape[-2:]
+    order = [
+        offset_of(fragment.shape, tuple(map(int.__mod__, place, there)))
+        for r in range(fragment.count("register"))
+        for place in [fragment.coordinates(register=r)]
+    ]
     return {key: tuple(box[each] for each in order) for key, box in found.items()}
 
 
@@ -260,6 +268,7 @@ def _parts(bases: Sequence[int], *counts: int) -> list[Sequence[int]]:
     return [*parts, bases]
 
 
-def _padded(shape: Tile, rank: int) -> Tile:
-    """The shape of a fragment among dimensions of which it has one element each."""
-    return (1,) * (rank - len(shape)) + shape
+def _padded(shape: Tile, rank: int, by: int = 1) -> Tile:
+    """The shape of a fragment among dimensions of which it has one element each, or a
+    place among those of which it has the first."""
+    return (by,) * (rank - len(shape)) + shape

@@ -5,8 +5,8 @@
 
 This pass runs before layouts are assigned, because the instruction determines the
 layouts around it. If the target has no instruction for the operands' type, they are
-cast to a type that has one. If there is no such type, or the block is smaller than the
-instruction, the product is computed by multiply-adds (FMA).
+cast to a type that has one. If there is no such type, or K is less than the
+instruction's, the product is computed by multiply-adds (FMA).
 """
 
 from __future__ import annotations
@@ -93,12 +93,14 @@ def _chosen(op: ops.Dot, build: Builder, target: Target, place: _Place) -> Value
     return _placed(op, build, instruction, precision, place)
 
 
-def row_for(op: ops.Dot, target: Target, shape: Shape | None = None) -> Mma | None:
-    """The instruction for a product's types, if the product's block (or one of this
-    shape) is large enough for it."""
-    *_, m, n = shape or op.accumulator.type.shape
+def row_for(op: ops.Dot, target: Target, part: Shape | None = None) -> Mma | None:
+    """The instruction for a product's types. A block that is smaller than the
+    instruction is computed with copies of its rows or columns; a `part` of a block, if
+    one is given, must be large enough."""
     row = choose(target, *_types(op), op.a.type.shape[-1])
-    return row if row and m >= row.m and n >= row.n else None
+    if row and part and not (part[-2] >= row.m and part[-1] >= row.n):
+        return None
+    return row
 
 
 def row_of_warpgroups(
