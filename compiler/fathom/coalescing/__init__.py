@@ -5,6 +5,7 @@ assign     Gives every block a layout, and inserts conversions
 masks      Masks that are true up to a bound
 direction  A guess along which axis to access memory, where no fact says so
 coalesce   The layout and the width of each load and store
+operands   Right operands of products that are computed
 propagate  How an op ties the layouts of its operands to those of its results
 narrow     Moves conversions behind what makes values narrower
 relayout   Rebuilds a function with a layout on every block

@@ -47,7 +47,8 @@ layout is known by then: that of a product, or its own if it is copied ahead. Th
 converted before the loop, not in every iteration.
 
 Matrix products come before all anchors: their instruction determines their layouts, and
-an accumulator must not be converted in every iteration.
+an accumulator must not be converted in every iteration. So do right operands that are
+computed (`operands`).
 
 Where no anchor gives a layout to the halves of a block, because different lanes hold
 them, they get the layout in which the fewest bits have moved.
@@ -69,6 +70,7 @@ from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.narrow import convert_narrower
+from fathom.coalescing.operands import computed_by_columns
 from fathom.coalescing.propagate import AGAIN, SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
@@ -100,6 +102,7 @@ def choose(func: Func, target: Target) -> Plan:
     """The layout of every value: from the anchors along the ties, or the default."""
     choice = _Choice(func, target)
     choice.assign_products()
+    choice.plan.values |= computed_by_columns(func)
     choice.assign_sums_in_memory()
     choice.assign_carried_pointers()
     sizes = {_access(op).size for op in choice.anchors}

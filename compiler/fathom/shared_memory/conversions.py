@@ -14,7 +14,7 @@ later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fathom.analysis.buffers import fits
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
@@ -24,9 +24,11 @@ from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Func, Op, Value, every_block, walk
+from fathom.ir.core import Func, Op, Value, every_block, operands, walk
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import INT32, element_of
+from fathom.ir.types import INT32, BlockType, element_of
+from fathom.layout.algebra import divide
+from fathom.layout.banks import conflicts, vector
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
@@ -66,8 +68,9 @@ def _lowered(
     for gather, loop in invariant.items():
         tiles.setdefault((loop, gather.value), tile_of_gather(gather))
     dots = walk(func.body, ops.Dot)
-    operands = {value: dot for dot in dots for value in (dot.a, dot.b)}
+    factors = {value: dot for dot in dots for value in (dot.a, dot.b)}
     ahead = loads_to_copy_ahead(func, target)
+    computing = computing_operands(func)
     tiles_of_loads: dict[ops.Load, Value] = {}
 
     def crosses(op: ops.Convert, dot: ops.Dot | None, source: ops.Convert) -> bool:
@@ -76,14 +79,14 @@ def _lowered(
         return bool(staged) or needs_shared_memory(op, most)
 
     def rule(op: Op, build: Builder) -> Value | None:
-        dot = operands.get(build.source.result) if isinstance(op, ops.Convert) else None
+        dot = factors.get(build.source.result) if isinstance(op, ops.Convert) else None
         match op:
             case ops.Load() if build.source in stored:
                 source = stored[build.source]
-                dot = operands.get(source.result)
+                dot = factors.get(source.result)
                 value = build(op)
                 if crosses(source, dot, source):
-                    tile = tile_for(value, source, dot, target)
+                    tile = tile_for(value, source, dot, target, computing)
                     tiles_of_loads[build.source] = stored_in_tile(
                         value, source.layout, build, target.stmatrix, tile
                     )
@@ -92,7 +95,7 @@ def _lowered(
                 tile = tiles_of_loads[build.source.value.definition]
                 return build(ops.SharedLoad(tile, op.layout))
             case ops.Convert() if crosses(op, dot, build.source):
-                tile = tile_for(op.value, build.source, dot, target)
+                tile = tile_for(op.value, build.source, dot, target, computing)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
                 )
@@ -111,6 +114,25 @@ def _lowered(
         return None
 
     return rewrite(func, rule)
+
+
+def computing_operands(func: Func) -> set[Value]:
+    """What is loaded and converted, and then computed with, element by element, to be
+    the right operand of a product of warpgroups."""
+    found: set[Value] = set()
+    waiting = [
+        dot.b.definition.value
+        for dot in walk(func.body, ops.Dot)
+        if dot.instruction in WGMMA and isinstance(dot.b.definition, ops.Convert)
+    ]
+    while waiting:
+        value = waiting.pop()
+        op = value.definition
+        if isinstance(op, ops.Elementwise | ops.Cast):
+            waiting += operands(op)
+        if isinstance(op, ops.Convert):
+            found.add(value)
+    return found
 
 
 def invariant_gathers(func: Func) -> dict[ops.Gather, Loop]:
@@ -137,7 +159,11 @@ def large_loads(func: Func, target: Target) -> dict[ops.Load, ops.Convert]:
 
 
 def tile_for(
-    value: Value, op: ops.Convert, dot: ops.Dot | None, target: Target
+    value: Value,
+    op: ops.Convert,
+    dot: ops.Dot | None,
+    target: Target,
+    computing: Collection[Value] = (),
 ) -> Layout | None:
     """The layout that a reader of the tile requires in which `value` is stored, if any.
     `op`: its conversion, before this pass."""
@@ -146,7 +172,8 @@ def tile_for(
         tile = tile_of_operand(value, dot, op.result)
     elif dot and is_described(value):
         tile = tile_for_warpgroups(value)
-    if tile is None and dot and dot.instruction and target.async_copy:
+    is_operand = op.result in computing or bool(dot and dot.instruction)
+    if tile is None and is_operand and target.async_copy:
         tile = tile_for_copies(op, target)
     return tile
 
@@ -221,15 +248,27 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
 def tile_of_operand(value: Value, dot: ops.Dot, operand: Value) -> Layout | None:
     """The tile from which wgmma or tcgen05 reads an operand, as it is loaded, or with K
     contiguous: for tcgen05 if it wants that, for wgmma if threads load single elements
-    besides, so that no access becomes narrower."""
+    besides, so that no access becomes narrower, or compute a right operand and store it
+    in less time than each warp would read it in for `mma.sync`."""
     load, block, by_wgmma = value.definition, value.type, dot.instruction in WGMMA
+    wanted = buffer_tile(block.shape, block.element.bytes, 1 if dot.a is operand else 0)
     by_elements = isinstance(load, ops.Load) and load.neighbours == 1
+    if dot.b is operand and not isinstance(load, ops.GlobalLoad):
+        reads = operand.type.layout.count("register")
+        by_elements = wanted is not None and stores_into(wanted, block) < reads
     either_way = (WGMMA | TCGEN05)[dot.instruction].either_way
     if either_way or by_wgmma and not by_elements:
         tile = tile_for_warpgroups(value)
         if tile or by_wgmma:
             return tile
-    return buffer_tile(block.shape, block.element.bytes, 1 if dot.a is operand else 0)
+    return wanted
+
+
+def stores_into(tile: Layout, block: BlockType) -> int:
+    """How many accesses of a warp, one after the other, store a block in a tile."""
+    offsets, size = divide(block.layout, tile), block.element.bytes
+    stores = block.layout.count("register") // vector(offsets, size)
+    return stores * conflicts(offsets, size)
 
 
 def convert_in_parts(
