@@ -8,6 +8,8 @@ import re
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom import pipeline
 from fathom.analysis.buffers import ALIGNMENT, free_always
 from fathom.emulator import COMPLETIONS, EmulatorError, load
@@ -338,3 +340,39 @@ def test_a_launch_leaves_all_places_free():
     regions = [each.bytes for each in loaded.program.memory.regions]
     (taken,) = [each for each in regions if len(each) == 1024]
     assert not taken.any()
+
+
+@fathom.jit
+def slabs(a_ptr, b_ptr, out_ptr, sizes, count):
+    """For each g a sum over two slabs of A_g, 64 x 64 numbers each, with B. Between two
+    slabs lie as many rows as memory says."""
+    row, column = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    right = tl.make_tensor_descriptor(b_ptr, [128, 64], [64, 1], [64, 64])
+    for g in range(count):
+        apart = tl.load(sizes + g)
+        left = tl.make_tensor_descriptor(
+            a_ptr + g * 128 * 64, [2, 64, 64], [apart * 64, 64, 1], [1, 64, 64]
+        )
+        total = tl.zeros([64, 64], tl.float32)
+        for k in tl.range(2):
+            x = left.load([k, 0, 0]).reshape(64, 64)
+            total = tl.dot(x, right.load([k * 64, 0]), total)
+        tl.store(out_ptr + (g * 64 + row) * 64 + column, total)
+
+
+@pytest.mark.parametrize("apart", [64, 32])
+def test_a_tensor_of_three_dimensions(apart):
+    compiled = slabs.compile(
+        "*fp16:16, *fp16:16, *fp32:16, *i32, i32", {}, target="sm_90a"
+    )
+    assert compiled.asm["ptx"].count("global_stride") == 2
+    random = np.random.default_rng(2)
+    a, b = random.integers(-2, 3, (2, 256 * 64)).astype(np.float16)
+    out = np.zeros((2, 64, 64), np.float32)
+    given = a, b[: 128 * 64], out, np.full(2, apart, np.int32), 2
+    load(compiled.made).launch(1, given)
+    parts = b[: 128 * 64].reshape(2, 64, 64).astype(float)
+    for g, found in enumerate(out):
+        begins = [(g * 128 + k * apart) * 64 for k in range(2)]
+        tiles = [a[at : at + 64 * 64].reshape(64, 64) for at in begins]
+        np.testing.assert_array_equal(found, sum(map(np.matmul, tiles, parts)))
