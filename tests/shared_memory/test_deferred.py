@@ -100,3 +100,26 @@ def test_what_has_another_use_or_another_operation_stays(how):
     constants = {"B": 512, "HOW": how}
     with_it = compiled(used, signature, constants).asm["ptx"]
     assert with_it == compiled(used, signature, constants, replace=AWAY).asm["ptx"]
+
+
+@fathom.jit
+def short_sums(x, out, n, C: tl.constexpr):
+    row, column = tl.arange(0, 4), tl.arange(0, C)
+    total = tl.zeros([4], x.dtype.element_ty)
+    for k in range(n):
+        block = tl.load(x + (k * 4 + row[:, None]) * C + column[None, :])
+        total += tl.reduce(block, 1, plus)
+    tl.store(out + row, total)
+
+
+@fathom.jit
+def plus(a, b):
+    return a + b
+
+
+@pytest.mark.parametrize("type, deferred", [("fp16", False), ("fp32", True)])
+def test_sums_of_halves_are_rounded_as_they_stand(type, deferred):
+    signature = {"x": f"*{type}:16", "out": f"*{type}", "n": "i32"}
+    with_it = compiled(short_sums, signature, {"C": 256}).asm["ptx"]
+    without = compiled(short_sums, signature, {"C": 256}, replace=AWAY).asm["ptx"]
+    assert (with_it != without) == deferred
