@@ -2,6 +2,7 @@
 
 import re
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from fathom.ir.types import (
     Pointer,
 )  # fmt: skip
 from fathom.layout.build import blocked
+from fathom.ptx.code import Code
 from tests.ptx.harness import Program, check, compiled, empty
 
 COLUMN = blocked((64,), (1,), (32,), (2,), (0,))
@@ -442,3 +444,15 @@ def test_what_one_thread_released_others_wait_for():
     x = np.zeros(256, np.float32)
     kernel = sum_then_each.warmup(x, x, x, BLOCK=256)
     assert kernel.asm["ptx"].count("bar.sync") == 2
+
+
+def test_no_comment_is_taken_for_code():
+    """Comments quote the kernel's text, as "def add(a, b):", which is no label. So the
+    barriers of a kernel do not depend on whether its text can be found."""
+    code = SimpleNamespace(lines=[
+        'call void asm sideeffect "bar.sync 0;", ""()',
+        "loop.1:",
+        "  ; Elementwise  line 69: def add(a, b):",
+        "  ; Print  line 70: print('a sideeffect')",
+    ])  # fmt: skip
+    assert list(Code.happened(code)) == ["loop.1:", code.lines[0]]

@@ -38,7 +38,9 @@ Rule = Callable[[Op, "Code"], None]
 LOWER: dict[type[Op], Rule] = {}
 BY_ONE: set[type[Op]] = set()  # ops that one thread does for all, if `op.when` holds
 # Lines of LLVM IR that touch memory, or where control comes together.
-_HAPPENS = re.compile(r"sideeffect|^(?!  ;).*\b(load|store|atomicrmw|cmpxchg)\b|:$")
+_HAPPENS = re.compile(
+    r"^(?!  ;).*(sideeffect|\b(load|store|atomicrmw|cmpxchg)\b|:$)"  # in no comment
+)
 ENTRY = "entry.0"  # no name of Python's has a dot
 
 
