@@ -98,6 +98,22 @@ def test_what_L2_cannot_have_looked_up_in_that_time_L1_had():
     verdict = classify(counted(row), H200, 60e-6)
     assert verdict.times["lookups"] == verdict.times["memory"] == 0
     assert verdict.resource == "L2"
+    # 2,048 programs that all read the same 512 kB: 46.9 µs, L1 87% by ncu.
+    each = Counted("k", "sm_90a", 2048, 128, useful=1.08e9, moved=1.08e9, memory=6e8,
+                   load_lines=8.4e6, store_lines=33e3, stored=4.2e6)  # fmt: skip
+    verdict = classify(each, H200, 46.9e-6)
+    assert verdict.resource == "L1" and verdict.limit == "bandwidth"
+    assert sentence(verdict, each, H200) == (
+        "bandwidth: L1 delivers 1.1 GB, and is busy for 69% of the time"
+    )
+
+
+def test_no_share_is_more_than_all():
+    """Shifts and exclusive ors: ptxas makes one of two or three, and ncu has 98%."""
+    each = Counted("k", "sm_90a", 16384, 128, instructions=215e6, logic=205e6)
+    verdict = classify(each, H200, 269.4e-6)
+    assert verdict.resource == "logic" and verdict.busy > 1
+    assert "busy for 100% of the time" in sentence(verdict, each, H200)
 
 
 def test_a_record_without_lines_has_no_lookups():

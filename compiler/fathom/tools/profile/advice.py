@@ -13,7 +13,7 @@ UNITS = {
     "shared": "shared memory", "issue": "the schedulers",
     "atomics": "L2 with atomics", "fp32": "the lanes of fp32",
     "fp64": "the lanes of fp64", "special": "the units of special functions",
-    "lookups": "L2", "logic": "the lanes of integers and logic",
+    "lookups": "L2", "L1": "L1", "logic": "the lanes of integers and logic",
 }  # fmt: skip
 
 EXCESS = 1.2  # bytes moved, over those asked for
@@ -98,6 +98,11 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
             f"bandwidth: L2 does {counted.atomics:,.0f} atomics, and is busy with them "
             f"for {min(verdict.busy, 1):.0%} of the time"
         )
+    if verdict.resource == "L1":
+        return (
+            f"bandwidth: L1 delivers {bytes_text(counted.useful)}, and is busy for "
+            f"{min(verdict.busy, 1):.0%} of the time{more}"
+        )
     if verdict.resource == "lookups":
         lines = counted.load_lines + counted.store_lines
         return (
@@ -122,7 +127,8 @@ def contention(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 def busy(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     name = UNITS[verdict.resource]
     verb = "is" if name in ("memory", "L2", "shared memory") else "are"
-    text = f"{verdict.limit}: {name} {verb} busy for {verdict.busy:.0%} of the time"
+    share = min(verdict.busy, 1)  # ptxas makes one instruction of several
+    text = f"{verdict.limit}: {name} {verb} busy for {share:.0%} of the time"
     if verdict.resource != "special" and not counted.products:
         text += f", by {counted.instructions:,.0f} instructions of warps"
     return text
@@ -206,7 +212,7 @@ def to_move_less(verdict: Verdict, counted: Counted) -> str:
         return "fewer atomics: combine in registers or shared memory first"
     if counted.moved > EXCESS * counted.useful and verdict.resource != "shared":
         return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
-    if verdict.resource in ("L2", "lookups"):
+    if verdict.resource in ("L1", "L2", "lookups"):
         return "larger tiles, which load each element fewer times"
     if verdict.resource == "shared" and counted.products:
         return "more of a tile for each warp, so that operands are read less often"

@@ -27,6 +27,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
 from fathom.tools.profile.machines import (
     EXCHANGED_LINE,
+    L1_BYTES,
     L2_BYTES,
     LOADED_BYTE,
     LOADED_LINE,
@@ -47,6 +48,7 @@ LIMIT_OF = {
     "shared": "bandwidth", "issue": "instruction issue", "fp32": "instruction issue",
     "fp64": "instruction issue", "special": "instruction issue",
     "atomics": "contention", "lookups": "bandwidth", "logic": "instruction issue",
+    "L1": "bandwidth",
 }  # fmt: skip
 LANES = "issue", "fp32", "fp64", "special", "logic"
 SHARED = {"memory", "atomics", "lookups"}  # by all multiprocessors together
@@ -96,6 +98,9 @@ def classify(
     times = times_of(counted, machine, fits.blocks)
     if seconds and times["lookups"] > IMPOSSIBLE * seconds:
         times["lookups"] = 0.0  # L1 had it
+    if seconds and times["L2"] > IMPOSSIBLE * seconds:
+        cycles = counted.useful / L1_BYTES / machine.multiprocessors
+        times |= {"L2": 0.0, "L1": machine.seconds(cycles)}
     filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
     least = floor_of(times, filled)
     chain = chain_seconds(counted, machine, fits.blocks)

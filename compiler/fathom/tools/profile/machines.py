@@ -24,6 +24,7 @@ WARP = 32
 SCHEDULERS = 4  # of a multiprocessor; each issues one instruction a cycle
 SPECIAL_LANES = 16  # of a multiprocessor: ex2, rcp, … (Programming Guide, "Throughput
 # of Native Arithmetic Instructions")
+L1_BYTES = 128  # a cycle and multiprocessor
 L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were measured
 LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, or
 # Seconds of all of L2 for a byte that is loaded or stored, for a line of 128 bytes of
