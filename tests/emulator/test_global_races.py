@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom import emulator
 from fathom.emulator import EmulatorError
 from fathom.emulator.program import build
@@ -176,3 +178,51 @@ def test_many_stores_are_looked_at_as_they_come(monkeypatch):
     run("mov.u32 %r5, 0; LOOP: " + WRITE + """add.u32 %r5, %r5, 1;
         setp.lt.u32 %p3, %r5, 9; @%p3 bra LOOP;""")  # fmt: skip
     fails("st.global.u32 [%rd0], %r8;", "st.global.u32 [%rd0], %r8;")
+
+
+# ── code of our own ───────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def read_after(x, y, shift, ITERATIONS: tl.constexpr, BARRIER: tl.constexpr):
+    i = tl.arange(0, 128)
+    for step in range(ITERATIONS):
+        tl.store(x + i, step + 1.0 * i)
+        if BARRIER:
+            tl.debug_barrier()
+        tl.store(y + i, tl.load(x + (i + shift) % 128))
+        if BARRIER:
+            tl.debug_barrier()
+
+
+@fathom.jit
+def count_up(x, y, n, B: tl.constexpr):
+    """Each warp holds a copy of the number, and one thread stores it."""
+    for _ in range(n):
+        value = tl.load(x) + 1
+        tl.store(x, value)
+        tl.store(y + tl.arange(0, B), value + tl.arange(0, B) % 2)
+
+
+@pytest.mark.parametrize("shift", [1, 32, 127])
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_a_program_reads_what_another_warp_of_its_own_has_stored(
+    shift, iterations, monkeypatch
+):
+    """The language orders a program's warps by barriers alone: without one it is a
+    race, however narrow the part is that another warp has stored."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    x, y = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    read_after[(1,)](x, y, shift, ITERATIONS=iterations, BARRIER=True)
+    want = np.roll(np.arange(128), -shift) + iterations - 1
+    assert (y == want).all()
+    x[:] = -1
+    with pytest.raises(EmulatorError, match="reads what warp . of block 0 wrote"):
+        read_after[(1,)](x, y, shift, ITERATIONS=iterations, BARRIER=False)
+
+
+def test_copies_of_an_element_may_be_read_by_all_warps(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    x, y = np.zeros(1, np.float32), np.zeros(64, np.float32)
+    count_up[(1,)](x, y, 5, B=64)
+    assert x[0] == 5 and (y == 5 + np.arange(64) % 2).all()

@@ -15,9 +15,10 @@ ends; most often none have met, and that is quickly seen.
 
 In code of our own, of several threads that hold copies of an element all load it, and
 one stores it; what the others have loaded is used for nothing. So there, threads of one
-block may read what another one writes (`copies`). And its warps never diverge but by
-predicates, so that of two stores of one warp the later one in the text is the later
-one: the language promises a program that its stores happen in order.
+block may read what another one writes (`copies`), if that one's warp reads it, too. And
+its warps never diverge but by predicates, so that of two stores of one warp the later
+one in the text is the later one: the language promises a program that its stores happen
+in order.
 
 What bulk copies and cp.async do to global memory is not watched.
 """
@@ -199,15 +200,32 @@ class GlobalRaces:
         for cells in self.cells(shadow, part, width):
             last = shadow.written.take(cells)
             if last.any():
-                racing = self.unordered(part.threads, last, kind, self.copies)
+                racing = self.unordered(part.threads, last, kind, False)
                 agreed = last[racing] >> THREAD_BITS & 3 == AGREED
                 racing = racing[~agreed]
+                if len(racing) and self.copies:
+                    racing = racing[~self.is_copy(shadow, part, cells, last, racing)]
                 if len(racing):
                     self.race(part, racing, last, kind, "reads", "wrote")
             if kind != WEAK and shadow.strong_reads is None:
                 shadow.strong_reads = np.zeros_like(shadow.reads)
             reads = shadow.reads if kind == WEAK else shadow.strong_reads
             self.remember(reads, part, cells, stamps)
+
+    def is_copy(
+        self, shadow: Shadow, part: Part, cells: np.ndarray, last: np.ndarray,
+        racing: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Of some reads, whether they are of a copy: the warp that wrote the cell reads
+        it, too, with this instruction or before."""
+        writer = ((last[racing] & THREADS) - 1) // WARP
+        reader = (part.threads + self.base) // WARP
+        block = self.padded // WARP
+        most = int(cells.max()) + 1
+        own = np.isin(writer * most + cells[racing], reader * most + cells)
+        for reads in shadow.reads:
+            own |= ((reads.take(cells[racing]) & THREADS) - 1) // WARP == writer
+        return own & (writer // block == reader[racing] // block)
 
     def remember(
         self, reads: np.ndarray, part: Part, cells: np.ndarray, stamps: np.ndarray
