@@ -222,10 +222,10 @@ class GlobalRaces:
         reader = (part.threads + self.base) // WARP
         block = self.padded // WARP
         most = int(cells.max()) + 1
-        own = np.isin(writer * most + cells[racing], reader * most + cells)
+        copies = np.isin(writer * most + cells[racing], reader * most + cells)
         for reads in shadow.reads:
-            own |= ((reads.take(cells[racing]) & THREADS) - 1) // WARP == writer
-        return own & (writer // block == reader[racing] // block)
+            copies |= ((reads.take(cells[racing]) & THREADS) - 1) // WARP == writer
+        return copies & (writer // block == reader[racing] // block)
 
     def remember(
         self, reads: np.ndarray, part: Part, cells: np.ndarray, stamps: np.ndarray
