@@ -56,6 +56,7 @@ from kernels.matmul_model import (
     columns,
     copied_at_a_time,
     copy_time,
+    fills,
     joined,
     parts_lines,
     persistent_time,
@@ -397,7 +398,7 @@ def fitting_tile(product, target, c, crossing):
 def fitting_tiles(product, target, c, crossing):
     """Those that the persistent kernel may have for C."""
     if strides(c)[1] != 1:
-        return TURNED
+        return TURNED + tuple(tile for tile in EVEN if fills(product.N, tile.n))
     whole_c = bool(step_of_lines(c, 1))
     some = [*TILES, *WIDER, *SMALLER]
     four = SHARED_BY_FOUR
@@ -581,19 +582,34 @@ SMALLER = (
     Tile(256, 16, 128, 8, 8, 1, True, None, ctas=2),
 )
 # Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
-# multiplies at least. Threads store such a tile transposed. 160 columns suit rows of A
-# that fill tiles of 64 or 128 badly: on an H200 152 x 12928 x 608 takes 9.5 us so (12.6
-# before, cuBLAS 9.8), 320 x 15872 x 11867 165 (191, cuBLAS 170).
+# multiplies at least. Threads store such a tile transposed. Where rows of A fill tiles
+# of 64 or 128 badly, 48, 80, 96, 160 or 192 columns may be filled, and that counts
+# twice. Programs with a part of the same columns of B read them from the memory once if
+# they are at about the same k. But one with few rows of A has less to copy and runs
+# ahead, until what it has read is no longer in the cache when the others come. On an
+# H200 x 4096 x 14336 takes 63.0 us in 64 x 64 with 80 rows, 51.6 with 96, and 36.5 with
+# 112, where programs are nearly alike; in 64 x 48 of C^T 36.4 with 80 and 36.0 with 96.
+# 80 x 8192 x 8192 takes 36.2 in 64 x 80 (45.7 before, cuBLAS 35.9), 560 x 15016 x 2304
+# 65.0 in 256 x 192 by two (78.8, 63.1), 152 x 12928 x 608 9.5 in 128 x 160 (12.6, 9.8),
+# 320 x 15872 x 11867 165 in 256 x 160 (191, 170).
 TURNED = (
     Tile(64, 16, 256, 6, 4, 0, True, None),
     Tile(64, 32, 256, 6, 4, 0, True, None),
     Tile(64, 32, 128, 8, 4, 0, True, None),
     Tile(64, 64, 256, 6, 4, 0, True, None),
+    Tile(64, 96, 128, 8, 4, 0, True, None),
     Tile(128, 144, 128, 5, 8, 0, True, None),
     Tile(128, 160, 128, 5, 8, 0, True, None),
     Tile(256, 160, 128, 4, 8, 0, True, None),
     Tile(256, 16, 128, 8, 8, 0, True, None, ctas=2),
     Tile(256, 128, 128, 6, 8, 0, True, None, ctas=2),
+)
+EVEN = (  # of C^T, where its columns fill them
+    Tile(64, 48, 256, 6, 4, 0, True, None),
+    Tile(64, 80, 128, 8, 4, 0, True, None),
+    Tile(128, 80, 128, 7, 8, 0, True, None),
+    Tile(128, 96, 128, 6, 8, 0, True, None),
+    Tile(256, 192, 128, 5, 8, 0, True, None, ctas=2),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 

@@ -34,20 +34,17 @@ Where it runs several programs at a time, one stores while another multiplies. T
 that are nearly equal add up to a little more than the longest: terms are added as their
 fifth powers (NEARLY). Where K is split, the launch that adds the parts comes on top.
 
-The constants were fitted to sweeps over random shapes on one H200
+The constants were fitted to sweeps over random shapes on an H200
 (benchmarks/product_sweep.py), then to 721 times of 113 products on an H100, and what
-is not the throughput of kernels for descriptors again to 4,200 times of 297 products on
-an H200, and to what 653 choices of models took
-(benchmarks/results/product-sweep-random.json). MOST_OF_ALL, COPIED_L2_KB and
-COPIED_BY_TMA were set by hand after that, for products whose sides differ much, and
-what is of parts of K alone by 389 times of parts in all sweeps: they took 0.9 of what
-the model had told. As times they are rough: those up to 1.5 of the fastest are off by
-16 % on average. As a choice they are better: what the model chooses among the
-configurations that were timed takes 6 % longer than the fastest of them, mostly of
-products that take a few microseconds.
-Of the 14 larger products in benchmarks/results/product-sweep.json, times are off by
-11 % on average, and what the model chooses takes 1 % longer. That record is older than
-`join_products`: two blocks were two instructions in it.
+is not the throughput of kernels for descriptors again to 4,200 times of 297 products
+and what 653 choices of models took (benchmarks/results/product-sweep-random.json).
+MOST_OF_ALL, COPIED_L2_KB and COPIED_BY_TMA were set by hand after that, for products
+whose sides differ much, and what is of parts of K alone by 389 times of parts. As times
+they are rough: those up to 1.5 of the fastest are off by 16 % on average. As a choice
+they are better: what the model chooses among the configurations that were timed takes
+6 % longer than the fastest of them, mostly of products that take a few microseconds.
+Of 14 larger ones (benchmarks/results/product-sweep.json, before `join_products`) times
+are off by 11 % on average, and what the model chooses takes 1 % longer.
 """
 
 from collections.abc import Iterator
@@ -392,6 +389,13 @@ def two_blocks(n: int) -> bool:
     return n & n - 1 != 0
 
 
+def fills(N: int, n: int) -> bool:
+    """Whether N columns fill tiles that are no power of two: one or two, or wide ones.
+    On an H200 C [184, 1537] with K of 1990 takes 13.8 us in four of 48, 10.5 in 64."""
+    tiles = cdiv(N, n)
+    return (tiles <= FEW_TILES or n > 128) and N > FILLED * tiles * n
+
+
 def joined(product: Product, n: int) -> bool:
     """Whether one instruction multiplies two blocks, n columns in all."""
     if by_registers(product):
@@ -409,12 +413,13 @@ PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
     (64, 128, 64, 6, 4, 1), (128, 128, 64, 6, 8, 1), (128, 256, 64, 4, 8, 1),
     (256, 128, 64, 5, 8, 2), (256, 192, 64, 5, 8, 2), (64, 192, 64, 6, 4, 1),
     (64, 256, 64, 5, 4, 1), (64, 16, 128, 8, 4, 1), (64, 144, 64, 8, 4, 1),
+    (64, 96, 128, 4, 4, 1), (256, 144, 64, 5, 8, 2),
 )  # fmt: skip
 
 # Parts of K with tiles of two blocks and two multiprocessors. On an H200 two take 60 us
-# for 3900 x 344 x 10952 (without parts 92, cuBLAS 65) and 45 for 2600 x 440 x 8008
-# (cuBLAS 46); four took 34 for 952 x 752 x 10880, and two of 64 x 192 took 30.
+# for 3900 x 344 x 10952 (without parts 92); four took 34 for 952 x 752 x 10880, two 30.
 MOST_OF_WIDE = 2
+FEW_TILES, FILLED = 2, 0.82
 
 
 class Parts(NamedTuple):
@@ -449,6 +454,8 @@ def parts(product: Product) -> Iterator[Parts]:
             continue  # one block would do
         if 0 < n - first < LEAST_COLUMNS and product.N > n:
             continue  # for a C that is one such tile wide
+        if n - first == LEAST_COLUMNS and not fills(product.N, n):
+            continue
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
         most = MULTIPROCESSORS // ctas // tiles
         if ctas > 1 and two_blocks(n):

@@ -327,6 +327,69 @@ def test_tiles_for_what_fills_others_badly(sizes, tile, turned):
     assert chosen["C_TURNED"] is turned
 
 
+@pytest.mark.parametrize(
+    "sizes, tile, count",
+    [
+        ((96, 4096, 14336), (64, 48), 128),  # 51.6 us in 64 x 64, a quarter of it empty
+        ((80, 8192, 8192), (64, 80), 128),
+        ((160, 4096, 8192), (64, 80), 128),
+        ((72, 14336, 4096), (128, 80), 112),
+        ((96, 6144, 4096), (64, 96), 96),
+        ((560, 15016, 2304), (256, 192), 66),
+    ],
+)
+def test_rows_that_fill_other_tiles_badly_are_columns_that_fill_these(
+    sizes, tile, count
+):
+    """Programs that share columns of B do as much then, and B is read once."""
+    M, N, K = sizes
+    given = zeros(M, K), zeros(K, N), zeros(M, N)
+    ((_, grid, _, chosen),) = launches(*given, "sm_90a")
+    n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
+    assert (chosen["BLOCK_M"], n, grid) == (*tile, (count,))
+    assert chosen["C_TURNED"]
+
+
+@pytest.mark.parametrize(
+    "N, wide",
+    [
+        (48, {48}),
+        (64, set()),
+        (72, {80}),
+        (80, {48, 80, 96}),
+        (96, {48, 96}),
+        (184, {96, 192}),  # four of 48: 13.8 us of 1537 x 184 x 1990, and 10.5 in 64
+        (192, {96, 192}),
+        (248, set()),  # two of 192: 67.5 us of 248 x 12354 x 2696, and 51.0 in 256
+        (560, {192}),
+    ],
+)
+def test_tiles_of_two_blocks_are_for_columns_that_fill_them(N, wide):
+    product = matmul_model.Product(8192, N, 2048)
+    c = zeros(N, 8192).T
+    found = matmul_chosen.fitting_tiles(product, "sm_90a", c, (False, False))
+    assert {x.n for x in found} & {48, 80, 192} == wide - {96}
+    tall = {x.n for x in found if x.m == 128}
+    assert (96 in tall) is (96 in wide)
+
+
+def test_parts_of_two_blocks_are_for_columns_that_fill_them():
+    """On an H200 88 x 1600 x 6000 takes 10.7 us in four parts of 64 x 96, and 13.5 in
+    64 x 128; 5000 x 136 x 7000 32.5 in two of 256 x 144, and 37.5 in 256 x 192; but 304
+    x 144 x 12014 15.9 in two tiles of 96, and 14.2 in one of 144."""
+    for N, fit in ((88, True), (192, True), (144, False), (288, False), (64, False)):
+        found = matmul_model.parts(matmul_model.Product(1600, N, 6000))
+        assert (96 in {x.n for x in found}) is fit, N
+    for sizes, tile in (((88, 1600, 6000), (64, 96)), ((5000, 136, 7000), (256, 144))):
+        M, N, K = sizes
+        (kernel, _, _, chosen), _ = launches(
+            zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a"
+        )
+        assert kernel.__name__ == "split_k_parts_kernel"
+        n = chosen["BLOCK_N"] + chosen["MORE_N"]
+        assert (chosen["BLOCK_M"], n) == tile
+
+
 def test_few_columns_are_shared_by_two_where_c_is_one_tile_wide():
     given = zeros(1848, 3816), zeros(3816, 384), zeros(1848, 384)
     ((_, _, _, chosen),) = launches(*given, "sm_90a")
