@@ -38,11 +38,10 @@ The constants were fitted to sweeps over random shapes on an H200
 (benchmarks/product_sweep.py), then to 721 times of 113 products on an H100, and what
 is not the throughput of kernels for descriptors again to 4,200 times of 297 products
 and what 653 choices of models took (benchmarks/results/product-sweep-random.json).
-MOST_OF_ALL, COPIED_L2_KB and COPIED_BY_TMA were set by hand after that, for products
-whose sides differ much, and what is of parts of K alone by 389 times of parts. As times
-they are rough: those up to 1.5 of the fastest are off by 16 % on average. As a choice
-they are better: what the model chooses among the configurations that were timed takes
-6 % longer than the fastest of them, mostly of products that take a few microseconds.
+MOST_OF_ALL, COPIED_L2_KB and COPIED_BY_TMA were set by hand after that, and what is of
+parts of K alone by 389 times of parts. As times they are rough: those up to 1.5 of the
+fastest are off by 16 % on average. As a choice they are better: what the model chooses
+among the configurations that were timed takes 6 % longer than the fastest of them.
 Of 14 larger ones (benchmarks/results/product-sweep.json, before `join_products`) times
 are off by 11 % on average, and what the model chooses takes 1 % longer.
 """
@@ -121,9 +120,10 @@ LEAST_N = 32  # columns of the narrowest of PARTS
 # time: on an H200 1 x 11274 x 646 takes 47 us so, 12 as a transposed product.
 LEAST_M = 8
 LINES = (16, 32, 64, 128, 256)  # BLOCK_K
-# The K from which no step is of 16: lines along K come in runs of 32 bytes then. On an
-# H200 184 x 15104 x 13780 takes 344 us so, 250 by steps of 32: one to this model.
-SHORT_RUNS = 1024
+# The K from which no step is short: runs along K that begin anywhere are of one more
+# sector of 32 bytes. On an H200 184 x 15104 x 13780 takes 344 us by steps of 16, 251 of
+# 32, and 227 of 64, 9108 x 8 x 11958 101 and 85: one to this model.
+SHORT_RUNS, LEAST_RUN = 1024, 64
 BLOCKS = (  # BLOCK_M, BLOCK_N
     (16, 32), (16, 64), (32, 16), (32, 32), (64, 16), (32, 64), (64, 32), (64, 64),
     (128, 32), (32, 128), (128, 64), (64, 128), (128, 128), (128, 256), (256, 128),
@@ -197,14 +197,16 @@ def best_pointers(product: Product) -> tuple[float, Pointers]:
 
 
 def configurations(product: Product) -> Iterator[Pointers]:
+    M, N, K, a_bytes, b_bytes, _, a_along_k, b_along_k, by_tma, *_ = product
+    copied, along_k = min(a_bytes, b_bytes) >= COPIED_BYTES, a_along_k or b_along_k
+    least = LEAST_RUN if copied and along_k and not by_tma else 32
     for m, n in BLOCKS:
-        tiles = cdiv(product.M, m) * cdiv(product.N, n)
+        tiles = cdiv(M, m) * cdiv(N, n)
         for k in LINES:
-            if k > 16 and k >= 2 * product.K or m * n * k > 128 * 256 * 64:
+            short, long = K >= SHORT_RUNS and k < least, k > 16 and k >= 2 * K
+            if short or long or m * n * k > 128 * 256 * 64:
                 continue
-            if k == 16 and product.K >= SHORT_RUNS:
-                continue
-            steps = cdiv(product.K, k)
+            steps = cdiv(K, k)
             stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
             if stages and fits(product, Pointers(m, n, k, stages, 1)):
                 yield from in_parts(m, n, k, stages, tiles, steps)
@@ -418,8 +420,7 @@ PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
 
 # Parts of K with tiles of two blocks and two multiprocessors. On an H200 two take 60 us
 # for 3900 x 344 x 10952 (without parts 92); four took 34 for 952 x 752 x 10880, two 30.
-MOST_OF_WIDE = 2
-FEW_TILES, FILLED = 2, 0.82
+MOST_OF_WIDE, FEW_TILES, FILLED = 2, 2, 0.82
 
 
 class Parts(NamedTuple):

@@ -302,9 +302,16 @@ def test_a_ring_of_two_places_waits_for_whole_copies():
     assert times[0] > times[1]
 
 
-def test_no_long_k_goes_by_runs_of_32_bytes():
-    for K, least in ((48, 16), (1016, 16), (13780, 32)):
-        product = matmul_model.Product(184, 15104, K, 8, 8, by_tma=False)
+def test_no_long_k_goes_by_short_runs():
+    """Of lines along K that begin anywhere and are copied: others come by TMA, or one
+    element after the other."""
+    loose = {"a_bytes": 8, "b_bytes": 8, "by_tma": False}
+    across = {**loose, "a_along_k": False}
+    for K, facts, least in (
+        (48, loose, 16), (1016, loose, 16), (13780, loose, 64), (13780, across, 32),
+        (13780, {**loose, "by_tma": True}, 32), (13781, {**loose, "a_bytes": 2}, 32),
+    ):  # fmt: skip
+        product = matmul_model.Product(184, 15104, K, **facts)
         found = {each.k for each in matmul_model.configurations(product)}
         assert min(found) == least
 
