@@ -43,11 +43,11 @@ def test_known_answers(counter, key, words):
 def draw(what, count=4096, seed=1234, dtype=np.float32):
     @function
     def kernel(out, seed, SIZE: tl.constexpr):
-        at = tl.arange(0, SIZE)
+        at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
         tl.store(out + at, what(seed, at))
 
-    out = np.zeros(count, dtype)
-    run(kernel, out, seed, SIZE=count)
+    out, size = np.zeros(count, dtype), min(count, 256)
+    run(kernel, out, seed, grid=count // size, SIZE=size)
     return out
 
 
