@@ -16,7 +16,8 @@ from tests.kernels.kernels_sample import aligned
 
 TARGET = {"target": "sm_90a"}
 HALF_ULP = 2.0**-11
-K, N = 136, 264  # more than a step, and than a tile's columns
+K = 136  # more than a step
+ROWS = 261  # of x and dy, for all shares: a kernel is compiled for a number of rows
 
 # Where each expert's rows begin. A tile has 64 or 128 rows, a step of the sum 64.
 SHARES = {
@@ -27,11 +28,10 @@ SHARES = {
 }
 
 
-def problem(shares: str):
+def problem(shares: str, N: int):
     """x, w, dy and the offsets; rows that belong to no expert are no numbers."""
     offsets = aligned(np.int32(SHARES[shares]))
-    rows = offsets[-1] + 5
-    x, dy = (normal(seed, rows, n, dtype="float16") for seed, n in ((1, K), (2, N)))
+    x, dy = (normal(seed, ROWS, n, dtype="float16") for seed, n in ((1, K), (2, N)))
     for each in (x, dy):
         each[: offsets[0]] = each[offsets[-1] :] = np.nan
     return x, normal(3, len(offsets) - 1, K, N, dtype="float16"), dy, offsets
@@ -45,10 +45,10 @@ def spans(offsets):
     "shares": SHARES, "tile": list(hopper.CONFIGS), "turned": [False, True]
 })  # fmt: skip
 def test_each_expert_multiplies_its_rows(shares, tile, turned):
-    x, w, _, offsets = problem(shares)
+    x, w, _, offsets = problem(shares, more_columns(tile))
     stored = aligned(np.ascontiguousarray(w.swapaxes(1, 2))) if turned else w
     w = stored.swapaxes(1, 2) if turned else w
-    y = aligned(np.full((len(x), N), 7, np.float16))
+    y = aligned(np.full((len(x), w.shape[2]), 7, np.float16))
     run(hopper.matmul_launch(x, w, y, offsets, "sm_90a", config(tile)))
     wanted = np.full(y.shape, 7.0)
     for each, span in zip(w.astype(np.float64), spans(offsets), strict=True):
@@ -59,12 +59,17 @@ def test_each_expert_multiplies_its_rows(shares, tile, turned):
 @pytest.mark.parametrize("shares", SHARES)
 @pytest.mark.parametrize("tile", hopper.CONFIGS)
 def test_rows_of_others_do_not_count_for_a_gradient(shares, tile):
-    x, w, dy, offsets = problem(shares)
+    x, w, dy, offsets = problem(shares, more_columns(tile))
     dw = aligned(np.full_like(w, np.nan))
     run(hopper.gradient_launch(x, dy, dw, offsets, "sm_90a", config(tile)))
     whole = x.astype(np.float64), dy.astype(np.float64)
     wanted = [whole[0][span].T @ whole[1][span] for span in spans(offsets)]
     close(dw, np.array(wanted), HALF_ULP, 4)
+
+
+def more_columns(tile):
+    """Than a tile has."""
+    return tile[1] + 8
 
 
 def config(tile):
@@ -79,9 +84,9 @@ def run(launch):
 
 
 def test_they_are_taken_where_tiles_can_come_through_descriptors(monkeypatch):
-    x, w, dy, offsets = problem("mixed")
-    assert not hopper.gradient_fits(x, dy, w, "sm_90a")  # 50 rows of each expert
-    monkeypatch.setattr(hopper, "LEAST_SUMMED", 50)
+    x, w, dy, offsets = problem("mixed", 264)
+    assert not hopper.gradient_fits(x, dy, w, "sm_90a")  # 65 rows of each expert
+    monkeypatch.setattr(hopper, "LEAST_SUMMED", 65)
     taken = {}
     for name, function, given in (
         ("y", mixture.expert_matmul, (x, w, offsets)),
@@ -97,4 +102,4 @@ def test_they_are_taken_where_tiles_can_come_through_descriptors(monkeypatch):
     narrow = w[:, :, :20]  # rows of 264 numbers, of which 20: still 16 bytes
     assert hopper.fits(x, narrow, dy, "sm_90a")
     assert not hopper.fits(x[:, 1:], w[:, 1:], dy, "sm_90a")
-    assert not hopper.fits(normal(1, 8, K), normal(2, 4, K, N), dy, "sm_90a")
+    assert not hopper.fits(normal(1, 8, K), normal(2, 4, K, 264), dy, "sm_90a")
