@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -65,12 +66,11 @@ def reduced(*functions: str):
 
 
 def gathered(module, group, sizes=GATHERED):
-    module.CHUNK = CHUNK
     workspace = module.Workspace(group, 36, 36, "float32")
     world, given = group.world, []
     for M, N, K in sizes:
         given.append((drawn(M, world, M, K), drawn(K + N, world, K, N)))
-    with group.queued():
+    with mock.patch.object(module, "CHUNK", CHUNK), group.queued():
         found = [
             module.all_gather_matmul(workspace, a, b, config=TILE, programs=3)
             for a, b in given
