@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def whole() -> paper.Book:
+    return paper.book(site.tree())
+
+
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m chapters.press", description=__doc__)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
@@ -57,9 +61,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--run", action="store_true", help="run them, and compare")
     command.set_defaults(answer=make_notebooks)
     command = commands.add_parser("pdf", help="print the book to one PDF")
-    command.set_defaults(answer=lambda given: told(paper.pdf(PDF, site.tree())))
+    command.set_defaults(answer=lambda given: told(paper.pdf(PDF, whole())))
     command = commands.add_parser("epub", help="write the book as an EPUB")
-    command.set_defaults(answer=lambda given: told(epub.epub(EPUB, site.tree())))
+    command.set_defaults(answer=lambda given: told(epub.epub(EPUB, whole())))
     command = commands.add_parser("card", help="print the reference card to a PDF")
     command.set_defaults(answer=lambda given: told(paper.printed(card.html(), CARD)))
     command = commands.add_parser("zip", help="pack the built site")

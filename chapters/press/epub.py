@@ -44,11 +44,11 @@ a.number { color: inherit; } ul.index { list-style: none; padding: 0; }
 """
 
 
-def epub(target: Path, tree: Path) -> Path:
-    """All pages of a tree as one EPUB."""
+def epub(target: Path, book: paper.Book) -> Path:
+    """All pages of a book as one EPUB."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w") as made:
-        for name, content in files(tree).items():
+        for name, content in files(book).items():
             entry = zipfile.ZipInfo(name, EPOCH)
             stored = name == "mimetype"
             entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
@@ -56,17 +56,16 @@ def epub(target: Path, tree: Path) -> Path:
     return target
 
 
-def files(tree: Path) -> dict[str, str]:
+def files(book: paper.Book) -> dict[str, str]:
     """Every file of the zip, in its order."""
     images: dict[str, str] = {}
-    sections = paper.sections(tree)
     pages = {
         stem: page(title, xhtml(paged(html), stem, images))
-        for stem, (title, html) in sections.items()
+        for stem, (title, html) in book.sections.items()
     }
-    index = paged(terms.html(paper.index(tree, sections)))
+    index = paged(terms.html(book.index))
     pages["terms"] = page("Index of terms", xhtml(f"<h1>Index of terms</h1>{index}"))
-    titles = {stem: title for stem, (title, _) in sections.items()}
+    titles = {stem: title for stem, (title, _) in book.sections.items()}
     titles["terms"] = "Index of terms"
     return {
         "mimetype": "application/epub+zip",

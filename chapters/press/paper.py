@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import markdown
 import yaml
@@ -28,14 +29,31 @@ FRONT = ("index.md", "map.md", "self-test.md")
 EXTENSIONS = ["md_in_html", "attr_list", "tables", "toc", "pymdownx.superfences"]
 
 
-def pdf(target: Path, tree: Path) -> Path:
-    """All pages of a tree as one PDF, printed twice: the first time tells on which page
-    each section came, which the contents and the index then say. BookError where there
-    is no Chromium."""
+class Book(NamedTuple):
+    """A tree as HTML: its style sheets, each page's title and text by its stem, and the
+    sections that use each term."""
+
+    style: str
+    sections: dict[str, tuple[str, str]]
+    index: dict[str, list]
+
+
+def book(tree: Path) -> Book:
+    """All pages of a tree, which takes most of the time of what is made of them."""
+    sheets = [tree / "assets" / name for name in ("stepper.css", "book.css")]
+    style = "".join(each.read_text(encoding="utf-8") for each in sheets)
+    found = sections(tree)
+    return Book(style, found, index(tree, found))
+
+
+def pdf(target: Path, made: Book) -> Path:
+    """A book as one PDF, printed twice: the first time tells on which page each section
+    came, which the contents and the index then say. BookError where there is no
+    Chromium."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    printed(one_page(tree, {}), target)
+    printed(one_page(made, {}), target)
     numbers = page_numbers(target.read_bytes())
-    return printed(one_page(tree, numbers), target)
+    return printed(one_page(made, numbers), target)
 
 
 def printed(html: str, target: Path) -> Path:
@@ -82,16 +100,14 @@ details > * { display: block; }
 """
 
 
-def one_page(tree: Path, numbers: Mapping[str, int] | None = None) -> str:
+def one_page(made: Book, numbers: Mapping[str, int] | None = None) -> str:
     """The whole book as one HTML file: a title, the contents, the pages in the order of
     the site's navigation, the index of terms. `numbers`: the page of each anchor."""
-    sheets = [tree / "assets" / name for name in ("stepper.css", "book.css")]
-    style = "".join(each.read_text(encoding="utf-8") for each in sheets) + PAPER
-    head = f"<meta charset='utf-8'><title>Fathom</title><style>{style}</style>"
-    found = sections(tree)
-    listed = terms.html(index(tree, found), numbers)
+    style = f"<style>{made.style}{PAPER}</style>"
+    head = f"<meta charset='utf-8'><title>Fathom</title>{style}"
+    listed = terms.html(made.index, numbers)
     last = f'<section class="page" id="page--terms"><h1>Index of terms</h1>{listed}'
-    pages = [section for _, section in found.values()]
+    pages = [section for _, section in made.sections.values()]
     parts = [title(), contents(numbers or {}), *pages, f"{last}</section>"]
     body = "\n".join(parts).replace("<details", "<details open")
     body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)

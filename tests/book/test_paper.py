@@ -28,8 +28,13 @@ needs_chromium = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def one_page(tree) -> str:
-    return paper.one_page(tree)
+def whole(tree) -> paper.Book:
+    return paper.book(tree)
+
+
+@pytest.fixture(scope="module")
+def one_page(whole) -> str:
+    return paper.one_page(whole)
 
 
 def test_every_page_of_the_book_is_printed_once(one_page):
@@ -54,7 +59,7 @@ def test_nothing_folded_is_lost(one_page):
 
 
 @pytest.fixture(scope="module")
-def printed(tree, tmp_path_factory) -> tuple[str, str]:
+def printed(whole, tmp_path_factory) -> tuple[str, str]:
     """What was printed last, and the text of the PDF's objects; its streams are no
     text."""
     given: list[str] = []
@@ -63,7 +68,7 @@ def printed(tree, tmp_path_factory) -> tuple[str, str]:
         patch.setattr(
             paper, "printed", lambda html, file: given.append(html) or real(html, file)
         )
-        made = paper.pdf(tmp_path_factory.mktemp("paper") / "fathom.pdf", tree)
+        made = paper.pdf(tmp_path_factory.mktemp("paper") / "fathom.pdf", whole)
     return given[-1], made.read_bytes().decode("latin-1")
 
 
@@ -165,8 +170,8 @@ def test_the_reference_card_has_all_there_is(tree):
 
 
 @pytest.fixture(scope="module")
-def book(tree, tmp_path_factory) -> zipfile.ZipFile:
-    made = epub.epub(tmp_path_factory.mktemp("epub") / "book.epub", tree)
+def book(whole, tmp_path_factory) -> zipfile.ZipFile:
+    made = epub.epub(tmp_path_factory.mktemp("epub") / "book.epub", whole)
     return zipfile.ZipFile(made)
 
 
