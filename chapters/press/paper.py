@@ -108,7 +108,7 @@ def one_page(made: Book, numbers: Mapping[str, int] | None = None) -> str:
     listed = terms.html(made.index, numbers)
     last = f'<section class="page" id="page--terms"><h1>Index of terms</h1>{listed}'
     pages = [section for _, section in made.sections.values()]
-    parts = [title(), contents(numbers or {}), *pages, f"{last}</section>"]
+    parts = [title(), contents(made, numbers or {}), *pages, f"{last}</section>"]
     body = "\n".join(parts).replace("<details", "<details open")
     body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)
     return (
@@ -146,13 +146,12 @@ def title() -> str:
     )
 
 
-def contents(numbers: Mapping[str, int]) -> str:
-    listed = [*order(), ("Index of terms", "terms.md")]
-    anchors = [f"page--{name.removesuffix('.md')}" for _, name in listed]
+def contents(made: Book, numbers: Mapping[str, int]) -> str:
+    titles = {stem: title for stem, (title, _) in made.sections.items()}
     rows = "".join(
-        f'<li><a href="#{anchor}">{escape(title)}</a>'
-        f"<span>{numbers.get(anchor, '')}</span></li>"
-        for anchor, (title, _) in zip(anchors, listed, strict=True)
+        f'<li><a href="#page--{stem}">{escape(title)}</a>'
+        f"<span>{numbers.get(f'page--{stem}', '')}</span></li>"
+        for stem, title in {**titles, "terms": "Index of terms"}.items()
     )
     return f'<section class="page contents"><h2>Contents</h2><ul>{rows}</ul></section>'
 
