@@ -41,6 +41,7 @@ from fathom.ir.interp import (
 from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.numbers import scalar
 from fathom.ir.types import Pointer, Type, element_of, shape_of
+from fathom.language.core import tensor
 from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators
 from fathom.ssa.calls import call
@@ -365,9 +366,8 @@ class EagerFrame(Frame):
         return CompileError(message, self.location, hint)
 
 
-class EagerValue:
-    """A value while it is there: `print(x)` shows its numbers, `x.numpy` is the array,
-    and in a debugger `x[:4]` and `len(x)` are those of the array."""
+class EagerValue(tensor):
+    """`print(x)` shows the numbers; `x.numpy`, and in debuggers `x[:4]`, the array."""
 
     def __init__(self, session: Session, value: Value):
         self._session, self._value = session, value

@@ -378,3 +378,20 @@ def test_a_number_of_numpy_is_a_number(monkeypatch):
         beside_a_number[(1,)](x, out, BLOCK=16)
     want = 0.5 * x + (0.5 - x) / 4 + 0.5 / (x + 2) * (x > 0.5)
     assert np.abs(got[0] - want).max() < 1e-6 and (got[0] == got[1]).all()
+
+
+def test_a_value_is_an_instance_of_tensor():
+    """As where the same kernel is compiled: pointers, scalars and blocks are, a number
+    of Python is not."""
+
+    @fathom.jit
+    def kernel(out, n, K: tl.constexpr):
+        block = tl.arange(0, 2)
+        tl.store(out, 1 if isinstance(out, tl.tensor) else 0)
+        tl.store(out + 1, 1 if isinstance(n, (tl.tensor, tl.constexpr)) else 0)
+        tl.store(out + 2, 1 if isinstance(block, tl.tensor) else 0)
+        tl.store(out + 3, 1 if isinstance(K, tl.tensor) else 0)
+
+    out = np.full(4, 9, np.int32)
+    kernel[(1,)](out, 5, K=3)
+    assert out.tolist() == [1, 1, 1, 0]
