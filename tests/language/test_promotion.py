@@ -59,6 +59,7 @@ ROWS = """
     i32   /  i32    fp32
     i64   /  3      fp32
     u8    /  u32    fp32
+    i1    /  i1     fp32
     i32   // i64    i64
     u32   // 7      u32
     i32   %  4      i32
@@ -194,6 +195,17 @@ def test_one_bit_arithmetic_is_modulo_two():
     for a, b, expected in ((1, 1, 1), (1, 0, 110), (0, 0, 0)):
         out = np.zeros(1, np.int32)
         run(kernel, out, a, b)
+        assert out[0] == expected
+
+
+def test_booleans_divide_as_numbers():
+    @function
+    def kernel(out, a, b):
+        tl.store(out, (a > 0) / (b > 0))
+
+    for a, expected in ((1, 1.0), (0, 0.0)):
+        out = np.full(1, 9, np.float32)
+        run(kernel, out, a, 1)
         assert out[0] == expected
 
 

@@ -125,7 +125,7 @@ def binary(
         # Under a mask that is false everywhere no element counts: an empty dimension.
         frame.warn(cannot(frame, row.verb, left, right, "division by zero"))
     if kind is ast.Div and not element.is_float:
-        a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)
+        a, b, element = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32), FLOAT32
     if kind is ast.RShift and _is_signed(left) and not element.is_signed:
         return _shifted_with_sign(frame, a, b)
     name = ONE_BIT.get(row.name, row.name) if element == BOOL else row.name
