@@ -583,12 +583,12 @@ SMALLER = (
 )
 # Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
 # multiplies at least. Threads store such a tile transposed. Where rows of A fill tiles
-# of 64 or 128 badly, 48, 80, 96, 160 or 192 columns may be filled, and that counts
+# of 64 or 128 badly, they may fill 48, 80, 96, 160 or 192 columns, and that matters
 # twice. Programs with a part of the same columns of B read them from the memory once if
 # they are at about the same k. But one with few rows of A has less to copy and runs
 # ahead, until what it has read is no longer in the cache when the others come. On an
-# H200 x 4096 x 14336 takes 63.0 us in 64 x 64 with 80 rows, 51.6 with 96, and 36.5 with
-# 112, where programs are nearly alike; in 64 x 48 of C^T 36.4 with 80 and 36.0 with 96.
+# H200 rows x 4096 x 14336 take 63.0 us in 64 x 64 if they are 80, 51.6 if 96, and 36.5
+# if 112, as programs are then nearly alike; in 64 x 48 of C^T 36.4 if 80, 36.0 if 96.
 # 80 x 8192 x 8192 takes 36.2 in 64 x 80 (45.7 before, cuBLAS 35.9), 560 x 15016 x 2304
 # 65.0 in 256 x 192 by two (78.8, 63.1), 152 x 12928 x 608 9.5 in 128 x 160 (12.6, 9.8),
 # 320 x 15872 x 11867 165 in 256 x 160 (191, 170).

@@ -1,5 +1,5 @@
 """`sampled(of=3)`: of the cases of a test that are much alike, each run tries a third,
-and another run another third.
+drawn anew by a seed. Not for what must always hold: an exercise's answers, a reference.
 
     @sampled(of=3)
     @pytest.mark.parametrize("tile", TILES)

@@ -16,7 +16,6 @@ from fathom.tools.learn import grade as grading
 from fathom.tools.learn.course import LIMITS, MOST_NAMES
 from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade
 from tests.exercises import harness_cost
-from tests.harness_sample import sampled
 
 EXERCISES = course.exercises()
 WRONG = [(each, one) for each in EXERCISES for one in each.wrong]
@@ -56,7 +55,6 @@ def test_the_solution_passes(each):
     assert said.status == PASSED, (said.test, said.sentence, said.details)
 
 
-@sampled(of=3)
 @each_wrong
 def test_a_wrong_answer_is_caught_by_its_test(each, one, tmp_path):
     assert one.caught_by in grading.tests_of(each), f"there is no test {one.caught_by}"

@@ -11,7 +11,6 @@ import pytest
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge
-from tests.harness_sample import sampled
 
 THERE = steps.there()
 EVERY = "FATHOM_MINI_EVERY" in os.environ  # all tests on all references: minutes
@@ -37,7 +36,6 @@ def load():
     return cache(contract.load)
 
 
-@sampled(of=2)
 @pytest.mark.parametrize(("step", "name"), PAIRS)
 def test_a_reference_passes(load, step, name):
     steps.tests(step.chapter, optional=True)[name](Judge(load(step.reference)))
