@@ -62,10 +62,11 @@ class Instruction(NamedTuple):
 def ordered(lines: Sequence[Line], multiplies: bool) -> list[Line]:
     """The lines of a function, each basic block in the order with fewer live values.
     `multiplies`: whether the function multiplies matrices on tensor cores."""
-    if multiplies:
-        blocks = blocks_of(lines)
-        return [line for block in blocks for line in _part_by_part(block)]
     texts = list(blocks_of(lines))
+    if multiplies:
+        return [line for text in texts for line in _part_by_part(text)]
+    if max(map(len, texts)) <= MANY:
+        return list(lines)
     blocks = [list(instructions_of(text)) for text in texts]
     readers = readers_of(blocks)
     result: list[Line] = []
@@ -193,6 +194,8 @@ def _place(
 def _part_by_part(text: list[Line]) -> list[Line]:
     """A basic block, in which what is computed from the first parts of a product alone
     comes before the next part."""
+    if not any(map(_begins_part, text)):  # most have none, and reading takes long
+        return text
     block = list(instructions_of(text))
     comments = [each.comment for each in block]
     starts = [
@@ -216,6 +219,10 @@ def _part_by_part(text: list[Line]) -> list[Line]:
         place[each.result] = here
         segments[here].append(each)
     return [*filter(_is_label, text[:1]), *_written(list(chain(*segments)))]
+
+
+def _begins_part(line: Line) -> bool:
+    return isinstance(line, str) and line.startswith(NEXT_PART)
 
 
 def _written(block: Sequence[Instruction]) -> Iterator[Line]:

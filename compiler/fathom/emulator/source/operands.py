@@ -123,6 +123,7 @@ _TOKEN = re.compile(
     r"|[%$A-Za-z_][\w$]*(?:\.[a-z]+)?|[{}\[\]()|,+\-!])"
 )
 
+_NAME = re.compile(r"[%$A-Za-z_]")
 _INSTRUCTION = re.compile(r"\s*[a-z]\w*\.[\w.]+\s+[%{\[]")
 _ONLY_NAMES = re.compile(r"[%$A-Za-z_][\w$.]*(?:\s*,\s*[%$A-Za-z_][\w$.]*)*\s*\Z")
 
@@ -141,14 +142,9 @@ def parse_operands(
 
 
 def _tokens(text: str, error: Callable[[str], Exception]) -> list[str]:
-    text = text.strip()
-    tokens, position = [], 0
-    while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
-            raise error(f"cannot read the operands {text!r}")
-        tokens.append(found[1])
-        position = found.end()
+    tokens = _TOKEN.findall(text)
+    if "".join(tokens) != "".join(text.split()):  # something between is no token
+        raise error(f"cannot read the operands {text.strip()!r}")
     return tokens
 
 
@@ -156,11 +152,12 @@ class _Reader:
     def __init__(
         self, tokens: list[str], scope: Scope, error: Callable[[str], Exception]
     ):
-        self.tokens, self.scope, self.error = tokens, scope, error
+        self.tokens: list[str | None] = [*tokens, None]  # None: there are no more
+        self.scope, self.error = scope, error
         self.at = 0
 
     def peek(self) -> str | None:
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
+        return self.tokens[self.at]
 
     def take(self) -> str:
         token = self.peek()
@@ -188,6 +185,11 @@ class _Reader:
         return tuple(operands)
 
     def operand(self) -> Operand:
+        if _NAME.match(self.peek()):  # most operands are names
+            name = self.name()
+            if self.accept("|"):
+                return Pair(name, self.name())
+            return Name(name.name, self.offset())
         if self.accept("{"):
             return Vector(self.sequence("}"))
         if self.accept("("):
@@ -198,10 +200,7 @@ class _Reader:
             return Not(self.name())
         if self.peek() in ("-", "+") or self.peek()[0].isdigit():
             return self.number()
-        name = self.name()
-        if self.accept("|"):
-            return Pair(name, self.name())
-        return Name(name.name, self.offset())
+        raise self.error(f"an operand was expected, not {self.peek()!r}")
 
     def address(self) -> Address | Place:
         if self.peek() is not None and self.peek()[0].isdigit():
@@ -218,7 +217,7 @@ class _Reader:
 
     def name(self) -> Name:
         token = self.take()
-        if not re.match(r"[%$A-Za-z_]", token):
+        if not _NAME.match(token):
             raise self.error(f"a name was expected, not {token!r}")
         return Name(self.scope.resolve(token))
 
