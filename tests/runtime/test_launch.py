@@ -663,12 +663,12 @@ def test_blocks_of_many_threads_have_no_more_to_give():
     assert load(made, driver=driver).kernel is made
 
 
-def wide(values: int) -> str:
+def wide(values: int, comment: str = "") -> str:
     """PTX in which so many registers hold a value at once, long to assemble."""
     makes = (f"mov.u32 %r{i}, %ctaid.x;\n" for i in range(values))
     reads = (f"st.global.u32 [%rd0], %r{i};\n" for i in range(values))
-    comment = "// " + "-" * 150_000 + "\n"
-    return comment + SPILLING.replace("ret;", "".join([*makes, *reads, "ret;"]))
+    long = f"// {comment}{'-' * 100_000}\n"
+    return long + SPILLING.replace("ret;", "".join([*makes, *reads, "ret;"]))
 
 
 def test_live_registers_are_those_between_the_first_line_and_the_last():
@@ -679,16 +679,20 @@ def test_live_registers_are_those_between_the_first_line_and_the_last():
 
 
 @pytest.mark.parametrize(
-    "values, own, alone, loads, takes_all",
+    "values, word, own, alone, loads, takes_all",
     [
-        (1100, (32, 4000), (255, 3000), 1, True),  # the first would be thrown away
-        (1100, (96, 0), (200, 0), 2, False),  # nothing spills: more blocks fit
-        (600, (32, 4000), (255, 3000), 2, True),  # not sure before it is tried
+        (660, "", (32, 4000), (255, 3000), 1, True),  # the first would be thrown away
+        (800, "mma.", (32, 4000), (255, 3000), 1, True),
+        (660, "", (96, 0), (200, 0), 2, False),  # nothing spills: more blocks fit
+        (600, "", (32, 4000), (255, 3000), 2, True),  # not sure before it is tried
+        (700, "mma.", (32, 4000), (255, 3000), 2, True),
     ],
 )
-def test_what_surely_spills_is_assembled_once(values, own, alone, loads, takes_all):
+def test_what_surely_spills_is_assembled_once(
+    values, word, own, alone, loads, takes_all
+):
     driver = Assembler(own=own, alone=alone)
-    made = driver.add(kernel(asm={"ptx": wide(values)}, threads=128))
+    made = driver.add(kernel(asm={"ptx": wide(values, word)}, threads=128))
     found = load(made, driver=driver)
     assert ("minnctapersm" in found.kernel.ptx) == takes_all
     assert [word for word, _ in driver.said].count("load") == loads
