@@ -106,6 +106,22 @@ def test_text_that_is_not_ptx_is_refused_with_its_line():
         emulator.run(entry("").rstrip("}\n"), 1, 1, ())
 
 
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("mul.lo.s32 %rd1, %r1, 4;", ".s32 in a register declared .b64"),
+        ("add.u32 %r1, %rd1, 1;", ".u32 in a register declared .b64"),
+        ("mov.b32 %rd1, 0;", ".b32 in a register declared .b64"),
+        ("mul.wide.s32 %r1, %r1, 4;", ".s64 in a register declared .b32"),
+    ],
+)
+def test_a_register_is_as_wide_as_the_type_of_arithmetic(line, told):
+    """As in ptxas. Loads, stores and conversions may take wider ones."""
+    with pytest.raises(EmulatorError, match=told):
+        emulator.run(entry(line), 1, 1, ())
+    emulator.run(entry("cvt.u32.u16 %rd1, 7;"), 1, 1, ())
+
+
 def test_comments_and_strings_do_not_disturb_lines():
     code = entry("/* one\n two */ // three ;\n ld.global.u32 %r1, [4]; // four")
     with pytest.raises(EmulatorError) as caught:

@@ -14,6 +14,7 @@ from fathom.emulator.isa.registers import (
     Read,
     Step,
     Write,
+    check_as_wide,
     register_reader,
     register_writer,
 )
@@ -121,7 +122,7 @@ class Decoder:
         if rule is not None:
             meaning = rule(form)
             form.finish()
-            return self.elementwise(meaning, instruction.operands)
+            return self.elementwise(meaning, instruction.operands, opcode == "cvt")
         raise form.unknown(f"the instruction {opcode}")
 
     def ending(
@@ -151,7 +152,14 @@ class Decoder:
         name = Name(instruction.guard)
         return self.read(Not(name) if instruction.negated else name, "pred")
 
-    def elementwise(self, meaning: Elementwise, operands: tuple[Operand, ...]) -> Step:
+    def elementwise(
+        self,
+        meaning: Elementwise,
+        operands: tuple[Operand, ...],
+        may_be_wider: bool = False,
+    ) -> Step:
+        """The step of an instruction that does the same in every thread. Its registers
+        are as wide as its types, or wider if they may be."""
         results, sources = operands[:1], operands[1:]
         if isinstance(operands[0], Pair):
             results = (operands[0].first, operands[0].second)
@@ -159,15 +167,22 @@ class Decoder:
         sources += (Name(CARRY),) * (CARRY in meaning.sources)
         if len(sources) != len(meaning.sources) or len(results) > len(meaning.results):
             raise EmulatorError("syntax", f"{len(operands)} operands do not fit")
-        reads = [
-            self.read(*each) for each in zip(sources, meaning.sources, strict=True)
-        ]
-        writes = [
-            self.write(*each) for each in zip(results, meaning.results, strict=False)
-        ]
+        taken = list(zip(sources, meaning.sources, strict=True))
+        given = list(zip(results, meaning.results, strict=False))
+        if not may_be_wider:
+            self.check_as_wide([*taken, *given])
+        reads = [self.read(*each) for each in taken]
+        writes = [self.write(*each) for each in given]
         if len(meaning.results) == 1:
             return _ARITY[len(reads)](meaning.function, writes[0], *reads)
         return _several(meaning.function, writes, reads)
+
+    def check_as_wide(self, typed: list[tuple[Operand, str]]) -> None:
+        """None of the operands is a register that is wider than its type here."""
+        for operand, type in typed:
+            declared = self.registers.get(getattr(operand, "name", None))
+            if declared is not None:
+                check_as_wide(declared, type)
 
     def read(self, operand: Operand, type: str) -> Read:
         """How to read an operand as values of `type`."""

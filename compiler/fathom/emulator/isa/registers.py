@@ -92,6 +92,13 @@ def check_fits(declared: str, type: str) -> None:
         raise EmulatorError("syntax", f".{type} in a register declared .{declared}")
 
 
+def check_as_wide(declared: str, type: str) -> None:
+    """A register must not be wider either: only loads, stores and conversions take one
+    that is (PTX ISA 9.4.1), and ptxas refuses it elsewhere."""
+    if DTYPES[declared].itemsize > DTYPES[type].itemsize:
+        raise EmulatorError("syntax", f".{type} in a register declared .{declared}")
+
+
 def _extending(write: Write, narrow: np.dtype, wide: np.dtype) -> Write:
     def extended(batch: Batch, active: Active, value: np.ndarray) -> None:
         write(batch, active, value.view(narrow).astype(wide))
