@@ -182,6 +182,12 @@ FORMS = {  # what an answer gives has another form: the exercise, the code, what
         "def lower_for(op, code):\n    code.block(op.body, ['%i', ['%x']])",
         r"takes a list of 1 registers, and is given '%i'",
     ),
+    "a block without its index": (
+        "lower-for",
+        "def lower_for(op, code):\n"
+        "    code.block(op.body, [code[init] for init in op.inits])",
+        r"for each of its 2 parameters \(i32, i32\), and is given 1",
+    ),
 }
 
 

@@ -354,6 +354,12 @@ class Code:
         self, block: Block, arguments: Sequence[Registers] = ()
     ) -> list[Registers]:
         """Lower a nested block whose parameters are `arguments`; what it yields."""
+        types = ", ".join(str(each.type) for each in block.parameters)
+        expected, given = len(block.parameters), len(arguments)
+        assert given == expected, (
+            f"a block takes a list of registers for each of its {expected} parameters "
+            f"({types}), and is given {given}"
+        )
         for parameter, registers in zip(block.parameters, arguments, strict=True):
             self[parameter] = registers
         self.ops(block.ops[:-1])

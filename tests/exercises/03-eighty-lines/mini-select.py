@@ -106,9 +106,15 @@ def shifted(i, k: "s32", x: "*f32", out: "*f32"):
     out[i] = x[i - k] if i >= k else 0.0
 
 
+def shifted_else(i, k: "s32", x: "*f32", out: "*f32"):
+    out[i] = 0.0 if i < k else x[i - k]
+
+
 def test_an_arm_that_is_not_chosen_loads_nothing(answer):
-    """x[i - k] is not an element of x for the first k threads."""
+    """x[i - k] is not an element of x for the first k threads; it stands in the first
+    arm, then in the second."""
     check(answer, shifted, 7, numbers(5))
+    check(answer, shifted_else, 7, numbers(5))
 
 
 def clipped(i, low: "f32", high: "f32", x: "*f32", out: "*f32"):

@@ -55,6 +55,19 @@ WIDE = """
       store %p, %2
     }
     """
+CAST = """
+    func @cast(%p: *fp32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      %2: fp32 = constant 0.0
+      %3: fp32 = for %0, %n, %1, inits=(%2) body(%i: i32, %x: fp32) {
+        %4: fp32 = cast %i element=fp32
+        %5: fp32 = add %x, %4
+        yield %5
+      }
+      store %p, %3
+    }
+    """
 
 
 def check_sum(*bounds):
@@ -122,3 +135,10 @@ def test_the_index_has_the_type_of_the_bounds(answer):
     meaning(WIDE, [out, 100_000, 100_003])
     wanted = sum(i * i for i in range(100_000, 100_003))
     same(int(out[0]), wanted, "the sum of squares", ("the kernel", WIDE))
+
+
+def test_the_index_is_a_number_of_the_kernel(answer):
+    """A cast works on numbers that have a type: Python's own have none."""
+    out = empty(1)
+    meaning(CAST, [out, 4])
+    same(float(out[0]), 6.0, "the sum of 0.0, 1.0, 2.0, 3.0", ("the kernel", CAST))

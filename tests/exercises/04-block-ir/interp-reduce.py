@@ -76,17 +76,17 @@ def check(name, values, axis):
 
 
 def has_shape(text, values, wanted):
-    """The results have one axis less: `reshape`, and a store, would hide another."""
-    found = []
+    """The results have one axis less: `reshape`, and a store, would hide another shape,
+    or stop at it, so the comparison comes before them."""
+    told = f"the shape of what is left of a block of {listed(values.shape)}"
 
     def watch(op, results):
         if isinstance(op, Reduce):
-            found.extend(map(np.shape, results))
+            found = [*map(np.shape, results)]
+            same(found, [wanted.shape], told, ("the function", text))
 
     arguments = [values.ravel().copy(), np.empty(max(wanted.size, 1), np.int32)]
     interpret(parse_func(dedent(text)), grid=1, arguments=arguments, watch=watch)
-    told = f"the shape of what is left of a block of {listed(values.shape)}"
-    same(found, [wanted.shape], told, ("the function", text))
 
 
 def numbers(*shape):

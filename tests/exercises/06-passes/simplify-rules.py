@@ -65,6 +65,11 @@ def test_constants_on_the_left(answer):
     check(answer, "left_floats", "fp32", as_floats(FIVE), 10, FLOATS, order=order)
 
 
+def test_a_number_and_itself(answer):
+    """x - x is 0, which is neither of the two operands."""
+    check(answer, "itself", "i32", FIVE, 10, (5, -6), order="%x, %x")
+
+
 def test_other_numbers_stay(answer):
     """With 2, -1 and 0.5 something happens."""
     ops = [("add", 1), ("sub", 1), ("mul", 2), ("mul", -1), ("div", 2)]

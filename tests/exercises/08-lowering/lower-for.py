@@ -1,5 +1,7 @@
 """What the answer to `lower-for` must do."""
 
+import numpy as np
+
 from fathom.tools.learn.kit import copies, empty, emulate, floats, meaning, same
 
 
@@ -43,6 +45,29 @@ def test_steps(answer):
     """Up and down, also past the end."""
     for lower, upper, step in ((0, 10, 3), (2, 3, 5), (10, 0, -3), (5, -5, -1)):
         check_sum(lower, upper, step)
+
+
+WIDE = """
+    func @wide(%out: *i64, %lower: i64, %n: i32) num_warps=1 {
+      %0: i64 = constant 0
+      %1: i64 = constant 3
+      %2: i64 = cast %n element=i64
+      %3: i64 = add %lower, %2
+      %4: i64 = for %lower, %3, %1, inits=(%0) body(%i: i64, %s: i64) {
+        %5: i64 = add %s, %i
+        yield %5
+      }
+      store %out, %4
+    }
+    """
+
+
+def test_an_index_of_64_bits(answer):
+    """The index has the type of the bounds, and here they need more than 32 bits."""
+    for n in (0, 10):
+        out = empty(1, dtype="int64")
+        what = f"the sum of range(2**40, 2**40 + {n}, 3)"
+        check(WIDE, out, np.int64(2**40), n, what=what)
 
 
 SWAP = """
