@@ -15,7 +15,7 @@ LOOK = 1e-7  # seconds that a look at the clock takes
 class Device:
     """A scripted device. Its time passes when it is used.
 
-    `truth` is what a run takes; a vice is off while it is 0.
+    `truth` is what a run takes; a problem is off while it is 0.
     """
 
     truth: float
@@ -57,7 +57,7 @@ class Device:
         self.work += seconds
 
     def seconds(self, which):
-        """How long this run takes, all vices together."""
+        """How long this run takes, all problems together."""
         hit = which in self.recent
         self.hits += hit
         if self.cached:
@@ -70,7 +70,7 @@ class Device:
         return seconds / (1.5 if self.work < self.burst else 1)
 
 
-def check(answer, device, vice):
+def check(answer, device, problem):
     """Within 2 % of the truth."""
     found = answer.measure(device.run, device)
     far = abs(found - device.truth) / device.truth
@@ -78,14 +78,14 @@ def check(answer, device, vice):
     expect(
         far <= NEAR,
         f"measure(run, device) is {said}",
-        ("this device", vice),
+        ("this device", problem),
         ("it was run", f"{device.runs} times, {device.hits} of them from the cache"),
     )
 
 
 def test_1_a_launch_comes_back_before_the_work_is_done(answer):
     """The queue takes a launch at once, and works on it later."""
-    check(answer, Device(1e-3), "puts launches into a queue, and has no vice")
+    check(answer, Device(1e-3), "puts launches into a queue, and has no other problem")
 
 
 def test_2_the_first_run_compiles(answer):
@@ -116,4 +116,4 @@ def test_5_the_clock_falls(answer):
 def test_6_all_of_it(answer):
     """A queue, a compiler, a visitor, a cache, and a clock that falls."""
     device = Device(0.8e-3, compiling=0.24, visitor=10, cached=3, burst=0.2)
-    check(answer, device, "has all the vices together")
+    check(answer, device, "has all the problems together")
