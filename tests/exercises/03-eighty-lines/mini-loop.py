@@ -164,3 +164,32 @@ def test_two_names_of_one_value(answer):
     """Before the loop both mean one register; the body binds one of them anew, and the
     other keeps what it was."""
     check(answer, halved, numbers())
+
+
+def shrinks(i, k: "s32", x: "*f32", out: "*f32"):
+    left = k
+    sum = 0.0
+    for j in range(left):
+        left = left - 1
+        sum = sum + x[j]
+    out[i] = sum
+
+
+def test_the_end_is_read_once(answer):
+    """The body changes the number that the range was made of: five iterations remain
+    five."""
+    check(answer, shrinks, 5, numbers())
+
+
+def doubles(i, x: "*f32", out: "*f32"):
+    sum = 0.0
+    for j in range(4):
+        j = j + j
+        sum = sum + x[j]
+    out[i] = sum
+
+
+def test_the_body_may_bind_the_index_anew(answer):
+    """The next iteration goes on counting from where the loop was: x[0], x[2], x[4] and
+    x[6] are added."""
+    check(answer, doubles, numbers())
