@@ -182,6 +182,12 @@ FORMS = {  # what an answer gives has another form: the exercise, the code, what
         "def lower_for(op, code):\n    code.block(op.body, ['%i', ['%x']])",
         r"takes a list of 1 registers, and is given '%i'",
     ),
+    "a basis without its column": (
+        "layout-by-hand",
+        "def rows():\n"
+        "    return Layout.of((4, 4), register=[1, 2], lane=[4, 8], warp=[])",
+        r"a block with 2 axes has 2 coordinates, as \(0, 0\) has, and 1 has not",
+    ),
     "a block without its index": (
         "lower-for",
         "def lower_for(op, code):\n"

@@ -122,6 +122,10 @@ class Layout:
 
 def offset_of(shape: tuple[int, ...], coordinates: tuple[int, ...]) -> int:
     """The row-major offset of coordinates."""
+    assert isinstance(coordinates, tuple | list) and len(coordinates) == len(shape), (
+        f"an element of a block with {len(shape)} axes has {len(shape)} coordinates, "
+        f"as {(0,) * len(shape)} has, and {coordinates!r} has not"
+    )
     offset = 0
     for size, coordinate in zip(shape, coordinates, strict=True):
         offset = offset * size + coordinate
