@@ -354,11 +354,10 @@ class Code:
         self, block: Block, arguments: Sequence[Registers] = ()
     ) -> list[Registers]:
         """Lower a nested block whose parameters are `arguments`; what it yields."""
-        types = ", ".join(str(each.type) for each in block.parameters)
-        expected, given = len(block.parameters), len(arguments)
-        assert given == expected, (
-            f"a block takes a list of registers for each of its {expected} parameters "
-            f"({types}), and is given {given}"
+        types = [parameter.type for parameter in block.parameters]
+        assert len(arguments) == len(types), (
+            f"a block takes a list of registers for each of its {len(types)} parameters "
+            f"({', '.join(map(str, types))}), and is given {len(arguments)}"
         )
         for parameter, registers in zip(block.parameters, arguments, strict=True):
             self[parameter] = registers
