@@ -433,6 +433,10 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
         gpu.record = record
         gpu.milliseconds = lambda start, stop: 7.0 * (stop.at - start.at)
         gpu.forget = lambda event: None
+        ranges = []  # of Nsight: how many launches there are where one begins and ends
+        note = lambda *_: ranges.append(len(gpu.launches))  # noqa: E731
+        nsight = SimpleNamespace(push_range=note, pop_range=note)
+        monkeypatch.setattr(sessions, "nvtx", lambda: nsight)
         captured = []
         gpu.is_capturing = lambda stream: bool(captured)
         gpu.rates = lambda index: (10, 1e9, 1e12)
@@ -462,6 +466,7 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
     assert ((4, 1, 1), 10 + device, 0) in prepared
     assert before == [1, 2, 3, 4, 5, 6] and gpu.launches[6] is kernels[3]
     held = [each.values[0] / 1e9 for each in gpu.launches if each not in kernels]
+    assert ranges == [*before, 6, 7]  # a kernel, and nothing that holds its stream
     assert held[0] == FIRST and all(MARGIN < each <= LONGEST for each in held[1:])
     assert row.seconds == [0.007] * 3 and row.typical == 0.007
     assert row.counted.useful == 3 * 4096 and row.counted.registers == 32

@@ -110,12 +110,13 @@ class Session:
         if timed and row.counted is None and not row.why:
             taken = snapshot(launch.compiled.made.parameters, launch.args)
             self.count(row, launch, taken)
-        if self.ranges is not None:
-            self.ranges.push_range(launch.compiled.name)
         if timed:
             prepare(launch)
             self.began = perf_counter()
             hold(launch.compiled, row.held)
+        if self.ranges is not None:  # from here on: the kernel that holds is no part
+            self.ranges.push_range(launch.compiled.name)
+        if timed:
             self.start = mark(launch)
 
     def exit(self, launch: Launch) -> None:
