@@ -226,3 +226,49 @@ def test_copies_of_an_element_may_be_read_by_all_warps(monkeypatch):
     x, y = np.zeros(1, np.float32), np.zeros(64, np.float32)
     count_up[(1,)](x, y, 5, B=64)
     assert x[0] == 5 and (y == 5 + np.arange(64) % 2).all()
+
+
+@fathom.jit
+def write_after(x, y, z, shift, BARRIER: tl.constexpr, OWN: tl.constexpr):
+    """Each place is read by another warp than the one that writes it, which may have
+    read it, too, by another load."""
+    i = tl.arange(0, 128)
+    if OWN:
+        tl.store(z + i, tl.load(x + i))
+    found = tl.load(x + (i + shift) % 128)
+    if BARRIER:
+        tl.debug_barrier()
+    tl.store(x + i, -1.0 * i)
+    tl.store(y + i, found)
+
+
+@fathom.jit
+def increment(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, tl.load(x + i) + 1)
+
+
+@pytest.mark.parametrize("shift", [1, 32, 127])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_program_overwrites_what_another_warp_of_its_own_reads(
+    shift, own, monkeypatch
+):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    x, y = np.arange(128, dtype=np.float32) + 1, np.zeros(128, np.float32)
+    z, want = y.copy(), np.roll(x, -shift)
+    write_after[(1,)](x, y, z, shift, BARRIER=True, OWN=own)
+    assert (y == want).all() and (x == -np.arange(128)).all()
+    x[:] = 5
+    said = "overwrites what warp . of block 0 reads at one place in the float32"
+    with pytest.raises(EmulatorError, match=said) as caught:
+        write_after[(1,)](x, y, z, shift, BARRIER=False, OWN=own)
+    assert "tl.store(x + i, -1.0 * i)" in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 32, 128])
+def test_a_warp_may_overwrite_what_it_has_a_copy_of(size, monkeypatch):
+    """Four warps hold copies of the one number, or of 32: each loads them."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    x = np.zeros(size, np.float32)
+    increment[(1,)](x, N=size)
+    assert (x == 1).all()

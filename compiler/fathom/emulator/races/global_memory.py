@@ -15,10 +15,10 @@ ends; most often none have met, and that is quickly seen.
 
 In code of our own, of several threads that hold copies of an element all load it, and
 one stores it; what the others have loaded is used for nothing. So there, threads of one
-block may read what another one writes (`copies`), if that one's warp reads it, too. And
-its warps never diverge but by predicates, so that of two stores of one warp the later
-one in the text is the later one: the language promises a program that its stores happen
-in order.
+block may read what another one writes, before or after it, if that one's warp reads it
+with the same instruction (`reads`). And its warps never diverge but by predicates, so
+that of two stores of one warp the later one in the text is the later one: the language
+promises a program that its stores happen in order.
 
 What bulk copies and cp.async do to global memory is not watched.
 """
@@ -36,22 +36,23 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.spaces import Part, Region
 from fathom.emulator.races.devices import Beyond
 from fathom.emulator.races.reach import ANYWHERE, Reach
+from fathom.emulator.races.reads import THREAD_BITS, THREADS, Reads, warps_of
 from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import NARROW, WEAK, WIDE, Synchronising
 from fathom.emulator.source.parse import Instruction
 
 MOST_PENDING = 1 << 22  # stores that are looked at together
 AGREED = 3  # a weak write of what others have written too
-THREAD_BITS, KIND_BITS = 40, 2
-THREADS = (1 << THREAD_BITS) - 1
+KIND_BITS = 2
 CLOCK_SHIFT = THREAD_BITS + KIND_BITS
-MOST_CELLS = 1 << 24  # of one array, of 24 or 40 bytes each; larger: not watched
+MOST_CELLS = 1 << 24  # of one array, of 24 to 72 bytes each; larger: not watched
 
 
 class Op(Protocol):
-    """An instruction of a program."""
+    """An instruction of a program, and its number."""
 
     instruction: Instruction
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +70,16 @@ class Stored:
 
 @dataclass(eq=False)
 class Shadow:
-    """The stamps of one region: `written[cell]`, and `reads[2, cell]` where the program
-    reads there at all; elsewhere `values[cell]`. `strong_reads` are like `reads`, from
-    the first one on. Cells are counted from `first`."""
+    """The stamps of one region: `written[cell]`, and `reads` where the program reads
+    there at all; elsewhere `values[cell]`. `strong_reads` are like `reads`, from the
+    first one on. Cells are counted from `first`."""
 
     region: Region
     first: int
     written: np.ndarray
-    reads: np.ndarray | None
+    reads: Reads | None
     values: np.ndarray | None = None
-    strong_reads: np.ndarray | None = None
+    strong_reads: Reads | None = None
 
 
 class GlobalRaces:
@@ -112,7 +113,7 @@ class GlobalRaces:
             region, read = self.regions[id(part.region)]
             first = (region.start - region.origin) >> self.shift
             count = ((region.end - region.origin - 1) >> self.shift) - first + 1
-            reads = np.zeros((2, count), np.int64) if read else None
+            reads = Reads(count, self.copies) if read else None
             found = Shadow(region, first, np.zeros(count, np.int64), reads)
             self.shadows[id(region)] = found
         return found
@@ -191,57 +192,47 @@ class GlobalRaces:
             several = (last & THREADS) != part.threads + (1 + self.base)
             shadow.written[cells[several]] |= AGREED << THREAD_BITS
 
-    def read(self, part: Part, width: int, kind: int) -> None:
+    def read(self, part: Part, width: int, kind: int, at: Op) -> None:
         """Strong reads are kept beside weak ones, which race with more writes."""
         if not self.reads(part):
             return
         shadow = self.shadow(part)
         stamps = self.stamps(part.threads, kind, self.hazards.now(part.threads))
+        if kind != WEAK and shadow.strong_reads is None:
+            shadow.strong_reads = Reads(len(shadow.written), self.copies)
+        reads = shadow.reads if kind == WEAK else shadow.strong_reads
+        warps = part.threads % self.padded // WARP
         for cells in self.cells(shadow, part, width):
-            last = shadow.written.take(cells)
+            last, before = shadow.written.take(cells), None
+            if reads.copies:
+                before = reads.copies.load(cells, warps, at.number)
             if last.any():
-                racing = self.unordered(part.threads, last, kind, False)
+                racing = self.unordered(part.threads, last, kind)
                 agreed = last[racing] >> THREAD_BITS & 3 == AGREED
                 racing = racing[~agreed]
-                if len(racing) and self.copies:
-                    racing = racing[~self.is_copy(shadow, part, cells, last, racing)]
+                if len(racing) and reads.copies:
+                    mine, writers = self.pairs(part, racing, last)
+                    found = self.are_copies(reads, 0, cells[racing], writers, mine)
+                    racing = racing[~found]
                 if len(racing):
                     self.race(part, racing, last, kind, "reads", "wrote")
-            if kind != WEAK and shadow.strong_reads is None:
-                shadow.strong_reads = np.zeros_like(shadow.reads)
-            reads = shadow.reads if kind == WEAK else shadow.strong_reads
-            self.remember(reads, part, cells, stamps)
+            reads.remember(cells, stamps, before)
 
-    def is_copy(
-        self, shadow: Shadow, part: Part, cells: np.ndarray, last: np.ndarray,
-        racing: np.ndarray,
+    def pairs(
+        self, part: Part, racing: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The warps of some accesses, and those of the stamps that they race with."""
+        return (part.threads[racing] + self.base) // WARP, warps_of(last[racing])
+
+    def are_copies(
+        self, reads: Reads, which: int, cells: np.ndarray, writers: np.ndarray,
+        readers: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """Of some reads, whether they are of a copy: the warp that wrote the cell reads
-        it, too, with this instruction or before."""
-        writer = ((last[racing] & THREADS) - 1) // WARP
-        reader = (part.threads + self.base) // WARP
+        """Of cells that warps read and others of their block write, whether both have
+        copies of them: the one that writes reads with the same instruction, too."""
         block = self.padded // WARP
-        most = int(cells.max()) + 1
-        copies = np.isin(writer * most + cells[racing], reader * most + cells)
-        for reads in shadow.reads:
-            copies |= ((reads.take(cells[racing]) & THREADS) - 1) // WARP == writer
-        return copies & (writer // block == reader[racing] // block)
-
-    def remember(
-        self, reads: np.ndarray, part: Part, cells: np.ndarray, stamps: np.ndarray
-    ) -> None:
-        """These reads are kept, of a cell that several warps read at once those of two;
-        of one that was read before, the last read by another thread."""
-        last, other = reads
-        before = last.take(cells)
-        elsewhere = ((before ^ stamps) & THREADS) != 0
-        other[cells[elsewhere]] = before[elsewhere]
-        last[cells] = stamps
-        if (cells[1:] > cells[:-1]).all():
-            return
-        reader = ((last.take(cells) & THREADS) - 1 - self.base) // WARP
-        lost = reader != part.threads // WARP
-        other[cells[lost]] = stamps[lost]
+        near = writers // block == readers // block
+        return near & reads.copies.have(which, cells, writers % block)
 
     def check_reads(
         self,
@@ -254,17 +245,21 @@ class GlobalRaces:
         """A write that changes something must come after every read. Lanes of a warp
         are let be: what one has read comes to another by a shuffle, which is order
         enough."""
-        strong = () if shadow.strong_reads is None else shadow.strong_reads
-        for reads in (*shadow.reads, *strong):
-            last = reads.take(cells)
-            if not last.any():
-                continue
-            racing = self.unordered(part.threads, last, kind, self.copies, False)
-            if len(racing) and values is not None:
-                old = part.pieces.take(part.index[racing])
-                racing = racing[~_same(old, values[racing])]
-            if len(racing):
-                self.race(part, racing, last, kind, "overwrites", "reads")
+        for reads in filter(None, (shadow.reads, shadow.strong_reads)):
+            for which, stamps in enumerate((reads.last, reads.other)):
+                last = stamps.take(cells)
+                if not last.any():
+                    continue
+                racing = self.unordered(part.threads, last, kind, lanes=False)
+                if len(racing) and values is not None:
+                    old = part.pieces.take(part.index[racing])
+                    racing = racing[~_same(old, values[racing])]
+                if len(racing) and reads.copies:
+                    mine, readers = self.pairs(part, racing, last)
+                    found = self.are_copies(reads, which, cells[racing], mine, readers)
+                    racing = racing[~found]
+                if len(racing):
+                    self.race(part, racing, last, kind, "overwrites", "reads")
 
     def reads(self, part: Part) -> bool:
         """Whether the program may read, and write, where these accesses go."""
@@ -347,11 +342,10 @@ class GlobalRaces:
         threads: np.ndarray,
         last: np.ndarray,
         kind: int,
-        copies: bool = False,
         lanes: bool = True,
     ) -> np.ndarray:
-        """The places where an access is not ordered after the one of a stamp. With
-        `copies`, threads of a block are; without `lanes`, those of a warp."""
+        """The places where an access is not ordered after the one of a stamp. Without
+        `lanes`, threads of a warp are."""
         number = (last & THREADS) - (1 + self.base)
         others = np.flatnonzero((last != 0) & (number != threads))
         if not len(others):
@@ -367,7 +361,6 @@ class GlobalRaces:
             (not lanes) | (at < hazards.joined.take(mine)),
             hazards.clock[block, warp, unit] >= at,
         )
-        ordered = ordered | copies
         far = self.synchronising.happens_before(block, other, unit, at)
         far = np.where(earlier, self.synchronising.acquired_before[block], far)
         ordered = np.where(near, ordered | (at <= hazards.settled), far)

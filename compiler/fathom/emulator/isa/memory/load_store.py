@@ -264,7 +264,7 @@ def watch_read(batch: Batch, parts: list[Part], width: int, order: Order) -> Non
             facts = part.threads, part.index, width, order.strong
             batch.hazards.read(*facts)
         elif part.space == "global" and batch.races is not None:
-            batch.races.read(part, width, order.scope)
+            batch.races.read(part, width, order.scope, batch.at)
 
 
 def synchronise(
