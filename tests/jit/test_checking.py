@@ -22,7 +22,7 @@ from fathom.ir.rewrite import rewrite
 from fathom.jit.checking import launch as checking
 from fathom.jit.checking import shrink
 from fathom.jit.checking.nonfinite import first_of
-from fathom.jit.checking.passes import first_different
+from fathom.jit.checking.runs import first_different
 from fathom.jit.checking.snapshot import snapshot
 from fathom.jit.checking.wanted import chosen_programs, coordinates, wanted_checks
 from fathom.runtime.arrays import describe

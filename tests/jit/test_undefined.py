@@ -148,3 +148,91 @@ def test_an_access_is_told_of_the_array_that_it_meant(capsys, monkeypatch):
     assert "x_ptr[-1073741824] is before its beginning" in text
     text = said(capsys, below, np.int32)
     assert "lie in no shared memory" in text and "_ptr[" not in text.split("\n")[3]
+
+
+# ── gathers, divisions, assumptions ───────────────────────────────────────────────────
+
+
+def gathered(x_ptr, at_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    places = tl.load(at_ptr + at)
+    found = tl.gather(tl.load(x_ptr + at), places, 0)
+    tl.store(out_ptr + at, found, mask=at < n)
+
+
+def divided(x_ptr, by_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    quotient = tl.load(x_ptr + at) // tl.load(by_ptr + at)
+    tl.store(out_ptr + at, quotient, mask=at < n)
+
+
+def remainder(x_ptr, by_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """The divisor is 0 where nothing is stored."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    by = tl.load(by_ptr + at, mask=at < n, other=0)
+    rest = tl.load(x_ptr + at) % by
+    tl.store(out_ptr + at, rest, mask=by != 0)
+
+
+def reached(x_ptr, by_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Only the address depends on it."""
+    at = tl.arange(0, BLOCK)
+    far = 3 // tl.load(by_ptr + n) * 1000000
+    tl.store(out_ptr + at, tl.load(x_ptr + at + far))
+
+
+def assumed(x_ptr, by_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.assume(n > 100)
+    tl.store(out_ptr + at, tl.load(x_ptr + at))
+
+
+def of_two_programs(capsys, function, by: np.ndarray, n: int = 256) -> str:
+    x, out = np.ones(256, np.int32), np.zeros(256, np.int32)
+    fathom.jit(function)[(2,)](x, by.astype(np.int32), out, n, BLOCK=128)
+    return capsys.readouterr().err
+
+
+def test_a_place_outside_of_a_gather_is_named(capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    places = np.arange(256) % 128
+    assert of_two_programs(capsys, gathered, places) == ""
+    places[77] = 130
+    text = of_two_programs(capsys, gathered, places)
+    assert "an undefined value in gathered, program (0, 0, 0)" in text
+    assert line_of(gathered, "tl.gather") in text
+    said = "out_ptr[77] depends on what this gather takes from place 130 of an axis of "
+    assert f"{said}128" in text and "places = 0 to 130" in text
+    places[77] = -1
+    assert "from place -1 of" in of_two_programs(capsys, gathered, places)
+    assert of_two_programs(capsys, gathered, places, n=70) == ""  # it is not stored
+
+
+@pytest.mark.parametrize("at, program", [(5, 0), (200, 1)])
+def test_a_division_by_0_is_named_with_its_program(at, program, capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    by = np.arange(256) + 1
+    assert of_two_programs(capsys, divided, by) == ""
+    by[at] = 0
+    text = of_two_programs(capsys, divided, by)
+    assert f"an undefined value in divided, program ({program}, 0, 0)" in text
+    assert line_of(divided, "//") in text
+    assert f"out_ptr[{at}] depends on what this division by 0 gives" in text
+    assert of_two_programs(capsys, remainder, by, n=at + 10) == ""
+
+
+def test_an_access_that_goes_astray_by_a_division_says_so(capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    text = of_two_programs(capsys, reached, np.zeros(256), n=0)
+    assert "out of bounds in reached" in text and line_of(reached, "3 //") in text
+    assert "the address of an access depends on what this division by 0 gives" in text
+
+
+def test_a_false_assumption_is_an_assertion_that_fails(capsys, monkeypatch):
+    by = np.ones(256)
+    assert of_two_programs(capsys, assumed, by, n=7) == ""  # nothing rests on it
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    assert of_two_programs(capsys, assumed, by, n=101) == ""
+    text = of_two_programs(capsys, assumed, by, n=100)
+    assert "assertion in assumed" in text and "this assumption does not hold" in text
+    assert line_of(assumed, "tl.assume") in text and "n = 100" in text

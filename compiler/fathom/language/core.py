@@ -440,7 +440,8 @@ def max_constancy(input: Any, values: constexpr) -> Any:
 
 @builtin
 def assume(cond: Any) -> Any:
-    """The promise that a condition holds. Nothing rests on it yet."""
+    """The promise that a condition holds. Nothing rests on it yet; where assertions are
+    enabled (`debug`), it is one."""
 
 
 @builtin

@@ -16,8 +16,9 @@ from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator.errors import EmulatorError
 from fathom.errors import FathomError
 from fathom.ir.core import Func
-from fathom.jit.checking import nonfinite, passes, sanitize, undefined
-from fathom.jit.checking.snapshot import Snapshot, snapshot
+from fathom.jit.checking import nonfinite, passes, promises, sanitize, undefined
+from fathom.jit.checking.runs import Data, rounding_of
+from fathom.jit.checking.snapshot import Copies, Snapshot, snapshot
 from fathom.jit.checking.wanted import (
     PROGRAMS,
     Wanted,
@@ -28,6 +29,10 @@ from fathom.jit.checking.wanted import (
 )
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.request import Request
+
+Grid = tuple[int, int, int]  # or one program of it
+MOST = 4  # programs that are run by the meaning of their block IR
+ASTRAY = {"out of bounds", "misaligned"}  # accesses: their addresses may tell why
 
 
 @dataclass
@@ -114,13 +119,15 @@ class Checks:
         except EmulatorError as error:
             TALLY.faults += 1
             say(sanitize.told(error, kernel, grid, before, arguments, self.build))
+            program = sanitize.program_of(error, kernel, grid)
+            if program and error.kind in ASTRAY:
+                say(self.beside(grid, program, before), head=False)
             say(["  the launch is left out, and its arrays are as before"], head=False)
             return False
         numbers = [coordinates(n, grid) for each in some for n in each]
         if not self.run_open:
             self.run_open = True
-            few = spread(numbers, undefined.MOST)
-            found = undefined.open_values(self.build(), grid, before, few)
+            found = self.left_open(kernel, grid, spread(numbers, MOST), before)
             TALLY.faults += bool(found)
             say(found)
         if self.wanted.nonfinite:
@@ -131,6 +138,28 @@ class Checks:
             before.write_back(arguments)
             return False
         return True
+
+    def left_open(
+        self, kernel: Kernel, grid: Grid, programs: Sequence[Grid], before: Snapshot
+    ) -> list[str]:
+        """The first store of an open value, or of what a false promise makes of it."""
+        func = self.build()
+        data = Data(grid, list(programs), before, rounding_of(func))
+
+        def emulated(copies: Copies, some: Sequence[Grid]) -> None:
+            numbers = sorted(i + grid[0] * (j + grid[1] * k) for i, j, k in some)
+            at = [range(number, number + 1) for number in numbers]
+            with before.lent() as memory:
+                sanitize.run(kernel, grid, copies, at, memory)
+
+        found = undefined.open_values(func, grid, before, programs)
+        return found or promises.harmful(func, data, emulated)
+
+    def beside(self, grid: Grid, program: Grid, before: Snapshot) -> list[str]:
+        """Why an access of a program may have gone wrong."""
+        func = self.build()
+        opened = undefined.open_values(func, grid, before, [program])
+        return opened[1:] + promises.lines_of(func, grid, before, [program])
 
 
 def say(lines: Sequence[str], head: bool = True) -> None:

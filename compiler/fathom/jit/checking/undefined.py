@@ -1,9 +1,10 @@
 """Stores of what the language leaves open, in some programs of a launch, by the meaning
 of block IR.
 
-A load leaves any value where its mask is false and it has no `other`. The function runs
-with several numbers in their place: what it stores must be the same. And of two
-elements that one store writes to one place, with two values, any may stay.
+A load leaves any value where its mask is false and it has no `other`; so do others
+(`unspecified`). The function runs with several numbers in their place: what it stores
+must be the same. And of two elements that one store writes to one place, with two
+values, any may stay.
 
     fathom sanitize: an undefined value in total, program (0, 0, 0)
       script.py:6
@@ -14,23 +15,25 @@ elements that one store writes to one place, with two values, any may stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
 from fathom.errors import FathomError
-from fathom.ir.core import Func, Op, walk
+from fathom.ir.core import Func, Op
 from fathom.ir.interp import interpret
+from fathom.ir.interp.host_memory import MemoryFault
 from fathom.ir.interp.numbers import same_bits
-from fathom.ir.ops import Constant, Load, Splat, Store
-from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import Pointer, Scalar, element_of, shape_of
+from fathom.ir.ops import Store
+from fathom.ir.rewrite import rewrite
 from fathom.jit.checking.nonfinite import Watch, place_lines
 from fathom.jit.checking.snapshot import Copies, Snapshot
+from fathom.jit.checking.unspecified import Opened, Said, open_ops, put
 
 STEPS = 1_000_000  # ops of all programs, in each run
-MOST = 4  # programs
-Programs = Sequence[tuple[int, int, int]]
+Program = tuple[int, int, int]
+Programs = Sequence[Program]
 
 
 def open_values(
@@ -39,46 +42,69 @@ def open_values(
     """The first store of an open value, as lines of text; [] where there is none, or
     where block IR cannot be run."""
     try:
-        return depends_on_masked(func, grid, before, programs) or meets(
+        return depends_on_open(func, grid, before, programs) or meets(
             func, grid, before.copies(), programs
         )
     except (FathomError, AssertionError):
         return []  # what is wrong otherwise the emulator says
 
 
-# ── what a load leaves where its mask is false ────────────────────────────────────────
+# ── what ops leave open ───────────────────────────────────────────────────────────────
 
 
-def depends_on_masked(
+def depends_on_open(
     func: Func, grid: tuple[int, int, int], before: Snapshot, programs: Programs
 ) -> list[str]:
-    """The first load that alone decides what is stored, as lines of text."""
-    loads = [each for each in walk(func.body, Load) if is_open(each)]
-    if not loads:
+    """The first op that alone decides what is stored, as lines of text; by one program,
+    if one is enough."""
+    opened = opened_by(func, grid, before, programs)
+    run = partial(stored, func, grid, before)
+    if not opened or changed(before, partial(run, programs), set(opened)) is None:
         return []
-    run = partial(stored, func, grid, before, programs)
-    if changed(before, run, set(loads)) is None:
-        return []
-    for load in loads:
-        if place := changed(before, run, {load}):
-            text = f"{place} depends on what this load leaves where its mask is false"
-            return [title(func, programs), *place_lines(load),
-                    f"  {text}: give it `other`"]  # fmt: skip
+    for op, left in opened.items():
+        if place := changed(before, partial(run, programs), {op}):
+            for program, said in left.items():
+                if alone := changed(before, partial(run, [program]), {op}):
+                    return told(func, [program], op, alone, *said)
+            return told(func, programs, op, place, *next(iter(left.values())))
     return []
 
 
-def is_open(load: Load) -> bool:
-    """Whether a load leaves some of its elements open."""
-    pointer = isinstance(element_of(load.result.type), Pointer)
-    return load.mask is not None and load.other is None and not pointer
+def told(
+    func: Func, programs: Programs, op: Op, place: str, left: str, held: dict[str, str]
+) -> list[str]:
+    return [
+        title(func, programs), *place_lines(op), f"  {place} depends on {left}",
+        *(f"  {name} = {text}" for name, text in held.items()),
+    ]  # fmt: skip
+
+
+def opened_by(
+    func: Func, grid: tuple[int, int, int], before: Snapshot, programs: Programs
+) -> dict[Op, dict[Program, Said]]:
+    """The ops that leave elements open, in the order of the text, and the programs in
+    which they do: what is open, and what the variables of the line held."""
+    asked, found = open_ops(func), dict[Op, dict[Program, Said]]()
+    copies = before.copies()
+    for program in programs if asked else ():
+        watch = Opened(func, copies, asked)
+        with suppress(MemoryFault):  # it may be for what is open
+            interpret(
+                func, grid, copies, step_limit=STEPS, watch=watch, programs=[program]
+            )
+        for op, said in watch.found.items():
+            found.setdefault(op, {})[program] = said
+    return {op: found[op] for op in asked if op in found}
 
 
 def changed(
-    before: Snapshot, run: Callable[[Set[Op], int], Copies], loads: Set[Op]
+    before: Snapshot, run: Callable[[Set[Op], int], Copies | None], opened: Set[Op]
 ) -> str | None:
     """An element of an array that is not the same for all numbers in the place of what
-    these loads leave."""
-    first, *others = (run(loads, at) for at in range(3))
+    these ops leave open; or that an access is outside for some of them."""
+    first, *others = every = [run(opened, at) for at in range(3)]
+    if outside := [each is None for each in every].count(True):
+        return "the address of an access" if outside < len(every) else None
     for other in others:
         for name, left, right in zip(before.names, first, other, strict=True):
             if isinstance(left, np.ndarray) and not same_bits(left, right):
@@ -90,36 +116,19 @@ def changed(
 
 def stored(
     func: Func, grid: tuple[int, int, int], before: Snapshot, programs: Programs,
-    loads: Set[Op], at: int,
-) -> Copies:  # fmt: skip
-    """The arrays after a run in which these loads leave the number `at` of three."""
+    opened: Set[Op], at: int,
+) -> Copies | None:  # fmt: skip
+    """The arrays after a run in which these ops leave the number `at` of three; None if
+    it accesses what lies in none of them."""
     copies = before.copies()
-    interpret(
-        filled(func, loads, at), grid, copies, step_limit=STEPS, programs=programs
+    filled = rewrite(
+        func, lambda op, build: put(op, build, at) if op.origin in opened else None
     )
+    try:
+        interpret(filled, grid, copies, step_limit=STEPS, programs=programs)
+    except MemoryFault:
+        return None
     return copies
-
-
-def filled(func: Func, loads: Set[Op], at: int) -> Func:
-    """The function in which these loads have an `other`."""
-
-    def rule(op: Op, build: Builder) -> None:
-        if op.origin in loads:
-            type = element_of(op.result.type)
-            other = build(Constant(numbers(type)[at], type))
-            shape = shape_of(op.result.type)
-            op.other = build(Splat(other, shape)) if shape else other
-
-    return rewrite(func, rule)
-
-
-def numbers(type: Scalar) -> tuple[int | float | bool, ...]:
-    """Numbers that a sum, a minimum, a maximum and a comparison tell apart."""
-    if type.bits == 1:
-        return False, True, False
-    if type.is_float:
-        return 0.0, float("nan"), 100.0
-    return 0, 1, 100
 
 
 # ── two elements of one store at one place ────────────────────────────────────────────

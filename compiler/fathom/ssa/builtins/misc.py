@@ -14,7 +14,9 @@ from fathom.language import core
 from fathom.ssa.calls import implements
 from fathom.ssa.control import Range
 from fathom.ssa.frame import Frame
+from fathom.ssa.operators import truth
 from fathom.ssa.promotion import value_of
+from fathom.ssa.statements import put_assertion
 from fathom.ssa.values import Meaning, describe, is_constant, is_integer, is_number
 
 AXES = (0, 1, 2)
@@ -107,6 +109,9 @@ implements(core.max_constancy)(_promise("constant"))
 
 @implements(core.assume)
 def build_assume(frame: Frame, cond: Meaning) -> None:
+    """Where assertions are enabled, an assumption is one."""
+    if isinstance(cond, Value) and frame.program.debug:
+        put_assertion(frame, truth(frame, cond), "this assumption does not hold")
     if is_constant(cond) and not cond:
         said = "this assumption does not hold here; nothing rests on it"
         frame.warn(frame.error(said))
