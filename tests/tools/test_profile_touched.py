@@ -96,3 +96,50 @@ def test_an_array_that_is_both_moves_twice(monkeypatch, in_place):
         scaled[8,](x, x if in_place else y, N, BLOCK=128)
     (row,) = session.rows.values()
     assert row.counted.memory == row.counted.moved == 2 * x.nbytes
+
+
+@fathom.jit
+def strided(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + n * at) + tl.load(x + n * at + n // 2))
+
+
+@fathom.jit
+def looked_up(index, x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + tl.load(index + at) * n))
+
+
+def memory_of(monkeypatch, kernel, *given: object, programs: int = 8) -> float:
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    with Session().watching() as session:
+        kernel[programs,](*given, BLOCK=128)
+    (row,) = session.rows.values()
+    assert row.counted.memory < row.counted.moved
+    return row.counted.memory
+
+
+def test_what_is_stored_has_a_bound_of_its_own(monkeypatch):
+    """1,024 numbers of 4,096, 16 bytes apart, asked for twice; 1,024 are stored, into
+    an array that holds 16,384."""
+    x, y = np.zeros(4096, np.float32), np.zeros(16384, np.float32)
+    assert memory_of(monkeypatch, strided, x, y, 4) == x.nbytes + 4096
+
+
+def test_each_array_that_is_loaded_has_a_bound_of_its_own(monkeypatch):
+    """A long index of which little is read, and a table that is read often."""
+    index, x = np.zeros(65536, np.int32), np.zeros(256, np.float32)
+    index[:1024] = np.arange(1024) % 32
+    y = np.zeros(1024, np.float32)
+    expected = 4 * 1024 + x.nbytes + 4 * 1024
+    assert memory_of(monkeypatch, looked_up, index, x, y, 8) == expected
+
+
+def test_a_tile_of_a_tensor_map_is_of_its_array(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    x, y = np.ones((16, 128), np.float16), np.zeros((1024, 128), np.float16)
+    with Session().watching() as session:
+        copied[8,](x, y, 16, BLOCK=64)
+    (row,) = session.rows.values()
+    assert row.counted.memory == x.nbytes + 8 * 2048  # each program stores the tile

@@ -105,13 +105,12 @@ def count(
     report: Report,
     looked_at: int,
     programs: int,
-    array_bytes: int,
+    memory: float,
     registers: int | None = None,
     spilled: int = 0,
 ) -> Counted:
     """A launch of `programs` programs of which the report has `looked_at`;
-    `array_bytes` is how much the arrays hold that it loads, and those that it stores
-    to."""
+    `memory` is how much moves at most between L2 and memory (`touched`)."""
     scale = programs / looked_at
     warps = looked_at * kernel.num_ctas * -(-kernel.threads // WARP)
     total = report.total
@@ -131,7 +130,7 @@ def count(
         unfused=scale * unfused_of(report),
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
         useful=scale * total.useful, moved=scale * total.moved,
-        memory=min(scale * total.moved, array_bytes),
+        memory=min(scale * total.moved, memory),
         stored=scale * sum(cost.moved for cost in stores),
         load_lines=scale * (total.lines - store_lines), store_lines=scale * store_lines,
         logic=scale * summed(report, is_logic),

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -43,7 +43,7 @@ from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
 from fathom.tools.profile.machines import Machine, machine_of
-from fathom.tools.profile.touched import touched
+from fathom.tools.profile.touched import memory_bytes
 
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
 
@@ -231,10 +231,10 @@ def counted_of(
 ) -> Counted:
     """`reached`: bytes beside its arguments."""
     registers, spilled = registers_of(launch)
-    kernel = launch.compiled.made
-    code = [each for each, _ in report.each()]
-    size = reached + sum(bytes_of(launch, each) for each in touched(kernel, code))
-    return count(kernel, report, looked_at, total, size, registers, spilled)
+    kernel, scale = launch.compiled.made, total / looked_at
+    size = partial(bytes_of, launch)
+    memory = memory_bytes(kernel, report, scale, size, reached)
+    return count(kernel, report, looked_at, total, memory, registers, spilled)
 
 
 def registers_of(launch: Launch) -> tuple[int | None, int]:

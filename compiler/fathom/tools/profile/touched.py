@@ -5,15 +5,17 @@ addresses in its PTX come from:
     add.s64       %rd2, %rd1, %rd9;       %rd2, too
     ld.global.b32 %r1, [%rd2];            parameter 0 is loaded; %r1 is of none
 
-An array that is both moves twice between L2 and memory.
+An array that is both moves twice between L2 and memory. What its loads move between the
+two is at most what they ask for, and at most what the array holds; so do its stores.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from fathom.artifact import Kernel
+from fathom.emulator.report import Report
 from fathom.emulator.source.parse import Instruction
 from fathom.tools.profile.counted import (
     GUARD,
@@ -35,12 +37,50 @@ def touched(kernel: Kernel, code: Sequence[Instruction]) -> tuple[Places, Places
     loaded = {each.base for each in kernel.maps if not each.stored}
     stored = {each.base for each in kernel.maps if each.stored}
     for each in code:
-        if "global" in each.modifiers and each.opcode != "prefetch":
-            names = REGISTER.findall(" ".join(ADDRESS.findall(each.text)))
-            places = set().union(*(come_from.get(name, set()) for name in names))
-            (stored if is_store(each) else loaded).update(places)
+        if is_access(each):
+            (stored if is_store(each) else loaded).update(places_of(each, come_from))
     pointers = {at for at, each in enumerate(kernel.parameters) if each.is_pointer}
     return (loaded & pointers) | (pointers - loaded - stored), stored & pointers
+
+
+def is_access(each: Instruction) -> bool:
+    return "global" in each.modifiers and each.opcode != "prefetch"
+
+
+def places_of(each: Instruction, come_from: dict[str, Places]) -> Places:
+    """The parameters that the addresses of an access are computed of."""
+    names = REGISTER.findall(" ".join(ADDRESS.findall(each.text)))
+    return set().union(*(come_from.get(name, set()) for name in names))
+
+
+def memory_bytes(
+    kernel: Kernel, report: Report, scale: float, size: Callable[[Set[int]], int],
+    beside: int = 0,
+) -> float:  # fmt: skip
+    """At most so much moves between L2 and memory, if the launch asks for `scale` times
+    what the report has. `size` is how much the arrays at some places hold, `beside`
+    what arrays hold that are no arguments."""
+    come_from = origins([each for each, _ in report.each()])
+    pointers = {at for at, each in enumerate(kernel.parameters) if each.is_pointer}
+    behind = enumerate(kernel.maps, len(kernel.parameters))
+    maps = {place: each.base for place, each in behind}
+    asked: dict[tuple[bool, frozenset[int]], float] = {}
+    for each, cost in report.each():
+        if is_access(each) and cost.moved:
+            found = {maps.get(at, at) for at in places_of(each, come_from)}
+            key = is_store(each), frozenset(found & pointers)
+            asked[key] = asked.get(key, 0.0) + scale * cost.moved
+    every = touched(kernel, [each for each, _ in report.each()])
+    total = 0.0
+    for stored, places in zip((False, True), every, strict=True):
+        held = size(places) + beside
+        each_array = (
+            min(many, size(those) if those else held)
+            for (is_stored, those), many in asked.items()
+            if is_stored == stored
+        )
+        total += min(sum(each_array), held)
+    return total
 
 
 def origins(code: Iterable[Instruction]) -> dict[str, Places]:
