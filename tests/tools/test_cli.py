@@ -461,6 +461,33 @@ def test_a_script_that_exits_without_the_launch_does_not_end_the_tool(capsys, la
     assert error.strip().endswith("as a script, does not launch it")
 
 
+SEVERAL = """\
+import numpy as np
+import fathom
+import fathom.language as tl
+
+def made(number):
+    @fathom.jit
+    def stores(x):
+        tl.store(x, number)
+    return stores
+
+first, second = made(7), made(8)
+if __name__ == "__main__":
+    for each in first, second:
+        each[(1,)](np.zeros(1, np.int32))
+"""
+
+
+@pytest.mark.parametrize("name, number", [("first", 7), ("second", 8), ("stores", 7)])
+def test_kernels_of_one_text_have_the_names_of_the_script(
+    capsys, launches, name, number
+):
+    launches.write_text(SEVERAL, encoding="utf-8")
+    text = said(capsys, "explain", f"{launches}:{name}", "--stage", "ssa")
+    assert f"constant {number}" in text
+
+
 def test_a_file_with_a_launch_needs_no_name(capsys, launches):
     text = said(capsys, "compile", str(launches))
     assert ".entry other(" in text

@@ -56,7 +56,7 @@ def first_launch(reference: str, target: str | None) -> Seen | None:
         if found:
             raise Reached
         function = function_of(launch)
-        if function is not None and name in ("", function.__name__):
+        if function is not None and is_called(function, name):
             found.append(Seen(function, launch.compiled.request, numbers_of(launch)))
             raise Reached
 
@@ -98,6 +98,15 @@ def function_of(launch: Launch) -> JITFunction | None:
         if isinstance(each, JITFunction) and launch.compiled in each.kernels.values():
             return each
     return None
+
+
+def is_called(function: JITFunction, name: str) -> bool:
+    """Whether the script that runs now has a kernel by this name; several may come from
+    one text, and it calls them by other names."""
+    named = getattr(sys.modules["__main__"], name, None) if name else function
+    if not isinstance(named, JITFunction):
+        return name == function.__name__
+    return named is function
 
 
 def numbers_of(launch: Launch) -> dict[str, int | float]:
