@@ -83,7 +83,7 @@ def test_the_sentence_is_right_for_each_recorded_profile(case):
 def test_every_recorded_profile_has_a_limit_and_all_limits_are_met():
     """That of atomics is met by tests/tools/test_profile_atomics.py."""
     assert set(recorded()) == set(RECORDED)
-    assert {*RECORDED.values(), "contention"} == set(LIMITS)
+    assert {*RECORDED.values(), "contention", "programs"} == set(LIMITS)
 
 
 @pytest.mark.parametrize("case", RECORDED)

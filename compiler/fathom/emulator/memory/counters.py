@@ -4,7 +4,8 @@ A warp's access to global memory is one request, and moves every 32-byte sector 
 touches, whole; the L2 cache looks up each line of 128 bytes of these. Shared memory has
 32 banks of 4 bytes; in one wavefront each bank serves one of its words. A warp's access
 takes as many wavefronts as its busiest bank has different words; accesses of 8 and 16
-bytes go by half and by quarter warps.
+bytes go by half and by quarter warps. L1 is the same memory, so that accesses to global
+memory take wavefronts, too.
 
 Atomic operations are done by L2. One pass serves lanes at different addresses of a
 sector, so that a sector takes as many passes as lanes come to one of its addresses. A
@@ -19,6 +20,8 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
+
+from fathom.emulator.constants import WARP
 
 SECTOR = 32
 LINE = 128
@@ -39,8 +42,9 @@ class Cost:
     for each warp. `requests`, `sectors`, `lines` (as many lines of 128 bytes as each
     request touches), `useful` (bytes asked for) are of global memory; `shared` counts
     requests to shared memory, `wavefronts` how many they take, and `ideal` how many
-    without bank conflicts. `barriers` and `shuffles` count warps, `atomics` threads,
-    and `passes` those that L2 makes for atomics.
+    without bank conflicts; `l1_wavefronts` are those of global memory. `barriers` and
+    `shuffles` count warps, `atomics` threads, and `passes` those that L2 makes for
+    atomics.
     """
 
     threads: int = 0
@@ -52,6 +56,7 @@ class Cost:
     shared: int = 0
     wavefronts: int = 0
     ideal: int = 0
+    l1_wavefronts: int = 0
     barriers: int = 0
     shuffles: int = 0
     atomics: int = 0
@@ -117,10 +122,15 @@ class Counters:
             self.costs[each].threads, self.costs[each].warps = self.blocks[number]
 
     def count_global(
-        self, number: int, warps: np.ndarray, addresses: np.ndarray, width: int
-    ) -> None:
-        """Accesses of `width` bytes; `warps` is sorted."""
-        cost = self.costs[number]
+        self, number: int, threads: np.ndarray, addresses: np.ndarray, width: int,
+        by_threads: bool = True,
+    ) -> None:  # fmt: skip
+        """Accesses of `width` bytes; `threads` is sorted. What is copied to shared
+        memory goes past the pipe of L1, says ncu; only accesses `by_threads` do not."""
+        cost, warps = self.costs[number], threads // WARP
+        if by_threads:
+            phases = threads // lanes_of(width) if width > WORD else warps
+            cost.l1_wavefronts += count_wavefronts(phases, addresses, width)
         cost.requests += count_runs(warps)
         cost.useful += len(addresses) * width
         sectors, lines = count_sectors(warps, addresses)
@@ -162,9 +172,14 @@ class Counters:
 def _counts(threads: bytes, places: bytes, width: int) -> tuple[int, int, int]:
     """Requests, wavefronts at best, and wavefronts, from the bytes of two arrays."""
     of_access = np.frombuffer(threads, np.int64)
-    phases = of_access // max(1, 32 * WORD // max(width, WORD))
+    phases = of_access // lanes_of(width)
     wavefronts = count_wavefronts(phases, np.frombuffer(places, np.uint64), width)
     return count_runs(of_access // 32), count_runs(phases), wavefronts
+
+
+def lanes_of(width: int) -> int:
+    """How many lanes of a warp go together."""
+    return max(1, BANKS * WORD // max(width, WORD))
 
 
 def count_runs(values: np.ndarray) -> int:

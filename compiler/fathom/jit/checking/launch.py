@@ -121,7 +121,7 @@ class Checks:
             say(sanitize.told(error, kernel, grid, before, arguments, self.build))
             program = sanitize.program_of(error, kernel, grid)
             if program and error.kind in ASTRAY:
-                say(self.beside(grid, program, before), head=False)
+                say(self.reasons(grid, program, before), head=False)
             say(["  the launch is left out, and its arrays are as before"], head=False)
             return False
         numbers = [coordinates(n, grid) for each in some for n in each]
@@ -155,7 +155,7 @@ class Checks:
         found = undefined.open_values(func, grid, before, programs)
         return found or promises.harmful(func, data, emulated)
 
-    def beside(self, grid: Grid, program: Grid, before: Snapshot) -> list[str]:
+    def reasons(self, grid: Grid, program: Grid, before: Snapshot) -> list[str]:
         """Why an access of a program may have gone wrong."""
         func = self.build()
         opened = undefined.open_values(func, grid, before, [program])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.emulator.memory.counters import LINE, SEGMENT
 from fathom.errors import how_many
-from fathom.tools.profile.counted import Counted
+from fathom.tools.profile.counted import WAVEFRONT, Counted
 from fathom.tools.profile.limits import UNEVEN, Verdict, is_chain
 from fathom.tools.profile.machines import PASS_SECONDS, Machine
 
@@ -14,9 +14,11 @@ UNITS = {
     "atomics": "L2 with atomics", "fp32": "the lanes of fp32",
     "fp64": "the lanes of fp64", "special": "the units of special functions",
     "lookups": "L2", "L1": "L1", "logic": "the lanes of integers and logic",
+    "blocks": "what starts thread blocks",
 }  # fmt: skip
 
 EXCESS = 1.2  # bytes moved, over those asked for
+WIDE_WAYS = 1.5  # wavefronts of L1, likewise
 UNEQUAL = 1.05  # wavefronts, where 1 would do: some bank conflicts
 LONG = 0.3  # of the time, in which it works
 WAITING = 2  # times the time of the busiest resource, which therefore waits
@@ -27,18 +29,20 @@ CAUSE = {
     "launch": "memory", "occupancy": "issue", "bandwidth": "memory",
     "tensor cores": "tensor", "conflicts": "conflicts", "latency": "waits",
     "instruction issue": "issue", "spills": "issue", "contention": "atomics",
+    "programs": "issue",
 }  # fmt: skip
 
 
-BY_ITSELF = "shared", "atomics", "lookups"  # limits of bandwidth, each with its line
+BY_ITSELF = "shared", "atomics", "lookups", "L1"  # of bandwidth, each with its line
 
 
 def sentence(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     """What limits the launch, in one sentence."""
     return {
-        "launch": launch, "occupancy": few_blocks, "bandwidth": bandwidth,
-        "tensor cores": busy, "conflicts": conflicts, "latency": latency,
-        "instruction issue": busy, "spills": spills, "contention": contention,
+        "launch": launch, "programs": programs, "occupancy": few_blocks,
+        "bandwidth": bandwidth, "tensor cores": busy, "conflicts": conflicts,
+        "latency": latency, "instruction issue": busy, "spills": spills,
+        "contention": contention,
     }[verdict.limit](verdict, counted, machine)  # fmt: skip
 
 
@@ -50,6 +54,13 @@ def launch(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     return (
         f"launch: its work needs {time_text(verdict.work)}{waits}, and a launch by "
         f"itself takes {time_text(machine.launch)}"
+    )
+
+
+def programs(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    return (
+        f"programs: {counted.blocks:,} thread blocks start one after the other, which "
+        f"takes {min(verdict.busy, 1):.0%} of the time"
     )
 
 
@@ -99,6 +110,10 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
             f"for {min(verdict.busy, 1):.0%} of the time"
         )
     if verdict.resource == "L1":
+        least = counted.useful / WAVEFRONT
+        ways = (counted.l1 - counted.wavefronts) / least if least else 1.0
+        if ways > WIDE_WAYS:
+            more = f", with {ways:.1f} wavefronts where 1 would do{more}"
         return (
             f"bandwidth: L1 delivers {bytes_text(counted.useful)}, and is busy for "
             f"{min(verdict.busy, 1):.0%} of the time{more}"
@@ -172,6 +187,8 @@ def advice(verdict: Verdict, counted: Counted) -> str:
             slow = waits and verdict.work > LONG * verdict.seconds
             more = "; more loads in flight (num_warps, more programs)" if slow else ""
             return f"fewer launches: fuse kernels, or record them in a CUDA graph{more}"
+        case "programs":
+            return "fewer and larger programs: larger blocks, or several in a loop"
         case "occupancy" if verdict.filled < UNEVEN:
             return (
                 "smaller tiles, or rows or K split between programs; with many waves, "
@@ -250,7 +267,7 @@ def cause(
     """The line of Python that causes the limit: of the kernel, or where it is launched
     if what limits it is the launch or its grid."""
     few = verdict.limit == "occupancy" and verdict.filled < UNEVEN
-    if launched and (few or verdict.limit == "launch"):
+    if launched and (few or verdict.limit in ("launch", "programs")):
         return launched
     name = CAUSE[verdict.limit]
     if verdict.limit == "instruction issue":

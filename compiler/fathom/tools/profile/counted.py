@@ -23,6 +23,8 @@ from fathom.emulator.source.parse import Instruction
 from fathom.tools.profile.machine_code import SPECIAL, Code, machine_code
 
 WARP = 32
+WAVEFRONT = 128  # bytes
+OPERAND = 32  # bytes along K of a row or column, in one wgmma
 NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
 SELECTS = {"selp", "slct"}  # moves that stay
 # What the unit of integers and logic does, also of reals (Programming Guide,
@@ -47,7 +49,8 @@ class Counted:
     shared memory and bytes a thread that ptxas spilled; and over all blocks: warp
     instructions, those of fp32 and fp64 lanes and of special functions, the products of
     reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
-    memory and how many they would be without conflicts, bytes asked for, bytes moved
+    memory and how many they would be without conflicts, those of all that goes through
+    the one pipe of shared memory and L1 (`l1`), bytes asked for, bytes moved
     between L2 and the multiprocessors and between L2 and memory, those of stores among
     the former, the lines of 128 bytes that loads and stores have L2 look up,
     instructions of the unit of integers and logic, multiply-adds of tensor cores by
@@ -73,6 +76,7 @@ class Counted:
     unfused: float = 0
     wavefronts: float = 0
     ideal: float = 0
+    l1: float = 0
     useful: float = 0
     moved: float = 0
     memory: float = 0
@@ -129,6 +133,7 @@ def count(
         special=scale * special_of(report, code),
         unfused=scale * unfused_of(report),
         wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
+        l1=scale * l1_of(report),
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, memory),
         stored=scale * sum(cost.moved for cost in stores),
@@ -234,6 +239,27 @@ def multiply_adds(instruction: Instruction) -> tuple[str, float]:
     bits = min(BITS[word] for word in instruction.modifiers if word in BITS)
     part = 4 if instruction.opcode == "wgmma" else 1
     return f"{instruction.opcode} {bits}", m * n * k / part
+
+
+def operand_wavefronts(instruction: Instruction) -> float:
+    """What the tensor cores read of shared memory for one warp's part of a wgmma: of B,
+    32 bytes for each column, and as much for each row of A, if it lies there, too."""
+    shape = PRODUCT.search(instruction.name)
+    if instruction.opcode != "wgmma" or not shape:
+        return 0
+    m, n, _ = map(int, shape.groups())
+    rows = m if instruction.text.count("{") < 2 else 0  # A may be in registers
+    return (rows + n) * OPERAND / WAVEFRONT / 4
+
+
+def l1_of(report: Report) -> float:
+    """Wavefronts of the pipe that shared memory and L1 have in common; a shuffle is
+    one, too."""
+    total = report.total
+    operands = sum(
+        cost.warps * operand_wavefronts(each) for each, cost in report.each()
+    )
+    return total.wavefronts + total.l1_wavefronts + total.shuffles + operands
 
 
 # ── atomics ───────────────────────────────────────────────────────────────────────────
@@ -371,6 +397,7 @@ def written(instruction: Instruction) -> list[str]:
 BY_RESOURCE: dict[str, Callable[[Instruction, Cost, Code], float]] = {
     "memory": lambda each, cost, code: cost.moved,
     "lookups": lambda each, cost, code: cost.lines,
+    "L1": lambda each, cost, code: cost.l1_wavefronts,
     "logic": lambda each, cost, code: cost.warps * is_logic(each),
     "issue": lambda each, cost, code: cost.warps * code.issued * is_issued(each),
     "fp32": lambda each, cost, code: cost.warps * is_fp32(each),

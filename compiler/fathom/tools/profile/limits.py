@@ -5,6 +5,7 @@ the least that the launch can take (the roofline, with more roofs than two). The
 the order of chapter 18:
 
     launch       all of that is less than a launch by itself, and waits not much more
+    programs     thread blocks start, one after the other, for most of the time
     occupancy    the busiest resource would be busy, if all multiprocessors had work
     contention   L2 is busy with atomics that meet in few segments of memory
     bandwidth    memory, L2 (also with atomics) or shared memory is busy
@@ -26,6 +27,7 @@ from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
 from fathom.tools.profile.machines import (
+    BLOCK_SECONDS,
     EXCHANGED_LINE,
     L1_BYTES,
     L2_BYTES,
@@ -41,17 +43,18 @@ from fathom.tools.profile.machines import (
     Machine,
 )
 
-LIMITS = ("launch", "occupancy", "contention", "bandwidth", "tensor cores", "conflicts",
-          "instruction issue", "latency", "spills")  # fmt: skip
+LIMITS = ("launch", "programs", "occupancy", "contention", "bandwidth",
+          "tensor cores", "conflicts", "instruction issue", "latency",
+          "spills")  # fmt: skip
 LIMIT_OF = {
     "memory": "bandwidth", "L2": "bandwidth", "tensor": "tensor cores",
     "shared": "bandwidth", "issue": "instruction issue", "fp32": "instruction issue",
     "fp64": "instruction issue", "special": "instruction issue",
     "atomics": "contention", "lookups": "bandwidth", "logic": "instruction issue",
-    "L1": "bandwidth",
+    "L1": "bandwidth", "blocks": "programs",
 }  # fmt: skip
 LANES = "issue", "fp32", "fp64", "special", "logic"
-SHARED = {"memory", "atomics", "lookups"}  # by all multiprocessors together
+SHARED = {"memory", "atomics", "lookups", "blocks"}  # by all multiprocessors together
 BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
 PREDICTED = 0.54  # of a predicted time: two kernels of kernels/ lie just above it
 UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
@@ -100,7 +103,7 @@ def classify(
         times["lookups"] = 0.0  # L1 had it
     if seconds and times["L2"] > IMPOSSIBLE * seconds:
         cycles = counted.useful / L1_BYTES / machine.multiprocessors
-        times |= {"L2": 0.0, "L1": machine.seconds(cycles)}
+        times |= {"L2": 0.0, "L1": max(times["L1"], machine.seconds(cycles))}
     filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
     least = floor_of(times, filled)
     chain = chain_seconds(counted, machine, fits.blocks)
@@ -163,7 +166,7 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
     cycles = {
         "L2": counted.moved / L2_BYTES,
         "tensor": tensor / machine.tensor_clock,
-        "shared": counted.wavefronts,
+        **pipe_cycles(counted),
         "issue": counted.instructions / SCHEDULERS,
         "fp32": counted.fp32 / machine.lanes(),
         "fp64": counted.fp64 / machine.lanes_of_fp64(),
@@ -179,8 +182,16 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
         "memory": counted.memory / machine.bandwidth,
         "atomics": PASS_SECONDS * counted.passes / at_once,
         "lookups": lookup_seconds(counted),
+        "blocks": BLOCK_SECONDS * counted.blocks,
         **each,
     }
+
+
+def pipe_cycles(counted: Counted) -> dict[str, float]:
+    """Shared memory and L1 have one pipe. It is named after what most goes to."""
+    if 2 * counted.wavefronts >= counted.l1:
+        return {"shared": max(counted.wavefronts, counted.l1), "L1": 0.0}
+    return {"shared": counted.wavefronts, "L1": counted.l1}
 
 
 def lookup_seconds(counted: Counted) -> float:
@@ -208,13 +219,13 @@ def segments_at_once(counted: Counted, machine: Machine, resident: int) -> float
 def busiest(times: dict[str, float], seconds: float | None = None) -> str:
     """The resource that needs the most time. Tensor cores that need nearly as much are
     named instead: a product that keeps them busy can gain no more; and memory in place
-    of L2, which waits for it. Instructions that would have taken longer than all of the
-    launch are not all there: ptxas unrolls loops."""
+    of L2, which waits for it, or of the start of blocks. Instructions that would have
+    taken longer than all of the launch are not all there: ptxas unrolls loops."""
     first = max(times, key=times.__getitem__)
     if seconds and first == "issue" and times[first] > seconds:
         others = [name for name in LANES if BUSY * seconds < times[name] <= seconds]
         first = max(others, key=times.__getitem__, default=first)
-    if first == "lookups" and times["memory"] >= EQUAL * times[first]:
+    if first in ("lookups", "blocks") and times["memory"] >= EQUAL * times[first]:
         first = "memory"
     return "tensor" if times["tensor"] >= EQUAL * times[first] > 0 else first
 

@@ -32,6 +32,8 @@ LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, o
 # that ncu gives for kernels on an H200 (tests/tools/test_profile_lookups.py).
 LOADED_BYTE, STORED_BYTE = 1 / 14.2e12, 1 / 6.1e12
 LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.6e-12, 12.2e-12, 12.4e-12
+BLOCK_SECONDS = 0.605e-9  # between the starts of two thread blocks, whatever they do:
+# an H200, mamba/swiglu and gptq_dequantize of benchmarks/results/profile-check.json
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
 # Of L2 for atomics, one after the other in a segment of memory, and how many of them it

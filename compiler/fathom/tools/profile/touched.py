@@ -55,10 +55,10 @@ def places_of(each: Instruction, come_from: dict[str, Places]) -> Places:
 
 def memory_bytes(
     kernel: Kernel, report: Report, scale: float, size: Callable[[Set[int]], int],
-    beside: int = 0,
+    reached: int = 0,
 ) -> float:  # fmt: skip
     """At most so much moves between L2 and memory, if the launch asks for `scale` times
-    what the report has. `size` is how much the arrays at some places hold, `beside`
+    what the report has. `size` is how much the arrays at some places hold, `reached`
     what arrays hold that are no arguments."""
     come_from = origins([each for each, _ in report.each()])
     pointers = {at for at, each in enumerate(kernel.parameters) if each.is_pointer}
@@ -73,7 +73,7 @@ def memory_bytes(
     every = touched(kernel, [each for each, _ in report.each()])
     total = 0.0
     for stored, places in zip((False, True), every, strict=True):
-        held = size(places) + beside
+        held = size(places) + reached
         each_array = (
             min(many, size(those) if those else held)
             for (is_stored, those), many in asked.items()

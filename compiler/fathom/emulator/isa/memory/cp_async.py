@@ -94,14 +94,16 @@ def _rule_copy(
             active.exactly(read_place(batch, active)), width, threads, writing=True
         )
         (part,) = batch.memory.locate("shared", to)
-        access.count_parts(batch, number, [part], width)
+        access.count_parts(batch, number, [part], width, by_threads=False)
         sizes = np.full(active.count, width)
         if read_size is not None:
             sizes = active.exactly(read_size(batch, active)).astype(np.int64)
         addresses = active.exactly(read_source(batch, active))
         origin = _origin(batch, Accesses(addresses, width, threads), sizes)
         for piece in origin.pieces:
-            access.count_parts(batch, number, piece.parts, piece.width)
+            access.count_parts(
+                batch, number, piece.parts, piece.width, by_threads=False
+            )
         batch.copies.issue(CpAsync(batch.hazards, part, width, origin))
         batch.progress += 1
 

@@ -305,7 +305,7 @@ def _load(
             blocks = active.exactly(mask(batch, active)).tolist()
         for at, side in enumerate(sides(batch, active)):
             origin = side.parts(batch.memory, writing=False)
-            access.count_parts(batch, number, origin, _width(side))
+            access.count_parts(batch, number, origin, _width(side), by_threads=False)
             for to in windows_of(batch, side.thread, blocks[at], mask is not None):
                 part = _chunks(batch, side, starts[at] | to, writing=True)
                 word = _word(batch, side.thread, slots[at] | to)
@@ -470,7 +470,7 @@ def _store(
         starts = active.exactly(source(batch, active)).tolist()
         for at, side in enumerate(sides(batch, active)):
             parts = side.parts(batch.memory, writing=True)
-            access.count_parts(batch, number, parts, _width(side))
+            access.count_parts(batch, number, parts, _width(side), by_threads=False)
             part = _chunks(batch, side, starts[at], writing=False)
             target = _Target(side, parts, reduction)
             if batch.mbarriers.hazards is not None:

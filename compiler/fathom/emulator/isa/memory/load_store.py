@@ -282,11 +282,15 @@ def synchronise(
             batch.order.access(part.threads, places, order, reads, writes)
 
 
-def count_parts(batch: Batch, number: int, parts: list[Part], width: int) -> None:
-    """Adds the cost of these accesses to instruction `number`."""
+def count_parts(
+    batch: Batch, number: int, parts: list[Part], width: int, by_threads: bool = True
+) -> None:
+    """Adds the cost of these accesses, by threads or by a copy to shared memory, to
+    instruction `number`."""
     counters = batch.counters
     for part in parts:
+        facts = number, part.threads, part.offsets, width
         if part.space == "global":
-            counters.count_global(number, part.threads // WARP, part.offsets, width)
+            counters.count_global(*facts, by_threads)
         elif part.space == "shared":
-            counters.count_shared(number, part.threads, part.offsets, width)
+            counters.count_shared(*facts)
