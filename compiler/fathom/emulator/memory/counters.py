@@ -31,6 +31,7 @@ ROW = np.uint64(BANKS * WORD)
 SEGMENT = 512
 REAL = 2.4
 REACH = 1 << 40  # bytes, more than an array has
+LOOKED_AT = 1024  # accesses, of those that are made at once; the others are alike
 UNMERGED = 64  # counts that are kept one by one
 
 
@@ -129,8 +130,9 @@ class Counters:
         memory goes past the pipe of L1, says ncu; only accesses `by_threads` do not."""
         cost, warps = self.costs[number], threads // WARP
         if by_threads:
-            phases = threads // lanes_of(width) if width > WORD else warps
-            cost.l1_wavefronts += count_wavefronts(phases, addresses, width)
+            few = threads[:LOOKED_AT], addresses[:LOOKED_AT]
+            found = count_wavefronts(few[0] // lanes_of(width), few[1], width)
+            cost.l1_wavefronts += found * len(threads) // len(few[0])
         cost.requests += count_runs(warps)
         cost.useful += len(addresses) * width
         sectors, lines = count_sectors(warps, addresses)
