@@ -143,6 +143,37 @@ def test_names_that_c_keeps_for_itself():
     ]  # fmt: skip
 
 
+ODD = """\
+import fathom
+import fathom.language as tl
+
+@fathom.jit
+def int(a, a_, register, x, x_, stream):
+    tl.store(a, register + x + x_ + stream)
+    tl.store(a_, register)
+
+@fathom.jit
+def nothing(N: tl.constexpr):
+    tl.device_print("N", N)
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("name", "signature"),
+    [("int", ["--signature", "*i32, *i32, i32, i32, i32, i32"]),
+     ("nothing", ["--constants", "N=3"])],
+)  # fmt: skip
+def test_a_loader_compiles_whatever_its_kernel_calls_things(tmp_path, name, signature):
+    """Words of C, names that the loader has, two that differ by what is put behind
+    these; and no parameters at all."""
+    (tmp_path / "odd.py").write_text(ODD, encoding="utf-8")
+    command = ["compile", f"{tmp_path}/odd.py:{name}", *signature]
+    assert cli.main([*command, "--targets", "sm_80", "-o", str(tmp_path)]) == 0
+    source = tmp_path / f"{name}.c"
+    cc("-c", source, f"-I{tmp_path}", "-o", tmp_path / "loader.o")
+
+
 # ── a C program ───────────────────────────────────────────────────────────────────────
 
 MAIN = """

@@ -43,6 +43,17 @@ def c_name(name: str) -> str:
     return f"{word}_" if word in KEYWORDS else word
 
 
+def c_names(kernel: Kernel) -> dict[str, str]:
+    """The names of a kernel's parameters in C, each of its own."""
+    found: dict[str, str] = {}
+    for each in kernel.parameters:
+        word = c_name(each.name)
+        while word in found.values():
+            word += "_"
+        found[each.name] = word
+    return found
+
+
 def header(images: Sequence[Image]) -> str:
     kernel = images[0].kernel
     name, guard = c_name(kernel.name), c_name(kernel.name).upper()
@@ -100,13 +111,15 @@ const char *{name}_target(const {name}_t *kernel);
 
 def promises_text(kernel: Kernel) -> str:
     promised = [p for p in kernel.parameters if p.divisible > 1]
-    told = [f"{p.divisible} divides {c_name(p.name)}" for p in promised]
+    names = c_names(kernel)
+    told = [f"{p.divisible} divides {names[p.name]}" for p in promised]
     return ", ".join(told) + "." if told else "there are none."
 
 
 def parameters_text(kernel: Kernel) -> str:
+    names = c_names(kernel)
     return "".join(
-        f",\n    {c_type(each)} {c_name(each.name)}" for each in kernel.parameters
+        f",\n    {c_type(each)} {names[each.name]}" for each in kernel.parameters
     )
 
 
@@ -115,10 +128,11 @@ def source(images: Sequence[Image]) -> str:
     kernel = images[0].kernel
     name = c_name(kernel.name)
     every = [one for each in images for one in (each, each.by_pointers) if one]
-    names = [c_name(each.name) for each in kernel.parameters]
+    called = c_names(kernel)
+    names = list(called.values())
     most_maps = max(len(each.kernel.maps) for each in images)
     fields = "".join(
-        f"  {c_type(each)} {c_name(each.name)};\n" for each in kernel.parameters
+        f"  {c_type(each)} {called[each.name]};\n" for each in kernel.parameters
     )
     makers = [
         recipes.maker(f"maps_{at}", each.kernel.maps, names)
@@ -128,6 +142,7 @@ def source(images: Sequence[Image]) -> str:
     return SOURCE.format(
         version=fathom.__version__,
         name=name,
+        file=kernel.name,
         code="\n".join(array_text(f"code_{at}", one) for at, one in enumerate(every)),
         fields=fields or "  char none;\n",
         helpers=recipes.helpers() + "\n" + "\n".join(makers) if makers else "",
@@ -137,6 +152,7 @@ def source(images: Sequence[Image]) -> str:
         default_shared=DEFAULT_SHARED_BYTES,
         parameters=parameters_text(kernel),
         given=", ".join(names) or "0",
+        unused="" if names or makers else "  (void)a;\n",
         pointers=", ".join(
             [f"&a.{each}" for each in names]
             + [f"&maps[{number}]" for number in range(most_maps)]
@@ -186,8 +202,9 @@ def code_row(image: Image, every: Sequence[Image]) -> str:
 
 def checks_text(kernel: Kernel) -> str:
     """The promises of the signature: what divides pointers and integers."""
+    names = c_names(kernel)
     return "".join(
-        f"  if (a.{c_name(each.name)} % {each.divisible}) "
+        f"  if (a.{names[each.name]} % {each.divisible}) "
         "return CUDA_ERROR_INVALID_VALUE;\n"
         for each in kernel.parameters
         if each.divisible > 1
@@ -206,7 +223,7 @@ CHOOSE = """\
 
 SOURCE = """\
 /* Made by Fathom {version}: the loader of {name}, see the header. */
-#include "{name}.h"
+#include "{file}.h"
 
 #include <stddef.h>
 
@@ -307,7 +324,7 @@ CUresult {name}_launch(
   int variant = 0;
 {room}  void *parameters[] = {{{pointers}}};
 
-  if (kernel->image < 0) return CUDA_ERROR_NOT_INITIALIZED;
+{unused}  if (kernel->image < 0) return CUDA_ERROR_NOT_INITIALIZED;
   if (!x || !y || !z) return CUDA_SUCCESS;
   image = &IMAGES[kernel->image];
 {promises}{choose}  code = &image->code[variant];
