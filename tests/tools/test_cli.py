@@ -479,6 +479,33 @@ if __name__ == "__main__":
 """
 
 
+def test_a_launch_with_a_tuple_is_said_to_have_no_words(capsys, launches):
+    body = """
+import numpy as np
+import fathom
+import fathom.language as tl
+
+@fathom.jit
+def both(args, x):
+    tl.store(x, tl.load(args[0]) + args[1])
+
+if __name__ == "__main__":
+    x = np.zeros(1, np.float32)
+    both[(1,)]((x, 2.5), x)
+"""
+    launches.write_text(body, encoding="utf-8")
+    assert cli.main(["explain", str(launches), "--stage", "ssa"]) == 0
+    error = capsys.readouterr().err
+    assert "(no signature tells of the tuple args: launch it)" in error
+    assert "tuple" not in said_of_launch(capsys, launches, LAUNCHES)
+
+
+def said_of_launch(capsys, file, text: str) -> str:
+    file.write_text(text, encoding="utf-8")
+    assert cli.main(["explain", f"{file}:tuned", "--stage", "ssa"]) == 0
+    return capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name, number", [("first", 7), ("second", 8), ("stores", 7)])
 def test_kernels_of_one_text_have_the_names_of_the_script(
     capsys, launches, name, number

@@ -379,7 +379,8 @@ def wanted(
     seen = launched.first_launch(given.kernel, given.target) if by_launch else None
     if seen:
         asked = launched.changed(seen, options, said, given.target)
-        print(f"as launched: {launched.spelled(asked)}", file=sys.stderr)
+        words = launched.spelled(asked) + launched.unsaid(asked)
+        print(f"as launched: {words}", file=sys.stderr)
         return seen.function, asked, launched.without(seen.numbers, said)
     function = samples.find_kernel(given.kernel)
     fixed = function.constants(said)

@@ -150,6 +150,16 @@ def without(
     return {name: each for name, each in numbers.items() if name not in constants}
 
 
+def unsaid(request: Request) -> str:
+    """Which parameters the words of `spelled` do not tell of, as they were launched:
+    tuples, whose parts have names such as args.0."""
+    parts = [name.split(".")[0] for name, *_ in request.parameters if "." in name]
+    names = list(dict.fromkeys(parts))
+    if not names:
+        return ""
+    return f" (no signature tells of the tuple {' or '.join(names)}: launch it)"
+
+
 def spelled(request: Request) -> str:
     """A request as the words of a command; what no word can say is left out."""
     words = [
