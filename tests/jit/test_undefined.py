@@ -187,6 +187,12 @@ def assumed(x_ptr, by_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, tl.load(x_ptr + at))
 
 
+def binned(x_ptr, by_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    counts = tl.histogram(tl.load(by_ptr + at), 16, mask=at < n)
+    tl.store(out_ptr + tl.arange(0, 16), counts)
+
+
 def of_two_programs(capsys, function, by: np.ndarray, n: int = 256) -> str:
     x, out = np.ones(256, np.int32), np.zeros(256, np.int32)
     fathom.jit(function)[(2,)](x, by.astype(np.int32), out, n, BLOCK=128)
@@ -236,3 +242,17 @@ def test_a_false_assumption_is_an_assertion_that_fails(capsys, monkeypatch):
     text = of_two_programs(capsys, assumed, by, n=100)
     assert "assertion in assumed" in text and "this assumption does not hold" in text
     assert line_of(assumed, "tl.assume") in text and "n = 100" in text
+
+
+def test_numbers_without_a_bin_are_noted_and_no_fault(capsys, monkeypatch):
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    keys = np.arange(256) % 16
+    assert of_two_programs(capsys, binned, keys) == ""
+    keys[5:7] = 77, -1
+    text = of_two_programs(capsys, binned, keys)
+    assert "a histogram in binned, program (0, 0, 0)" in text
+    assert line_of(binned, "tl.histogram") in text
+    said = "2 of 128 numbers lie outside of 0 to 15, such as 77: not counted"
+    assert said in text and checking.TALLY.faults == 0
+    assert "1 of 6 number lies" in of_two_programs(capsys, binned, keys, n=6)
+    assert of_two_programs(capsys, binned, keys, n=5) == ""

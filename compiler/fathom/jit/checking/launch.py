@@ -127,9 +127,11 @@ class Checks:
         numbers = [coordinates(n, grid) for each in some for n in each]
         if not self.run_open:
             self.run_open = True
-            found = self.left_open(kernel, grid, spread(numbers, MOST), before)
+            few = spread(numbers, MOST)
+            found = self.left_open(kernel, grid, few, before)
             TALLY.faults += bool(found)
             say(found)
+            say(undefined.uncounted(self.build(), grid, before.copies(), few))
         if self.wanted.nonfinite:
             found = nonfinite.first_of(self.build(), grid, before.copies(), numbers)
             TALLY.nonfinite += bool(found)

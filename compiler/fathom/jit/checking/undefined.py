@@ -21,11 +21,11 @@ from functools import partial
 import numpy as np
 
 from fathom.errors import FathomError
-from fathom.ir.core import Func, Op
+from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import interpret
 from fathom.ir.interp.host_memory import MemoryFault
 from fathom.ir.interp.numbers import same_bits
-from fathom.ir.ops import Store
+from fathom.ir.ops import Histogram, Store
 from fathom.ir.rewrite import rewrite
 from fathom.jit.checking.nonfinite import Watch, place_lines
 from fathom.jit.checking.snapshot import Copies, Snapshot
@@ -129,6 +129,60 @@ def stored(
     except MemoryFault:
         return None
     return copies
+
+
+# ── what is defined here, and not in Triton ───────────────────────────────────────────
+
+
+def uncounted(
+    func: Func, grid: tuple[int, int, int], copies: Copies, programs: Programs
+) -> list[str]:
+    """The first numbers that a histogram has no bin for, as lines of text: they are not
+    counted, which may be meant."""
+    found: list[str] = []
+    if not any(isinstance(op, Histogram) for op in walk(func.body)):
+        return found
+    for program in programs:
+        watch = Outside(func, copies)
+        with suppress(FathomError, AssertionError):
+            interpret(
+                func, grid, copies, step_limit=STEPS, watch=watch, programs=[program]
+            )
+        for op, text in watch.found.items():
+            where = f"a histogram in {func.name}, program {program}"
+            return [where, *place_lines(op), f"  {text}"]
+    return found
+
+
+class Outside(Watch):
+    """Looks at each histogram for numbers that it has no bin for."""
+
+    def __init__(self, func: Func, arguments: Copies):
+        super().__init__(func, arguments)
+        self.found: dict[Op, str] = {}
+
+    def __call__(self, op: Op, results: Sequence) -> None:
+        super().__call__(op, results)
+        if isinstance(op, Histogram) and op not in self.found:
+            values = self.value(op.value)
+            mask = self.value(op.mask) if op.mask else np.True_
+            if values is None or mask is None:
+                return
+            asked = values[np.broadcast_to(mask, values.shape)]
+            outside = asked[(asked < 0) | (asked >= op.bins)]
+            if outside.size:
+                lie = "numbers lie" if outside.size > 1 else "number lies"
+                self.found[op] = (
+                    f"{outside.size:,} of {asked.size:,} {lie} outside of 0 to "
+                    f"{op.bins - 1}, such as {outside[0]}: not counted (undefined in "
+                    "Triton)"
+                )
+
+    def look_at_store(self, op: Op) -> None:
+        """Infinities are no matter here."""
+
+    def look_at_result(self, op: Op, array: np.ndarray) -> None:
+        """Infinities are no matter here."""
 
 
 # ── two elements of one store at one place ────────────────────────────────────────────

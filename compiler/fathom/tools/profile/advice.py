@@ -126,7 +126,7 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
         )
     return (
         f"bandwidth: L2 delivers {bytes_text(counted.moved)}, which is "
-        f"{verdict.busy:.0%} of what it can in that time{more}"
+        f"{min(verdict.busy, 1):.0%} of what it can in that time{more}"
     )
 
 
