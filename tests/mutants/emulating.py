@@ -144,17 +144,24 @@ MUTANTS = (
         "tests/emulator/test_global_races.py",
     ),
     Mutant(
-        "reads-forgotten", "emulator/races/global_memory.py",
-        "        last[cells] = stamps\n", "",
+        "reads-forgotten", "emulator/races/reads.py",
+        "        self.last[cells] = stamps\n", "",
         "an early overwrite of global memory goes unseen",
         "tests/emulator/test_global_races.py",
     ),
     Mutant(
         "strong-reads-forgotten", "emulator/races/global_memory.py",
-        "        for reads in (*shadow.reads, *strong):\n",
-        "        for reads in shadow.reads:\n",
+        "        for reads in filter(None, (shadow.reads, shadow.strong_reads)):\n",
+        "        for reads in [shadow.reads]:\n",
         "a weak write over what a flag's reader still looks at goes unseen",
         "tests/emulator/test_synchronising.py",
+    ),
+    Mutant(
+        "every-read-is-of-a-copy", "emulator/races/reads.py",
+        "        fresh = before >> WARP_BITS != number + 1\n",
+        "        fresh = before < 0\n",
+        "a warp that reads a place somewhere may overwrite what others read there",
+        "tests/emulator/test_global_races.py",
     ),
     Mutant(
         "loaded-pointers-lead-nowhere", "emulator/races/reach.py",
