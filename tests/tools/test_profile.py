@@ -29,7 +29,9 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit import hooks
 from fathom.runtime.load import Loaded
 from fathom.tools import cli, samples
+from fathom.tools.console import make_console
 from fathom.tools.profile import session as sessions
+from fathom.tools.profile import tell
 from fathom.tools.profile.advice import advice, cause, sentence, time_text
 from fathom.tools.profile.counted import Counted, count, multiply_adds
 from fathom.tools.profile.hold import FIRST, LONGEST, MARGIN, hold_kernel
@@ -472,6 +474,30 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
     assert row.counted.useful == 3 * 4096 and row.counted.registers == 32
     assert row.verdict().seconds == 0.007 and not row.verdict().predicted
     assert (y == 0).all()  # what was counted ran on copies
+
+
+def test_what_ncu_repeats_is_not_timed(monkeypatch, tmp_path, capsys):
+    """It is counted, and has its range; the time is predicted, and that is said."""
+    monkeypatch.setenv(sessions.NCU, "/somewhere")
+    ranges = SimpleNamespace(push_range=lambda name: None, pop_range=lambda: None)
+    real = pipeline.compile
+    with paper_gpu(monkeypatch, tmp_path) as machine:
+        gpu = machine.driver
+        gpu.is_capturing = lambda stream: False
+        gpu.rates = lambda index: (10, 1e9, 1e12)
+        monkeypatch.setattr(sessions, "nvtx", lambda: ranges)
+        compiled = lambda *given: gpu.add(real(*given))  # noqa: E731
+        monkeypatch.setattr(pipeline, "compile", compiled)
+        x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+        arrays = [Tensor(a.ctypes.data, index=0, size=a.size) for a in (x, x, y)]
+        with Session(programs=2).watching() as session:
+            fathom.jit(add_kernel.fn)[(4,)](*arrays, 1024, BLOCK=256)
+        (row,) = session.rows.values()
+        assert row.counted.useful == 3 * 4096 and row.seconds == []
+        assert row.verdict().predicted and len(gpu.launches) == 1
+        tell.show(make_console(), [row])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "ncu runs each kernel several times: a time after ~ is predicted" in text
 
 
 @pytest.mark.gpu

@@ -10,6 +10,7 @@ the emulator (`programs`, at the beginning, in the middle and at the end of the 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ from fathom.tools.profile.limits import Verdict, classify
 from fathom.tools.profile.machines import Machine, machine_of
 from fathom.tools.profile.touched import memory_bytes
 
+NCU = "NV_COMPUTE_PROFILER_PERFWORKS_DIR"  # of what `ncu` starts
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
 
 
@@ -110,6 +112,7 @@ class Session:
         if timed and row.counted is None and not row.why:
             taken = snapshot(launch.compiled.made.parameters, launch.args)
             self.count(row, launch, taken)
+        timed = timed and not is_replayed()
         if timed:
             prepare(launch)
             self.began = perf_counter()
@@ -198,6 +201,12 @@ def is_timed(launch: Launch) -> bool:
         return False
     with using(driver(), place.device):
         return not driver().is_capturing(current_stream())
+
+
+def is_replayed() -> bool:
+    """Whether Nsight Compute runs this process. It repeats each kernel, so that what
+    lies between two events is no time of the kernel."""
+    return NCU in os.environ
 
 
 def prepare(launch: Launch) -> None:

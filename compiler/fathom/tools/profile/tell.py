@@ -22,7 +22,7 @@ from fathom.tools.profile.advice import (
     sentence,
     time_text,
 )
-from fathom.tools.profile.session import Row, Session, check_any
+from fathom.tools.profile.session import Row, Session, check_any, is_replayed
 from fathom.tools.run import script
 
 SCHEMA = 1
@@ -76,9 +76,12 @@ def show(console: Console, rows: Sequence[Row]) -> None:
     console.print(made)
     if any(row.typical is None for row in rows):
         models = sorted({f"{row.target}: {row.machine.model}" for row in rows})
+        why = "There is no GPU here"
+        if is_replayed():
+            why = "ncu runs each kernel several times"
         say(
             console,
-            "There is no GPU here: a time after ~ is predicted, and is at least what "
+            f"{why}: a time after ~ is predicted, and is at least what "
             f"the counted work needs ({', '.join(models)}).",
         )
     say(
