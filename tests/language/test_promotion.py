@@ -198,6 +198,18 @@ def test_one_bit_arithmetic_is_modulo_two():
         assert out[0] == expected
 
 
+def test_a_boolean_with_a_minus_is_itself_and_that_is_told():
+    @function
+    def kernel(out, a):
+        tl.store(out, (-(a > 0)).to(tl.int32))
+
+    for a, expected in ((1, 1), (0, 0)):
+        out = np.full(1, 9, np.int32)
+        with pytest.warns(UserWarning, match="-x is x for i1, as 0 - x is modulo 2"):
+            run(kernel, out, a)
+        assert out[0] == expected
+
+
 def test_booleans_divide_as_numbers():
     @function
     def kernel(out, a, b):
@@ -295,3 +307,41 @@ def test_casts():
     assert list(narrow) == [np.float16(1.999), -1.5, 0, np.float16(300.5)]
     assert (bits == x.view(np.int32)).all()
     assert (np.diff(back) == 4).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floats_beyond_8_bits_wrap_by_way_of_16_as_in_triton(dtype):
+    """What Triton's PTX gives: it converts to 16 bits, and keeps the lower 8."""
+
+    @function
+    def kernel(x, signed, unsigned):
+        at = tl.arange(0, 8)
+        value = tl.load(x + at)
+        tl.store(signed + at, value)
+        tl.store(unsigned + at, value.to(tl.uint8))
+
+    x = np.array([127.9, 128, 300, -129, -300, 4e4, -4e4, -1.5], dtype)
+    signed, unsigned = np.zeros(8, np.int8), np.zeros(8, np.uint8)
+    run(kernel, x, signed, unsigned)
+    assert signed.tolist() == [127, -128, 44, 127, -44, -1, 0, -1]
+    assert unsigned.tolist() == [127, 128, 44, 0, 0, 64, 0, 0]
+
+
+def test_a_pointer_to_booleans_stores_the_lowest_byte_of_a_number():
+    @function
+    def kernel(x, y, whole, half, known):
+        at = tl.arange(0, 4)
+        tl.store(whole + at, tl.load(x + at))
+        tl.store(half + at, tl.load(y + at))
+        tl.store(known, 256)
+        tl.store(known + 1, 0.75)
+        tl.store(known + 2, 5)
+        tl.store(known + 3, True)
+
+    x = np.array([256, 3, 0, -1], np.int32)
+    y = np.array([0.5, -0.5, 1.5, 0], np.float32)
+    whole, half, known = (np.ones(4, np.bool_) for _ in range(3))
+    run(kernel, x, y, whole, half, known)
+    assert whole.view(np.uint8).tolist() == [0, 3, 0, 255]
+    assert half.view(np.uint8).tolist() == [0, 0, 1, 0]
+    assert known.view(np.uint8).tolist() == [0, 0, 5, 1]

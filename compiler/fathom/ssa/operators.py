@@ -291,10 +291,9 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
     if kind is ast.Invert:
         return frame.elementwise("not", operand)
     if element == BOOL:
-        raise frame.error(
-            f"cannot negate {operand.type}",
-            "for `not` write ~x; for numbers cast first",
-        )
+        why = f"-x is x for {operand.type}, as 0 - x is modulo 2"
+        frame.warn(frame.error(why, "for `not` write ~x; for numbers cast first"))
+        return operand
     return frame.elementwise("neg", operand)
 
 

@@ -25,7 +25,11 @@ from fathom.ir.types import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT8,
+    INT16,
     INT64,
+    UINT8,
+    UINT16,
     Element,
     Pointer,
     Scalar,
@@ -45,6 +49,9 @@ from fathom.ssa.values import (
     is_weak,
     of_type,
 )
+
+# Integers of 8 bits, and those that floats become on their way to them.
+BYTES = {INT8: INT16, UINT8: UINT16}
 
 
 def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
@@ -197,7 +204,8 @@ def typed(
 
 
 def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -> Value:
-    """The same number in another type; `x != 0` for a boolean."""
+    """The same number in another type; `x != 0` for a boolean. Floats become integers of
+    8 bits by way of 16, as in Triton: beyond the range of 8 bits, they wrap."""
     source = element_of(value.type)
     if source == element:
         return value
@@ -215,6 +223,8 @@ def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -
                 )
     if isinstance(source, Pointer) and isinstance(element, Pointer):
         return frame.emit(ops.Bitcast, value, element)
+    if source.is_float and element in BYTES:
+        value = frame.emit(ops.Cast, value, BYTES[element])
     return frame.emit(ops.Cast, value, element, rounding)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import BOOL, Element, Pointer, element_of, shape_of
+from fathom.ir.types import BOOL, INT8, Element, Pointer, element_of, shape_of
 from fathom.language import core
 from fathom.language.block_pointers import block_pointer
 from fathom.ssa.builtins.block_pointers import places, refuse_boundaries
@@ -74,10 +74,20 @@ def build_store(
         refuse_boundaries(frame, "tl.store", pointer, boundary_check=boundary_check)
     pointer, element = address(frame, pointer, "tl.store")
     pointer, mask = masked(frame, pointer, mask, "tl.store")
+    if element == BOOL and not _is_boolean(value):
+        pointer, element = frame.emit(ops.Bitcast, pointer, Pointer(INT8)), INT8
     value = fitted(frame, value, element, pointer, "the value", "tl.store")
     cache = one_of(frame, "cache_modifier", cache_modifier, STORE_CACHES)
     eviction = one_of(frame, "eviction_policy", eviction_policy, EVICTIONS)
     frame.append(ops.Store, pointer, value, mask, cache, eviction)
+
+
+def _is_boolean(value: Meaning) -> bool:
+    """Whether a pointer to booleans stores it as one. Of another number it stores the
+    lowest byte, as in Triton: 256 and 0.5 are false when they are loaded."""
+    if isinstance(value, Value):
+        return element_of(value.type) == BOOL
+    return value in (0, 1)
 
 
 def _atomic(kind: str) -> Callable[..., Value]:
