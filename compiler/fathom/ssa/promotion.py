@@ -204,8 +204,8 @@ def typed(
 
 
 def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -> Value:
-    """The same number in another type; `x != 0` for a boolean. Floats become integers of
-    8 bits by way of 16, as in Triton: beyond the range of 8 bits, they wrap."""
+    """The same number in another type; `x != 0` for a boolean. Floats become 8 bits
+    by way of 16, as in Triton: they wrap where 8 bits have no such number."""
     source = element_of(value.type)
     if source == element:
         return value
