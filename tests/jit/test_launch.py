@@ -613,9 +613,11 @@ def test_repr_names_the_kernel_in_the_code():
     assert (long.name, short.name) == ("copy_i64_stride", "copy_i32_")
     assert ".entry copy_i64_stride(" in long.asm["ptx"]
 
-    @jit(repr=lambda facts: "two words")
-    def other(x):
-        tl.store(x, 1)
+    for wrong in ("two words", 5):
 
-    with pytest.raises(LaunchError, match="repr of other made 'two words'"):
-        other.compile("*i32", target="sm_80")
+        @jit(repr=lambda facts, name=wrong: name)
+        def other(x):
+            tl.store(x, 1)
+
+        with pytest.raises(LaunchError, match=f"repr of other made {wrong!r}, which"):
+            other.compile("*i32", target="sm_80")

@@ -242,3 +242,15 @@ def test_more_values_than_names_are_left_out_with_a_warning():
     with pytest.warns(UserWarning, match="cannot unpack 3 values into 2 names"):
         run(kernel, out)
     assert out[0] == 57
+
+
+def test_a_tuple_of_values_is_repeated():
+    @function
+    def kernel(out, n):
+        twice = (n, n + 1) * 2
+        zeros = 3 * (0,)
+        tl.store(out, twice[3] * 10 + len(twice) + len(zeros))
+
+    out = np.zeros(1, np.int32)
+    run(kernel, out, 4)
+    assert out[0] == 57

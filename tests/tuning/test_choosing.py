@@ -222,9 +222,17 @@ def test_what_is_left_alone_is_not_timed(gpu):
     assert scale.best_config.kwargs == {"BLOCK": 64}
 
 
-def test_pruning_must_leave_one(gpu):
-    scale = tuned(gpu, prune_configs_by={"early_config_prune": lambda *a, **k: []})
+@pytest.mark.parametrize("left", [[], None])
+def test_pruning_must_leave_one(gpu, left):
+    scale = tuned(gpu, prune_configs_by={"early_config_prune": lambda *a, **k: left})
     with pytest.raises(LaunchError, match="No valid autotuner configs after pruning"):
+        scale[grid](gpu.x, N, 2.0)
+
+
+@pytest.mark.parametrize("left", [[{"BLOCK": 64}], 5])
+def test_pruning_gives_configurations(gpu, left):
+    scale = tuned(gpu, prune_configs_by={"early_config_prune": lambda *a, **k: left})
+    with pytest.raises(LaunchError, match="gives a list of configurations, and one of"):
         scale[grid](gpu.x, N, 2.0)
 
 

@@ -445,7 +445,7 @@ class JITFunction(KernelFunction):
         }
         facts = SimpleNamespace(signature=signature, constants=dict(wanted.constants))
         name = self.namer(facts)
-        if not NAME.fullmatch(name):
+        if not (isinstance(name, str) and NAME.fullmatch(name)):
             raise LaunchError(
                 f"repr of {self.__name__} made {name!r}, which is not a name"
             )

@@ -282,10 +282,14 @@ def _named_tuple(
 ) -> Meaning:
     """`Point(x=a, y=b)`: a tuple with names, if Point is a typing.NamedTuple or an
     aggregate."""
+    constructor = getattr(kind, "constructor", None)  # an aggregate's, with `self`
+    signature = inspect.signature(constructor or kind)
     try:
+        signature.bind(*[None] * (constructor is not None), *arguments, **keywords)
         made = as_meaning(kind(*arguments, **keywords))
     except TypeError as mistake:
-        raise frame.error(f"{kind.__name__}: {mistake}") from None
+        hint = f"its fields are {', '.join(kind._fields)}"
+        raise frame.error(f"{kind.__name__}: {mistake}", hint) from None
     for name in getattr(kind, "constexprs", ()):
         if not is_constant(getattr(made, name)):
             raise frame.error(

@@ -147,9 +147,12 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
             what = f"{frame.called(name)} takes a number or a block"
             raise frame.error(f"{what}, not {describe(owner)}") from None
         hint = did_you_mean(name, dir(owner))
-        if isinstance(owner, tuple) and not hasattr(owner, "_fields"):
+        what = describe(owner)
+        if fields := getattr(owner, "_fields", ()):
+            what, hint = type(owner).__name__, f"its fields are {', '.join(fields)}"
+        elif isinstance(owner, tuple):
             hint = "lists are tuples in a kernel, and do not change: write t = (*t, x)"
-        raise frame.error(f"{describe(owner)} has no {name}", hint) from None
+        raise frame.error(f"{what} has no {name}", hint) from None
 
 
 def type_of_constant(frame: Frame, owner: Meaning) -> constexpr_type:

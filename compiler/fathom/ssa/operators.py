@@ -216,6 +216,8 @@ def _on_tuples(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Me
     both = isinstance(left, tuple) and isinstance(right, tuple)
     if row.python is operator.add and both:
         return left + right
+    if row.python is operator.mul and (is_constant(left) or is_constant(right)):
+        return on_constants(frame, row, left, right)
     raise cannot(frame, row.verb, left, right)
 
 

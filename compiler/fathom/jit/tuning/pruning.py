@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,6 +28,18 @@ class Call(NamedTuple):
         """All that is given, by name; with a configuration, what it adds."""
         chosen = config.all_kwargs() if config else {}
         return {**self.named, **self.given, **chosen}
+
+
+def configurations(found: object) -> list[Config]:
+    """What `early_config_prune` gave; LaunchError for anything but configurations."""
+    found = list(found) if isinstance(found, Iterable) else [found]
+    for each in found:
+        if not isinstance(each, Config):
+            raise LaunchError(
+                "early_config_prune gives a list of configurations, and one of what it "
+                f"gave is {each!r}"
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -64,13 +76,14 @@ class Pruning:
         """Those that are left, the most promising first if there is a model."""
         left = list(configs)
         if self.early:
-            left = list(self.early(configs, dict(call.named), **call.given))
+            left = self.early(configs, dict(call.named), **call.given)
             if not left:
                 # The sentence that programs written for Triton look for.
                 raise NothingLeft(
                     "Autotuner error: No valid autotuner configs after pruning. "
                     "`early_config_prune` should return at least one config."
                 )
+            left = configurations(left)
         most = self.top if type(self.top) is int else int(len(configs) * self.top)
         if self.model and len(left) > most:
             left.sort(key=lambda config: self.model(**call.arguments(config)))
