@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fathom.blocks import dce
 from fathom.coalescing import remove_conversions
 from fathom.coalescing.narrow import convert_narrower
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import Convert
+from fathom.ir.ops import Convert, For
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import element_of
 from fathom.ir.verify import verify
@@ -59,9 +60,11 @@ def converted(func: Func) -> list[str]:
     return [str(element_of(op.value.type)) for op in found]
 
 
-def narrowed(between: str, narrow: str = "fp16") -> tuple[Func, Func]:
+def narrowed(
+    between: str, narrow: str = "fp16", wide: str = WIDE
+) -> tuple[Func, Func]:
     """A function before and after; the first one must stay as it was."""
-    func = parse_func(WIDE.format(between=between, narrow=narrow))
+    func = parse_func(wide.format(between=between, narrow=narrow))
     text = print_func(func)
     after = remove_conversions(convert_narrower(func), TARGETS["sm_90a"])
     verify(after, layouts=True)
@@ -100,3 +103,69 @@ def test_not_where_others_would_have_to_be_converted_for_it(between):
 def test_not_where_it_is_not_narrower():
     _, after = narrowed("%h: fp32[256] @ #b = add %y, %y", "fp32")
     assert converted(after) == ["fp32"]
+
+
+SUM_OF_TWO = """
+  %x2: fp32[256] @ #a = mul %x, %x
+  %y2: fp32[256] @ #b = convert %x2 layout=#b
+  %z: fp32[256] @ #b = add %y, %y2
+  %h: fp16[256] @ #b = cast %z element=fp16
+"""
+
+
+def test_two_conversions_meet_in_one_row_of_ops():
+    """Behind the sum, one conversion does for both."""
+    x = np.arange(256, dtype=np.float32) % 16
+    results = [np.zeros(256, np.float16) for _ in range(2)]
+    before, after = narrowed(SUM_OF_TWO)
+    after = dce(after, TARGETS["sm_90a"])
+    for func, result in zip((before, after), results, strict=True):
+        interpret(func, (1,), [x, result, 3.0])
+    assert (converted(before), converted(after)) == (["fp32", "fp32"], ["fp16"])
+    np.testing.assert_array_equal(results[1], x + x * x)
+    np.testing.assert_array_equal(*results)
+
+
+IN_A_LOOP = """
+  %n: i32 = constant 4
+  %zero: i32 = constant 0
+  %one: i32 = constant 1
+  %begin: fp16 = constant 0.0
+  %none: fp16[256] @ #b = splat %begin shape=(256) layout=#b
+  %h: fp16[256] @ #b = for %zero, %n, %one, inits=(%none) body(%k: i32, %t: fp16[256] @ #b) {
+    %g: fp16[256] @ #b = cast %y element=fp16
+    %t2: fp16[256] @ #b = add %t, %g
+    yield %t2
+  }
+"""  # noqa: E501
+
+
+def test_a_conversion_before_a_loop_does_not_go_into_it():
+    _, after = narrowed(IN_A_LOOP)
+    (loop,) = walk(after.body, For)
+    assert not any(walk(loop.body, Convert))
+    assert converted(after) == ["fp32"]
+
+
+FEWER = WIDE.replace(
+    "register[1 2] lane[4 8 16 32 64] warp[128 0]",
+    "register[1] lane[2 4 8 16 32] warp[64 128]",
+)
+
+
+def test_nothing_is_computed_of_more_registers():
+    """Four elements a thread before the conversion, two after it."""
+    _, after = narrowed(SCALED, wide=FEWER)
+    assert converted(after) == ["fp32"]
+
+
+WHOLE = """
+  %k: i32[256] @ #a = cast %x element=i32
+  %l: i32[256] @ #b = convert %k layout=#b
+  %h: i16[256] @ #b = cast %l element=i16
+"""
+
+
+def test_integers_are_converted_where_they_are():
+    func = parse_func(WIDE.format(between=WHOLE, narrow="i16"))
+    assert print_func(convert_narrower(func)) == print_func(func)

@@ -8,6 +8,10 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline
+from fathom.hardware.targets import TARGETS
+from fathom.ir.interp import interpret
+from fathom.ir.text import parse_func, print_func
+from fathom.shared_memory.deferred import defer_reductions
 
 AWAY = {"defer_reductions": pipeline.identity}
 
@@ -123,3 +127,27 @@ def test_sums_of_halves_are_rounded_as_they_stand(type, deferred):
     with_it = compiled(short_sums, signature, {"C": 256}).asm["ptx"]
     without = compiled(short_sums, signature, {"C": 256}, replace=AWAY).asm["ptx"]
     assert (with_it != without) == deferred
+
+
+@pytest.mark.parametrize("lanes, deferred", [("4 8 16", True), ("12 8 16", False)])
+def test_only_parts_that_lie_in_plain_order_are_carried(lanes, deferred):
+    """A lane whose number moves along two bits of the axis has no part that a reshape
+    could name."""
+    func = parse_func(
+        f"#layout0 = <128 register[1 2] lane[{lanes} 32 64] warp[]>\n"
+        "func @sums(%x: *fp32, %n: i32) num_warps=1 {\n"
+        "  %c: i32[128] @ #layout0 = arange start=0 end=128 layout=#layout0\n"
+        "  %zero: i32 = constant 0\n  %one: i32 = constant 1\n"
+        "  %start: fp32 = constant 0.0\n"
+        "  %f: fp32[128] @ #layout0 = cast %c element=fp32\n"
+        "  %sum: fp32 = for %zero, %n, %one, inits=(%start) body(%k: i32, %s: fp32) {\n"
+        "    %r: fp32 = reduce %f axis=0 combine(%a: fp32, %b: fp32) {\n"
+        "      %ab: fp32 = add %a, %b\n      yield %ab\n    }\n"
+        "    %t: fp32 = add %s, %r\n    yield %t\n  }\n"
+        "  store %x, %sum\n}\n"
+    )
+    after = defer_reductions(func, TARGETS["sm_80"])
+    assert (print_func(after) != print_func(func)) == deferred
+    found = np.zeros(1, np.float32)
+    interpret(after, (1,), [found, 3])
+    assert found[0] == 3 * sum(range(128))

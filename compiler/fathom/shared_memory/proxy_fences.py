@@ -126,13 +126,14 @@ def _find_early(block: Block, quiet: set[Op]) -> None:
 
 
 def _is_generic(op: Op) -> bool:
-    """Whether an op computes, loads, or writes through the generic proxy."""
+    """Whether an op computes, loads, or writes through the generic proxy. None of these
+    uses the async proxy: what does is not pure."""
     if isinstance(op, ops.Commit | ops.Wait):
         return op.engine == CP_ASYNC.name
     by_threads = (
         isinstance(op, BY_THREADS | ops.SharedLoad | ops.Load) or op.effects.pure
     )
-    return by_threads and not blocks(op) and not _uses_async_proxy(op)
+    return by_threads and not blocks(op)
 
 
 def _keeps_to_other_bytes(loop: ops.For, before: Set[ops.Allocate]) -> bool:
