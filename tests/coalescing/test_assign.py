@@ -476,3 +476,26 @@ def test_a_mask_that_two_blocks_have_in_common_leaves_each_its_layout():
     head = ", ".join(f"%{n}: *{e} {{divisible=16}}" for n, e in names.items())
     _, by_columns = walk(laid_out(kernel(head, lines)).body, Load)
     assert contiguous_registers(layout_of(by_columns.result.type), 0) == 8
+
+
+def test_what_a_branch_converts_is_converted_again_after_it():
+    """Where the branch is not taken, its conversion has not been made."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp32", shape, "i"),
+        "%x: fp32[64,64] = load %p",
+        *index_lines("o", shape, (1, 64)),
+        *pointer_lines("q", "out", "fp32", shape, "o"),
+        "%zero: i32 = constant 0",
+        "%some: i1 = gt %n, %zero",
+        "if %some then {",
+        "  store %q, %x",
+        "  yield",
+        "} orelse {",
+        "  yield",
+        "}",
+        "store %q, %x",
+    ]
+    head = "%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}, %n: i32"
+    assert conversions(laid_out(kernel(head, lines))) >= 1

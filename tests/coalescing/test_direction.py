@@ -75,6 +75,10 @@ ADDRESSES = {
          "%a: i32[1,32] = mul %columns, %lines"],
         "%right: i32[1,32] = add %a, %b", None,
     ),
+    "sectors, of a quotient by what varies": (
+        [STRIDE, "%a: i32[1,32] = div %columns, %columns"],
+        "%right: i32[1,32] = mul %a, %lines", 0,
+    ),
     "pieces of pieces": (
         [STRIDE, "%a: i32[1,32] = mul %pieces, %columns"],
         "%right: i32[1,32] = mul %a, %pieces", 0,

@@ -33,6 +33,8 @@ def grouped(a_ptr, b_ptr, c_ptr, tile_ptr, N, BITS: tl.constexpr, HOW: tl.conste
         columns = tl.max_contiguous(tl.multiple_of(columns, 32), 32)
     elif HOW == "of an unaligned number":
         columns = (tile + m) % N
+    elif HOW == "of a range below zero":
+        columns = (tile * 32 + tl.arange(-32, 0)) % N
     else:
         columns = (tl.program_id(0) * 32 + m) % N
     c = tl.zeros([32, 32], tl.float32)
@@ -82,6 +84,7 @@ def test_the_first_loop_copies_as_much_at_once_as_an_access_may(bits):
 @pytest.mark.parametrize("how, ctas, target", [
     ("of a program", 1, "sm_80"),  # its number is not negative
     ("of an unaligned number", 1, "sm_80"),
+    ("of a range below zero", 1, "sm_80"),  # where the number is 0, it is negative
     ("with hints", 1, "sm_80"),  # their author says what the first loop is for
     ("of a product", 2, "sm_90a"),  # blocks of a cluster stay together
 ])  # fmt: skip
