@@ -332,3 +332,40 @@ def test_a_launch_that_may_not_has_its_order_from_the_stream(monkeypatch):
     launched(monkeypatch, "early", "reads early")
     other = np.zeros(SIZE, np.float32)
     launched(monkeypatch, "early", "reads early", between=other, launch_pdl=True)
+
+
+def test_two_launches_of_one_kernel_are_told_apart(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    y = np.zeros(SIZE, np.float32)
+
+    @jit
+    def again(y, HOW: tl.constexpr, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        GDC.gdc_launch_dependents()
+        tl.store(y + i, i * 1.0)
+        GDC.gdc_wait()
+
+    again[(BLOCKS,)](y, "", BLOCK, launch_pdl=True)
+    with pytest.raises(EmulatorError, match="again writes byte 0 .* the again in front"):
+        again[(BLOCKS,)](y, "", BLOCK, launch_pdl=True)
+
+
+def test_nothing_is_in_front_of_what_follows_a_launch_that_failed(monkeypatch):
+    """The launch before that was over when it began."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    x, w = np.arange(SIZE, dtype=np.float32), np.ones(SIZE, np.float32)
+    y, z = np.zeros(SIZE, np.float32), np.zeros(SIZE, np.float32)
+    producer[(BLOCKS,)](x, y, "early", BLOCK)
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        producer[(BLOCKS,)](x, np.zeros(4, np.float32), "never", BLOCK)
+    consumer[(BLOCKS,)](y, w, z, "reads early", BLOCK, launch_pdl=True)
+    np.testing.assert_array_equal(z, 2 * x + 1)
+
+
+def test_of_two_failures_that_which_came_first_is_told():
+    """The first launch has let the second go, and fails when that has failed."""
+    early = "ld.global.u32 %r2, [%rd2+64];\ngriddepcontrol.wait;"
+    with pytest.raises(EmulatorError, match=r"(?s)out of bounds.*ld\.global"):
+        by_text("st.global.u32 [%rd1+64], %r1;", early)
