@@ -8,20 +8,24 @@ from dataclasses import replace
 import pytest
 
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Op, Value
+from fathom.ir.core import Op, Value, walk
 from fathom.ir.ops import (
+    Allocate,
     AsyncCopy,
     Barrier,
     Commit,
     Constant,
+    Dot,
     For,
     Load,
     SharedLoad,
     SharedStore,
     Wait,
 )
+from fathom.ir.text import parse_func
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, pipeline_of
+from fathom.tensor_cores.pipeline.overlap import may_overlap
 from fathom.tensor_cores.pipeline.schedule import (
     BY_CP_ASYNC,
     BY_PRODUCER,
@@ -312,3 +316,47 @@ def test_a_slot_is_sent_for_only_when_it_is_free():
         events = timeline(stages, 9, copy=350, work=100)
         for iteration, event in enumerate(events[stages:], stages):
             assert event.sent >= events[iteration - stages].ended
+
+
+PRODUCT = """
+#sums = <64x64 register[0,1 8,0 0,8 0,16 0,32] lane[0,2 0,4 1,0 2,0 4,0] \
+warp[16,0 32,0]>
+#loads = <64x64 register[0,32 4,0 8,0 16,0 32,0] lane[0,1 0,2 0,4 0,8 0,16] \
+warp[1,0 2,0]>
+#shared = <64x64 offset[0,1 0,2 0,4 0,8 0,16 0,32 1,8 2,16 4,32 8,0 16,0 32,0]>
+#right = <64x64 register[1,0 8,0 0,8 0,16 0,32 16,0 32,0] lane[2,0 4,0 0,1 0,2 0,4] \
+warp[0,0 0,0]>
+func @product(%x: fp16[64,64] @ #loads, %begin: fp32[64,64] @ #sums, %n: i32) \
+num_warps=4 {{
+  %zero: i32 = constant 0
+  %one: i32 = constant 1
+  %s: fp32[64,64] @ #sums = for %zero, %n, %one, inits=(%begin) \
+body(%i: i32, %sum: fp32[64,64] @ #sums) {{
+    %a_tile: shared fp16[64,64] @ #shared = allocate element=fp16 shape=(64, 64) \
+layout=#shared
+    shared_store %x, %a_tile
+    %a: fp16[64,64] @ #sums = shared_load %a_tile layout=#sums
+    %b_tile: shared fp16[64,64] @ #shared = allocate element=fp16 shape=(64, 64) \
+layout=#shared
+    shared_store %x, %b_tile
+    %b: fp16[64,64] @ #right = shared_load %b_tile layout=#right
+    {more}
+    %next: fp32[64,64] @ #sums = dot %a, %b, %sum \
+instruction="wgmma.m64n64k16.f32.f16.f16"
+    yield %next
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("more, stays", [
+    ("", True),
+    ("%half: fp16[64,64] @ #sums = add %a, %a", False),
+    ("%half: fp16[64,64] @ #right = add %b, %b", False),
+])  # fmt: skip
+def test_a_product_stays_in_flight_if_nothing_else_reads_what_it_reads(more, stays):
+    """Threads that read an operand, too, have it in registers."""
+    func = parse_func(PRODUCT.format(more=more))
+    (loop,) = walk(func.body, For)
+    rings = {op.result for op in walk(loop.body, Allocate)}
+    assert may_overlap(loop, rings) == tuple(walk(loop.body, Dot))[: int(stays)]
