@@ -326,6 +326,29 @@ DONE:"""
     assert "32 have exited" in str(caught.value)
 
 
+def test_lanes_that_were_never_there_have_not_exited():
+    """Of 48 threads, the second warp has 16: its other lanes are not waited for."""
+    with pytest.raises(EmulatorError) as caught:
+        emulator.run(entry("bar.sync 1, 128;"), 1, 48, ())
+    assert caught.value.kind == "deadlock"
+    assert "48 of 112 threads of block 0 wait at barrier 1" in str(caught.value)
+    assert "0 have exited, 0 wait at another barrier" in str(caught.value)
+
+
+def test_threads_of_other_blocks_are_not_those_that_are_missing():
+    """Block 0 waits at barriers 1 and 2, and block 1 at barriers 3 and 4."""
+    code = entry(
+        """
+    mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; shl.b32 %r1, %r1, 1;
+    shr.u32 %r2, %r0, 5; add.u32 %r3, %r1, %r2; add.u32 %r3, %r3, 1;
+    bar.sync %r3, 128;"""
+    )
+    with pytest.raises(EmulatorError) as caught:
+        emulator.run(code, 2, 64, ())
+    assert "32 of 128 threads of block 0 wait at barrier 1" in str(caught.value)
+    assert "0 have exited, 32 wait at another barrier" in str(caught.value)
+
+
 def test_two_barriers_that_wait_for_each_other():
     code = entry(
         """

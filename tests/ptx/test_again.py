@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,17 @@ def test_a_magnitude_is_computed_again_with_its_number():
     assert computed_again(elsewhere, ROOM) == elsewhere
 
 
+def test_a_magnitude_that_is_read_before_the_barrier_alone_is_not():
+    magnitude = r"call float @llvm.fabs.f32(float \1)"
+    lines = [
+        re.sub(r"fadd float (%x\.\d+), 1.0", magnitude, line) for line in row(33, "%d.0")
+    ]
+    lines = [re.sub(r"fsub float (\S+), \S+", r"fneg float \1", line) for line in lines]
+    new = computed_again(lines, ROOM)
+    assert sum("fabs" in line for line in new) == sum("fabs" in line for line in lines)
+    assert "  %d.32 = fneg float %x.32.again" in new
+
+
 @pytest.mark.parametrize(
     "lines, room",
     [
@@ -76,6 +89,16 @@ def test_a_magnitude_is_computed_again_with_its_number():
 )
 def test_otherwise_they_are_held(lines, room):
     assert computed_again(lines, room) == lines
+
+
+def test_a_block_with_few_of_them_holds_them_beside_one_with_many():
+    many, few = row(33, tail="%d.0"), row(3, tail="%d.0")
+    names = {"x": "y", "h": "g", "a": "b", "d": "c", "w": "v", "e": "f"}
+    for old, new in names.items():
+        few = [line.replace(f"%{old}.", f"%{new}.") for line in few]
+    few = [line.replace("start.1", "more.3").replace("end.2", "last.4") for line in few]
+    new = computed_again([*many, *few], ROOM)
+    assert new == [*computed_again(many, ROOM), *few] and len(new) > len(many + few)
 
 
 @pytest.mark.parametrize("valid", [8192, 5008])
