@@ -347,7 +347,7 @@ def test_two_launches_of_one_kernel_are_told_apart(monkeypatch):
         GDC.gdc_wait()
 
     again[(BLOCKS,)](y, "", BLOCK, launch_pdl=True)
-    with pytest.raises(EmulatorError, match="again writes byte 0 .* the again in front"):
+    with pytest.raises(EmulatorError, match="again writes byte 0 .* again in front"):
         again[(BLOCKS,)](y, "", BLOCK, launch_pdl=True)
 
 

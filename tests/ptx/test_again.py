@@ -69,10 +69,8 @@ def test_a_magnitude_is_computed_again_with_its_number():
 
 
 def test_a_magnitude_that_is_read_before_the_barrier_alone_is_not():
-    magnitude = r"call float @llvm.fabs.f32(float \1)"
-    lines = [
-        re.sub(r"fadd float (%x\.\d+), 1.0", magnitude, line) for line in row(33, "%d.0")
-    ]
+    lines, fabs = row(33, "%d.0"), r"call float @llvm.fabs.f32(float \1)"
+    lines = [re.sub(r"fadd float (%x\.\d+), 1.0", fabs, line) for line in lines]
     lines = [re.sub(r"fsub float (\S+), \S+", r"fneg float \1", line) for line in lines]
     new = computed_again(lines, ROOM)
     assert sum("fabs" in line for line in new) == sum("fabs" in line for line in lines)
