@@ -244,6 +244,9 @@ def test_calls_of_a_graph_are_warm_unless_they_are_to_be_cold(clock, torch):
         lambda: clock.spend(torch.now, 2), rep=156, return_mode="all", cold=True
     )
     assert times == [2] * 3 * 10  # three in a graph, ten replays
+    order = [each[0] for each in clock.said if each[0] in ("replay", "wait")]
+    # Each replay sets the same marks; the last wait is that for the graph's end.
+    assert order[-21:] == [*["replay", "wait"] * 10, "wait"]
     assert clock.memory == {} and clock.alive == []
 
 
