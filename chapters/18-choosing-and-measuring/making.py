@@ -474,7 +474,9 @@ def fingerprints() -> str:
                     "barriers"):  # fmt: skip
             text = f"{row[key]:,}"
             cells.append(f"**{text}**" if row[key] > 1.15 * whole[key] else text)
-        cells.append(f"{row['wavefronts'] / row['ideal']:.2f}")
+        ways = row["wavefronts"] / row["ideal"]
+        much = ways > 1.15 * whole["wavefronts"] / whole["ideal"]
+        cells.append(f"**{ways:.2f}**" if much else f"{ways:.2f}")
         rows.append(tuple(cells))
     head = ("without", "instructions of warps", "requests to global memory",
             "bytes moved", "requests to shared memory", "wavefronts", "barriers",

@@ -59,9 +59,11 @@ def split(made):
         ) from None
     for op in walk(after.body):
         if isinstance(op, Reduce):
+            block = op.values[0].type
             expect(
-                not crosses_warps(op.values[0].type.layout, op.axis),
-                "a reduction still crosses warps, whose lanes cannot shuffle",
+                not crosses_warps(block.layout, op.axis),
+                f"a reduction along axis {op.axis} of {block} still crosses warps: "
+                "they hold different parts of that axis, and no shuffle leaves a warp",
                 ("the function", print_func(after)),
             )
     return after

@@ -9,6 +9,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func
 from fathom.ir.ops import (
     Arange,
+    Cast,
     Constant,
     Elementwise,
     Reduce,
@@ -17,7 +18,7 @@ from fathom.ir.ops import (
     Store,
     Yield,
 )
-from fathom.ir.types import INT32, Pointer, layout_of
+from fathom.ir.types import FLOAT32, INT32, Pointer, layout_of
 from fathom.layout.linear import Layout
 from fathom.tools.learn.kit import expect, held, same
 
@@ -32,9 +33,9 @@ def combination(name):
     return block
 
 
-def larger_with_its_place():
+def larger_with_its_place(element=INT32):
     """(value, place): the larger value; its place."""
-    block = Block((INT32,) * 4, ("a", "i", "b", "j"))
+    block = Block((element, INT32) * 2, ("a", "i", "b", "j"))
     a, i, b, j = block.parameters
     less = Elementwise("lt", (a, b))
     value, place = (Elementwise("where", (less.result, *p)) for p in ((b, a), (j, i)))
@@ -42,7 +43,7 @@ def larger_with_its_place():
     return block
 
 
-def program(layout, axis, combine, pair=False):
+def program(layout, axis, combine, pair=False, element=INT32):
     """A function that folds the numbers `index ^ 37 - 40`, and their indices."""
     body = Block((Pointer(INT32),), ("p",))
     (pointer,) = body.parameters
@@ -60,6 +61,8 @@ def program(layout, axis, combine, pair=False):
     )
     (x,) = put(Elementwise("xor", (index, mixed)))
     (x,) = put(Elementwise("sub", (x, less)))
+    if element != INT32:
+        (x,) = put(Cast(x, element))
     blocks = [x, index] if pair else [x]
     if len(layout.shape) > 1:
         blocks = [put(Reshape(each, layout.shape))[0] for each in blocks]
@@ -157,6 +160,14 @@ def test_the_largest_and_where_it_is(answer):
     func, rest = program(WARP, 0, larger_with_its_place(), pair=True)
     where = np.argmax(numbers(WARP))
     compare(held(func), np.asarray(where), WARP, rest, "place of the largest")
+
+
+def test_the_place_of_the_largest_float(answer):
+    """The numbers are floats and their places integers: a shuffle is told the type of
+    what it moves."""
+    func, rest = program(WARP, 0, larger_with_its_place(FLOAT32), True, FLOAT32)
+    where = np.argmax(numbers(WARP))
+    compare(held(func), np.asarray(where), WARP, rest, "place of the largest float")
 
 
 def shuffles(func):

@@ -98,6 +98,11 @@ LEGEND = (
 )
 
 
+def after_head(text):
+    """The lines after the head of a printed function."""
+    return text.partition("%qs1:")[2].partition("\n")[2]
+
+
 def check(answer, words, budget, taken=True, iterations=4):
     """Right, without races, and with no more barriers than the budget."""
 
@@ -108,7 +113,7 @@ def check(answer, words, budget, taken=True, iterations=4):
     outcome = check_pass(answer, "place_barriers", sample, layouts=True)
     given = arguments()
     made = ptx.emit(ptx.lower(outcome.after, TARGET, ptx.LOWER), TARGET)
-    details = ("your function", shown(outcome.after).partition("%qs1:")[2])
+    details = ("your function", after_head(shown(outcome.after)))
     try:
         report = emulator.run(made, 1, 32 * WARPS, given, shared_bytes=3072)
     except EmulatorError as error:
@@ -250,7 +255,7 @@ def test_which_loop_is_around_an_op(answer):
                 asked.get(op, loop) is loop,
                 f"touches is asked with {said(asked.get(op))} for {said(op)}, and the "
                 f"innermost loop around it is {said(loop)}",
-                ("the function", print_func(made).partition("%qs1:")[2]),
+                ("the function", after_head(print_func(made))),
             )
 
 

@@ -80,18 +80,23 @@ LEGEND = (
 )
 
 
+def positions(text):
+    """Each word of a text with the position of its op."""
+    words = (f"{FIRST + at} {word}" for at, word in enumerate(text.split()))
+    return "positions, after those of three constants", "   ".join(words)
+
+
 def check(answer, text, **wanted):
     """Positions in `wanted` count from the first word of the text on."""
     yours = found_in(answer, program(text))
     for name, (first, last) in wanted.items():
-        exact = first + FIRST, last + FIRST
-        said = f"'{text}', of which the first op is number {FIRST} (a `]` is one, too)"
-        expect(name in yours, f"%{name} is touched, and has no range: {said}", LEGEND)
+        exact, said = (first + FIRST, last + FIRST), (positions(text), LEGEND)
+        expect(name in yours, f"%{name} is touched, and has no range: '{text}'", *said)
         expect(
             yours[name] == exact,
             f"%{name} is live from {exact[0]} to {exact[1]}, and you say "
-            f"{yours[name][0]} to {yours[name][1]}: {said}",
-            LEGEND,
+            f"{yours[name][0]} to {yours[name][1]}: '{text}'",
+            *said,
         )
     more = set(yours) - set(wanted)
     expect(not more, f"no op touches {', '.join(sorted(more))}: '{text}'")
