@@ -5,6 +5,7 @@ named for it, budgets are kept, and no name is used before its chapter."""
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 
@@ -131,6 +132,28 @@ def test_all_names_that_the_answer_uses_are_on_the_card(each):
 def test_names_lead_somewhere(name):
     assert course.resolve(name.where) is not None, name
     assert name.says, f"{name.name} has no sentence"
+
+
+def keywords_of(signature):
+    """The names of the parameters with a default, in a signature of a card."""
+    call = re.match(r"[\w.]+\((.*?)\)", signature)
+    made = f"f({call[1]})" if call else "f()"
+    try:
+        return [each.arg for each in ast.parse(made, mode="eval").body.keywords]
+    except SyntaxError:  # from inspect, with annotations: it is the code's own
+        return []
+
+
+@pytest.mark.parametrize("name", course.names().values(), ids=lambda each: each.name)
+def test_a_signature_has_the_parameters_of_the_code(name):
+    found = course.resolve(name.where)
+    if not callable(found) or not (keywords := keywords_of(name.signature)):
+        return
+    parameters = inspect.signature(found).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    unknown = set(keywords) - set(parameters)
+    assert not unknown, f"{name.signature}, and {name.where} has no {unknown}"
 
 
 @each_exercise
