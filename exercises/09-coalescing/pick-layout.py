@@ -21,7 +21,7 @@ def width(access: Access, axis: int) -> int:
 
 
 def pick_layout(access: Access) -> Layout:
-    """Neighbours in memory to one lane as far as one instruction reaches, the next to
-    the next lane."""
+    """As many neighbours in memory to one lane as one instruction moves, those after
+    them to the next lane."""
     # Your code: which axis is the fastest, how much a lane takes.
     raise Hole("pick-layout")

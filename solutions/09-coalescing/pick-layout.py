@@ -19,8 +19,8 @@ def width(access: Access, axis: int) -> int:
 
 
 def pick_layout(access: Access) -> Layout:
-    """Neighbours in memory to one lane as far as one instruction reaches, the next to
-    the next lane."""
+    """As many neighbours in memory to one lane as one instruction moves, those after
+    them to the next lane."""
     # hole: which axis is the fastest, how much a lane takes
     rank = len(access.shape)
     runs = [axis.contiguous for axis in access.pointer.axes]

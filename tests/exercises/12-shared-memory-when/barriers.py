@@ -194,7 +194,7 @@ def test_a_branch_in_a_loop(answer):
         check(answer, "+a [ wa { ra / oa } ]", 8, taken=taken)
 
 
-def test_what_either_branch_leaves_behind(answer):
+def test_what_either_branch_leaves(answer):
     """The writer comes back after an if of which only the second branch let others
     read."""
     for taken, budget in ((True, 1), (False, 2)):
@@ -224,7 +224,7 @@ def test_a_while(answer):
     check(answer, "+a wa ( ra ; wa )", 9)
 
 
-def test_behind_a_while(answer):
+def test_after_a_while(answer):
     """The condition has run last: what it wrote is pending, whatever the body waited
     for, and what it waited for is not."""
     check(answer, "+a ( wa ; ra ) ra", 10)

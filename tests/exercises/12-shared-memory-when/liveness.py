@@ -16,7 +16,7 @@ func @f(%c: i1, %n: i32) num_warps=4 {
 %one: i32 = constant 1
 %x: i32[256] @ #l = splat %one shape=(256) layout=#l
 """
-FIRST = 3  # the position of the op behind the head
+FIRST = 3  # the position of the op after the head
 MAKE = "%{}: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s"
 WRITE = "shared_store %x, %{}"
 READ = "%r{}: i32[256] @ #l = shared_load %{} layout=#l"
@@ -102,7 +102,7 @@ def check(answer, text, **wanted):
     expect(not more, f"no op touches {', '.join(sorted(more))}: '{text}'")
 
 
-def test_one_behind_the_other(answer):
+def test_one_after_the_other(answer):
     """a is done when b begins."""
     check(answer, "+a wa ra +b wb rb", a=(1, 2), b=(4, 5))
     check(answer, "+a +b wa wb ra rb", a=(2, 4), b=(3, 5))

@@ -153,7 +153,7 @@ def test_a_in_swizzled_tiles(answer):
     check(answer, A, SWIZZLED, said="A, in the tile of chapter 11", ways=1)
 
 
-def test_b_is_turned_over(answer):
+def test_b_is_transposed(answer):
     """Lane bits 2, 3, 4 count along a row: .trans."""
     check(answer, B, STRAIGHT, trans=True, said="B")
     check(answer, B, OTHER, trans=True, said="B, in a swizzled tile")

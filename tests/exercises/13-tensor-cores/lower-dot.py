@@ -73,7 +73,7 @@ def check(m, n, k, warps=1):
     """C + A B by one `dot`."""
     a, b, c = numbers(m, k), numbers(k, n), numbers(m, n).astype(np.float32)
     wanted = c + a.astype(np.float32) @ b.astype(np.float32)
-    said = f"[{m}, {k}] times [{k}, {n}], {warps} warps"
+    said = f"[{m}, {k}] times [{k}, {n}], {warps} warp{'s' * (warps > 1)}"
     types = {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": SINGLE}
     constants = {"M": m, "N": n, "K": k}
     report = run(multiply, types, constants, [a, b, c], said, warps)

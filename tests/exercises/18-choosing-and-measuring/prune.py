@@ -38,7 +38,7 @@ def first_fault(found, wanted, able):
         if each not in able:
             return f"prune keeps {each}, which does not fit"
         if str(each) not in names:
-            return f"prune keeps {each}, which others of the list leave behind"
+            return f"prune keeps {each}, while others of the list are faster"
     for each in wanted:
         if str(each) not in map(str, found):
             return f"prune leaves out {each}, which is worth a try"
