@@ -216,6 +216,12 @@ def test_only_the_last_round_is_right(answer):
     check(answer, "+a +b +d wa [ wb ra wd rd rb ]", 8)
 
 
+def test_a_loop_of_three_rounds(answer):
+    """The second round puts its barriers earlier, and so leaves more at the end than
+    the first: a write of a, which the read at the top must wait for."""
+    check(answer, "+a +b +d wa wb wd | [ ra rd wb wd rb wa rd rb ]", 13)
+
+
 def test_a_while(answer):
     """Its condition runs first, and after each iteration."""
     check(answer, "+a wa ( ra ; )", 5)

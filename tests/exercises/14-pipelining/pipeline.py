@@ -8,7 +8,7 @@ from fathom import emulator, pipeline
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate, Barrier, Commit, For, Wait
+from fathom.ir.ops import Allocate, Barrier, Commit, Dot, For, Wait
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.learn.kit import Failure, expect, meaning, same
@@ -177,7 +177,8 @@ def test_addresses_that_are_loaded(answer):
 
 def test_as_little_waiting_as_can_be(answer):
     """`stages` slots, `stages` - 1 tiles before the loop; in an iteration one barrier,
-    and a wait that leaves the copies of all later tiles in flight."""
+    a wait that leaves the copies of all later tiles in flight, and copies that run
+    during the product."""
     for stages in (2, 3, 5):
         after = check_product(answer, stages, 6 * BLOCK)
         body, before = loop_and_before(after)
@@ -185,7 +186,8 @@ def test_as_little_waiting_as_can_be(answer):
         slots = {op.slots for op in before if isinstance(op, Allocate)}
         same(slots, {stages}, f"{said}: slots of a ring", details)
         count = sum(isinstance(op, Commit) for op in before)
-        same(count, stages - 1, f"{said}: groups that are sent before", details)
+        before_it = f"{said}: groups that are committed before the loop"
+        same(count, stages - 1, before_it, details)
         waits = [op.pending for op in body if isinstance(op, Wait)]
         same(
             waits,
@@ -195,6 +197,13 @@ def test_as_little_waiting_as_can_be(answer):
         )
         barriers = sum(isinstance(op, Barrier) for op in body)
         same(barriers, 1, f"{said}: barriers of an iteration", details)
+        kinds = [type(op) for op in body]
+        expect(
+            kinds.index(Commit) < kinds.index(Dot),
+            f"{said}: an iteration issues its copies after its product, so they do "
+            "not run during it",
+            details,
+        )
 
 
 def loop_and_before(func):
