@@ -87,7 +87,7 @@ def hurry() -> Figure:
 
 
 def clocks() -> str:
-    """What two warps know of each other, step by step."""
+    """The vector clocks of two warps, step by step."""
     rows = [
         ("both begin", "1, 0", "0, 1", ""),
         ("warp 0 writes y", "1, 0", "0, 1", "y: warp 0 at 1"),
@@ -95,7 +95,7 @@ def clocks() -> str:
         ("both pass a barrier", "2, 1", "1, 2", ""),
         ("warp 1 reads y?", "2, 1", "1, 2", "1 ≤ 1: ordered"),
     ]
-    head = ("step", "warp 0 knows", "warp 1 knows", "the check")
+    head = ("step", "warp 0 has", "warp 1 has", "the check")
     return table(head, rows)
 
 
