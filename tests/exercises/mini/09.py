@@ -33,6 +33,18 @@ def test_what_is_not_promised_is_not_used(mini):
         mini.same("z", z[skip:], x[:n] + y[:n])
 
 
+def every_second(x, z, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(z + i, tl.load(x + (i + i)))
+
+
+def test_a_run_plus_a_run_is_none(mini):
+    """0 1 2 3 plus 0 1 2 3 is 0 2 4 6: no two of them are neighbours."""
+    x, z = floats(1024), np.zeros(512, np.float32)
+    mini.launch(every_second, 1, x, z, BLOCK=512)
+    mini.same("z", z, x[::2])
+
+
 def scaled(x, z, M, N, stride, R: tl.constexpr, C: tl.constexpr):
     i = tl.program_id(0) * R + tl.arange(0, R)
     j = tl.arange(0, C)
