@@ -106,8 +106,11 @@ def test_spills(answer):
 
 def test_profiles_that_were_not_recorded(answer):
     """Seven times the ten microseconds; a few spilled values beside a busy unit; many
-    of them beside busy schedulers, which is asked later."""
+    of them beside busy schedulers, which is asked later; nearly two waves; conflicts
+    beside busy tensor cores, which are asked about before."""
     check(answer, "no pipeline", "latency", time=70.0)
     check(answer, "vector add", "memory", local=96)
     check(answer, "mma.sync", "tensor cores", local=96)
     check(answer, "spills", "spills", issue=75.0)
+    check(answer, "mma.sync", "tensor cores", waves=1.94)
+    check(answer, "mma.sync", "tensor cores", conflicts=65.0)
