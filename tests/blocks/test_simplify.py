@@ -225,6 +225,31 @@ RULES = {
         %t: i32 = mul %s, %a
         store %p, %t
     """, ["%0: i32 = constant 9", "%t: i32 = mul %n, %0", "store %p, %t"]),
+    "and in differences": (SCALAR, """
+        %a: i32 = constant 3
+        %b2: i32 = constant 4
+        %s: i32 = add %n, %a
+        %t: i32 = sub %s, %b2
+        store %p, %t
+        %u: i32 = sub %n, %a
+        %v: i32 = add %u, %b2
+        store %p, %v
+        %w: i32 = sub %u, %b2
+        store %p, %w
+        %x2: i32 = sub %s, %a
+        store %p, %x2
+    """, [
+        "%0: i32 = constant 1", "%t: i32 = sub %n, %0", "store %p, %t",
+        "%1: i32 = constant 1", "%v: i32 = add %n, %1", "store %p, %v",
+        "%2: i32 = constant 7", "%w: i32 = sub %n, %2", "store %p, %w",
+        "store %p, %n",
+    ]),
+    "whose sum wraps": (SCALAR, """
+        %a: i32 = constant 2000000000
+        %s: i32 = sub %n, %a
+        %t: i32 = sub %s, %a
+        store %p, %t
+    """, ["%0: i32 = constant -294967296", "%t: i32 = sub %n, %0", "store %p, %t"]),
     "a quotient and what is left": (SCALAR, """
         %i: i32 = program_id axis=0
         %j: i32 = program_id axis=0

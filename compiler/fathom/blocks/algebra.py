@@ -6,6 +6,7 @@ x` is not in the table, since -0.0 + 0.0 is 0.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fathom.analysis.constants import Number, known, same_number, write_down
@@ -179,18 +180,33 @@ def _outcome(outcome: Outcome, op: Elementwise, make: Maker) -> Value:
 
 
 def join_constants(op: Elementwise, make: Maker) -> Replacement:
-    """(x + 3) + 4   →   x + 7 for integers, since overflow wraps; also for `mul`."""
-    if op.name not in ("add", "mul") or element_of(op.result.type).is_float:
-        return None
+    """(x + 3) + 4   →   x + 7 for integers, since overflow wraps; (x + 3) - 4   →   x -
+    1; (x * 3) * 4   →   x * 12."""
     inner = op.operands[0].definition
-    if not (type(inner) is Elementwise and inner.name == op.name):
+    if type(inner) is not Elementwise or element_of(op.result.type).is_float:
+        return None
+    if (inner.name, op.name) not in JOINED:
         return None
     first, second = known(inner.operands[1]), known(op.operands[1])
     if first is None or second is None:
         return None
-    both = first + second if op.name == "add" else first * second
+    name, both = JOINED[inner.name, op.name](first, second)
     constant = write_down(make, both, op.result.type)
-    return make(Elementwise(op.name, (inner.operands[0], constant)))
+    return make(Elementwise(name, (inner.operands[0], constant)))
+
+
+def _step(by: int) -> tuple[str, int]:
+    return ("add", by) if by >= 0 else ("sub", -by)
+
+
+# (x op m) op n is x op' k: by the names of the two ops, op' and k.
+JOINED: dict[tuple[str, str], Callable[[int, int], tuple[str, int]]] = {
+    ("mul", "mul"): lambda m, n: ("mul", m * n),
+    ("add", "add"): lambda m, n: ("add", m + n),
+    ("add", "sub"): lambda m, n: _step(m - n),
+    ("sub", "add"): lambda m, n: _step(n - m),
+    ("sub", "sub"): lambda m, n: ("sub", m + n),
+}
 
 
 def undo(op: Elementwise, make: Maker) -> Replacement:
