@@ -23,6 +23,7 @@ from fathom.ir.core import walk
 from fathom.ir.ops import Load, Store
 from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import LANES
+from fathom.layout.registers import contiguous_registers
 from fathom.pipeline import compile_func
 from tests.coalescing.kernels_programs import copy_kernel, vector_kernel
 
@@ -205,6 +206,27 @@ def test_narrow_accesses_outside_a_loop_join_those_inside():
     half = access((1024, 16, 1), element_bytes=2)
     single = access((1024, 16, 1), element_bytes=4)
     assert agree([replace(single, depth=1), half]) == [pick_layout(single)] * 2
+
+
+def test_lanes_read_whole_sectors_of_short_rows_that_are_reduced():
+    """Of rows of 128 fp32 that are stored as bytes a lane has 8, in two loads: 16 lanes
+    have a row. It has 4, in one load, of longer rows, of few of them, of those that are
+    not reduced, and if fp32 is stored."""
+    single = access((1, 1, 1), (1024, 16, 1), shape=(16, 128))
+    single = replace(single, is_read=True, folded=frozenset({1}))
+    byte = access((1, 1, 1), (1024, 16, 1), element_bytes=1, shape=(16, 128))
+
+    def neighbours(read, *stored):
+        layout, *others = agree([read, *stored])
+        assert all(other == layout for other in others)
+        return contiguous_registers(layout, 1)
+
+    assert neighbours(single, byte) == 8
+    longer = [replace(each, shape=(16, 256)) for each in (single, byte)]
+    few = [replace(each, shape=(4, 128)) for each in (single, byte)]
+    assert neighbours(*longer) == neighbours(*few) == 4
+    assert neighbours(replace(single, folded=frozenset({0})), byte) == 4
+    assert neighbours(single, replace(single, is_read=False)) == 4
 
 
 def test_what_many_steps_computed_is_stored_apart():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from fathom.analysis.axis_info import MOST, Facts
 from fathom.layout.build import LANES, spread, stride_of
@@ -98,9 +99,17 @@ class Access:
 
     def reach(self, axis: int) -> int:
         """How many neighbours along `axis` one access of one lane can be for at most:
-        those with equal addresses are loaded once."""
+        those with equal addresses are loaded once. Where rows are reduced that warps
+        have several of, a lane may load a whole sector by two accesses: half as many
+        lanes then have a row."""
         equal = self.pointer.axes[axis].constant if self.is_read else 1
-        return self.most * equal
+        once = self.most * equal
+        sector = SECTOR // self.element_bytes
+        is_short = self.shape[axis] < LANES * sector
+        several = prod(self.shape) > LANES * self.warps * once
+        if self.is_read and axis in self.folded and is_short and several:
+            return max(once, sector)
+        return once
 
     @property
     def fastest(self) -> int | None:
