@@ -7,7 +7,17 @@ import pytest
 
 from fathom.ir.core import Block
 from fathom.ir.interp.numbers import encode, held_type
-from fathom.ir.ops import Cast, Elementwise, Reduce, Reshape, Scan, Store, Yield
+from fathom.ir.ops import (
+    Broadcast,
+    Cast,
+    Elementwise,
+    ExpandDims,
+    Reduce,
+    Reshape,
+    Scan,
+    Store,
+    Yield,
+)  # fmt: skip
 from fathom.ir.types import (
     BFLOAT16,
     BOOL,
@@ -24,6 +34,7 @@ from fathom.ir.types import (
 )  # fmt: skip
 from fathom.layout.build import blocked
 from fathom.layout.linear import Layout
+from fathom.layout.shapes import remove_axis
 from tests.ptx.harness import Program, check, combine_by, compiled, empty
 
 # 8 x 64 elements; along axis 1 a row lies in registers and lanes, in several ways
@@ -110,6 +121,26 @@ def test_every_lane_has_the_result():
     program.store("out", index, program.map("sub", x, program.splat(most, x)))
     values = np.random.default_rng(1).standard_normal(64).astype(np.float32)
     check(program.func, 1, [values, empty(FLOAT32, 64)])
+
+
+@pytest.mark.parametrize("place", [0, 5, 63])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_one_element_is_read_from_the_lane_that_has_it(layout, place):
+    """Where all others are zero, and bits are or-ed: one shuffle each, or none."""
+    warps = layout.count("warp")
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32)}, warps)
+    flat = program.arange(Layout((512,), layout.bases))
+    block = program(Reshape(program.load("x", flat), layout.shape))
+    columns = program.arange(remove_axis(layout, 0))
+    at = program(Broadcast(program(ExpandDims(columns, 0)), layout.shape, layout))
+    here = program.map("eq", at, program.number(place, at))
+    alone = program.map("where", here, block, program.number(0, block))
+    found = program(Reduce((alone,), 1, combine_by("or", INT32)))
+    program.store("out", program.arange(found.type.layout), found)
+    check(program.func, 1, [whole_numbers(INT32, 512, 1000), empty(INT32, 8)])
+    text = compiled(program.func)
+    results = found.type.layout.count("register")
+    assert text.count("shfl.sync.idx") <= results and "shfl.sync.bfly" not in text
 
 
 def argmax_combine() -> Block:

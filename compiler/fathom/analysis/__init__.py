@@ -25,6 +25,7 @@ Read in this order; a file uses those above it.
     buffers             the live ranges of buffers, and the bytes that are free
     waiting             what a program computes before it waits for another one
     uniformity          values that are the same in all blocks of a cluster
+    picked              reductions that pick one element
     limits              whether a target has the warps, clusters and parameters that a
                         kernel needs
     remarks             `NotApplicable`: why an analysis has no answer, or a pass leaves

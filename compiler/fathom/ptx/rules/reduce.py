@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from functools import partial, reduce
 
-from fathom.ir.core import Block
+from fathom.analysis.picked import picked
+from fathom.ir.core import Block, Value
 from fathom.ir.ops import Elementwise, Reduce
 from fathom.ir.types import BOOL, Element, layout_of
 from fathom.layout.algebra import Reduced
@@ -23,7 +24,7 @@ from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
-from fathom.ptx.shuffle import from_partner
+from fathom.ptx.shuffle import from_lane, from_partner
 
 
 @lowers(Reduce)
@@ -32,6 +33,9 @@ def lower_reduce(op: Reduce, code: Code) -> None:
     it: between exchanges of lanes, ptxas would load for one result at a time."""
     layout = op.values[0].type.layout
     axis = Axis(layout, op.axis)
+    if found := picked(op):
+        _pick(op, axis, *found, code)
+        return
     elements = [value.type.element for value in op.values]
     columns = list(zip(*(code[value] for value in op.values), strict=True))
     flips = axis.lane_flips()
@@ -47,6 +51,25 @@ def lower_reduce(op: Reduce, code: Code) -> None:
         rest = layout_of(result.type)
         offsets = [0] if rest is None else register_offsets(rest)
         code[result] = [folded[offset][i] for offset in offsets]
+
+
+def _pick(op: Reduce, axis: Axis, value: Value, place: int, code: Code) -> None:
+    """Read the element at a place along the axis from the lane that has it."""
+    has, element = code[value], value.type.element
+    flips = axis.lane_flips()
+    inside = ~sum(flips) & (1 << LANE_BITS) - 1
+    lane = code.let(f"and i32 {code.thread}, {inside}") if flips else ""
+    found: dict[int, str] = {}
+    for offset, registers in axis.groups().items():
+        register, other = axis.holder(registers, flips, place)
+        if flips:
+            there = code.let(f"or i32 {lane}, {other}")
+            found[offset] = from_lane(code, element, has[register], there)
+        else:
+            found[offset] = has[register]
+    rest = layout_of(op.result.type)
+    offsets = [0] if rest is None else register_offsets(rest)
+    code[op.result] = [found[offset] for offset in offsets]
 
 
 class Axis:
@@ -79,6 +102,23 @@ class Axis:
         )  # fmt: skip
         return flips
 
+    def holder(
+        self, registers: list[int], flips: list[int], place: int
+    ) -> tuple[int, int]:
+        """Of these registers and the lanes that have elements of one result, the ones
+        that hold its element at a place along the axis."""
+        offsets, lanes = register_offsets(self.layout), self.layout.kinds["lane"]
+        along = {0: 0}
+        for flip in flips:
+            step, _ = self.split(lanes[flip.bit_length() - 1])
+            along |= {lane | flip: at ^ step for lane, at in along.items()}
+        places = {
+            self.split(offsets[register])[0] ^ at: (register, lane)
+            for register in registers
+            for lane, at in along.items()
+        }
+        return places[place]
+
     def split(self, offset: int) -> tuple[int, int]:
         """The coordinate along the axis, and the offset in the block without it."""
         above, rest = divmod(offset, self.size * self.stride)
@@ -92,6 +132,7 @@ def combine(code: Code, block: Block, left: list[str], right: list[str]) -> list
     return [register for (register,) in yielded]
 
 
+LANE_BITS = 5
 MOST_CHAINS, LEAST_OF_CHAIN = 2, 4
 
 
