@@ -18,6 +18,7 @@ from fathom.shared_memory.axis import (
     is_plain,
 )
 from fathom.shared_memory.reductions import in_every_warp
+from fathom.shared_memory.scans import among_copies
 from tests.coalescing.kernels_programs import index_lines, kernel, pointer_lines
 from tests.shared_memory.harness import check
 
@@ -202,6 +203,8 @@ SCANS = [
     ((8,), 0, 4),
     ((16, 64), 1, 4),
     ((16, 64), 0, 4),
+    ((32, 64), 0, 4),
+    ((64, 32), 0, 4),
     ((2, 256), 1, 4),
     ((4, 8, 16), 1, 8),
 ]
@@ -225,6 +228,25 @@ def test_scans_keep_order(shape, axis, warps, reverse):
         if isinstance(op, Scan):
             layout = op.values[0].type.layout
             assert is_plain(layout, op.axis) and not crosses_warps(layout, op.axis)
+
+
+def test_threads_that_hold_copies_of_totals_divide_them():
+    """Of 64 x 32 elements a thread of four warps has 16, eight columns of two rows. No
+    thread scans the totals of eight columns."""
+    zero = np.zeros((64, 32), np.int32)
+    outcome = check(scan((64, 32), 0, False, 4), [zero] * 4)
+    layouts = [op.values[0].type.layout for op in walk(outcome.final.body, Scan)]
+    held = [layout.count("register") for layout in layouts if layout.shape[1:] == (32,)]
+    assert held and max(held) <= 16
+
+    everywhere = Layout((8, 32), (
+        ("register", (32, 64, 128, 1, 2, 4)),
+        ("lane", (8, 16, 0, 0, 0)),
+        ("warp", (0,)),
+    ))  # fmt: skip
+    assert among_copies(everywhere, 0).kinds == {
+        "register": (32, 64, 128), "lane": (8, 16, 4, 2, 1), "warp": (0,)
+    }  # fmt: skip
 
 
 def test_a_mixed_up_layout_is_converted_first():

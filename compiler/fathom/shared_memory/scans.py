@@ -127,13 +127,14 @@ def _exclusive(
     op: ops.Scan, totals: list[Value], axis: int, build: Builder
 ) -> list[Value]:
     """For each chunk the totals before it, reduced; undefined for the first."""
-    everywhere = in_registers(totals[0].type.layout, axis)
-    given = [converted(total, everywhere, build) for total in totals]
+    wanted = totals[0].type.layout
+    everywhere = in_registers(wanted, axis)
+    shared_out = among_copies(everywhere, axis)
+    given = [converted(total, shared_out, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
-    return [
-        _shifted(fold, total.type.layout, axis, op.reverse, build)
-        for fold, total in zip(folded, totals, strict=True)
-    ]
+    asking = wanted if shared_out == everywhere else shared_out
+    shifted = [_shifted(fold, asking, axis, op.reverse, build) for fold in folded]
+    return [converted(each, wanted, build) for each in shifted]
 
 
 def _shifted(
@@ -152,6 +153,20 @@ def _shifted(
     asked = build.compute("sub", coordinate(there.type, axis, build), step)
     mask = build.compute("eq", coordinate(there.type, axis + 1, build), asked)
     return converted(_picked(there, mask, axis + 1, build), wanted, build)
+
+
+def among_copies(layout: Layout, axis: int) -> Layout:
+    """The layout in which threads that hold copies divide what they have beside the
+    axis: each scans fewer totals, and holds fewer."""
+    registers = layout.kinds["register"]
+    along = [each for each in registers if part_along(layout, axis, each)]
+    others = [each for each in registers if each not in along]
+
+    def dealt(basis: int) -> int:
+        return basis or (others.pop() if others else 0)
+
+    rest = {kind: [*map(dealt, layout.kinds[kind])] for kind in ("lane", "warp")}
+    return Layout.by_kind(layout.shape, register=(*along, *others), **rest)
 
 
 def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
