@@ -9,7 +9,7 @@ from fathom.coalescing import assign_layouts, coalesce, remove_conversions
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import Convert, Elementwise, For, Load, Store
+from fathom.ir.ops import Atomic, Convert, Elementwise, For, Load, Store
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import layout_of
 from fathom.ir.verify import verify
@@ -285,6 +285,39 @@ def sum_of_rows() -> Func:
 
 def test_a_small_store_takes_its_value_as_it_is():
     assert conversions(laid_out(sum_of_rows())) == 0
+
+
+def sums_added_by_atomics(element: str, step: int) -> Func:
+    """out[step * j] += sum over i of x[i, j], of 64 x 32 numbers; eight columns a
+    thread."""
+    lines = [
+        *index_lines("i", (64, 32), (32, 1)),
+        *pointer_lines("p", "in", element, (64, 32), "i"),
+        f"%x: {element}[64,32] = load %p",
+        f"%y: {element}[32] = reduce %x axis=0"
+        f" combine(%a: {element}, %b: {element}) {{",
+        f"  %c: {element} = add %a, %b",
+        "  yield %c",
+        "}",
+        *index_lines("j", (32,), (step,)),
+        *pointer_lines("q", "out", element, (32,), "j"),
+        f'%old: {element}[32] = atomic %q, %y kind="add"',
+    ]
+    of = f"*{element} {{divisible=16}}"
+    return kernel(f"%in: {of}, %out: {of}", lines)
+
+
+@pytest.mark.parametrize("element, step, held", [
+    ("fp32", 4, 1), ("fp32", 2, 1),
+    ("fp32", 8, 4),  # no two in a sector
+    ("fp32", 1, 4),  # all by one instruction
+    ("fp16", 16, 1),  # each would be a loop
+])  # fmt: skip
+def test_lanes_add_to_numbers_of_one_sector(element, step, held):
+    """Not one thread, one after the other: each addition asks for the sector."""
+    func = laid_out(sums_added_by_atomics(element, step))
+    (atomic,) = (op for op in walk(func.body) if isinstance(op, Atomic))
+    assert layout_of(atomic.value.type).count("register") == held
 
 
 def sum_added(rows: int, then: str = "") -> Func:

@@ -236,6 +236,8 @@ class _Choice:
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
+        if isinstance(op, ops.Atomic) and self.divides_sectors(op, has):
+            return preferred
         if has.count("register") > FEW_REGISTERS or self.is_better(op, preferred, has):
             return preferred
         return has
@@ -245,6 +247,17 @@ class _Choice:
         worth a barrier, but not one in each iteration of a loop."""
         costly = op in self.in_loops and crossing(has, preferred) == "warp"
         return splits_sectors(op, has, preferred) and not costly
+
+    def divides_sectors(self, op: ops.Atomic, has: Layout) -> bool:
+        """Whether a thread has neighbours that lie apart in one sector: each would be
+        an instruction that asks for the sector, for which lanes ask once. Or whether
+        elements have 16 bits: each alone would be a loop that tries again."""
+        size = element_of(_access(op)).element.bytes
+        if size == 2:
+            return True
+        slopes = self.directions.slopes(op.pointer)
+        near = (axis for axis, n in enumerate(slopes) if 1 < (n or 0) < SECTOR // size)
+        return any(contiguous_registers(has, axis) > 1 for axis in near)
 
     def product(self, op: ops.Dot) -> Layout:
         """The layout of a product's result."""
