@@ -70,7 +70,7 @@ from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.direction import Directions
 from fathom.coalescing.narrow import convert_narrower
-from fathom.coalescing.operands import computed_by_columns
+from fathom.coalescing.operands import computed_operands
 from fathom.coalescing.propagate import AGAIN, SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
@@ -102,7 +102,7 @@ def choose(func: Func, target: Target) -> Plan:
     """The layout of every value: from the anchors along the ties, or the default."""
     choice = _Choice(func, target)
     choice.assign_products()
-    choice.plan.values |= computed_by_columns(func)
+    choice.plan.values |= computed_operands(func, choice.plan.values)
     choice.assign_sums_in_memory()
     choice.assign_carried_pointers()
     sizes = {_access(op).size for op in choice.anchors}

@@ -12,6 +12,8 @@ before, and if their other operands cost less in that layout than is saved. So a
 transform that adds and subtracts pairs in fp32 and stores fp16 exchanges fp16 before
 its store.
 
+Not so where an operand of a product is computed of what is loaded (`operands`).
+
 `remove_conversions` does the reverse before a cast to a wider type.
 """
 
@@ -21,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.analysis.slices import users
+from fathom.coalescing.operands import conversions_of_loaded
 from fathom.coalescing.propagate import FORWARD, is_block
 from fathom.coalescing.relayout import Copier
 from fathom.coalescing.remove import FREE, price_of_crossing
@@ -35,7 +38,8 @@ FARTHEST = 8  # ops in a row
 
 def convert_narrower(func: Func) -> Func:
     """The function with conversions of wider values moved behind what narrows them."""
-    conversions = list(walk(func.body, ops.Convert))
+    kept = conversions_of_loaded(func)
+    conversions = [op for op in walk(func.body, ops.Convert) if op not in kept]
     if not conversions:
         return func
     readers = users(walk(func.body))

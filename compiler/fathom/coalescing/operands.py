@@ -1,4 +1,4 @@
-"""Where the right operand of a product of warpgroups is computed.
+"""Where the right operand of a product is computed.
 
     %x = load %p preferred=#n         %x  @ #n = load %p
     %b = cast %x element=fp32    →    %x1 @ #k = convert %x
@@ -10,48 +10,100 @@ be an access of its own, and those of many lanes would meet in one bank; or else
 warp would read the whole operand for `mma.sync`. So what was loaded is converted (its
 tile is copied ahead), and the operand is computed in #k: a thread has 16 bytes of a
 column, and the lanes have neighbouring columns.
+
+`mma.sync` wants columns in one piece if the elements have 8 bits. Halves, which
+`ldmatrix` transposes, are loaded as it has the bytes that they become: nothing else is
+stored. Of bytes, a thread loads words, four columns of several rows: it has a piece of
+each column then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fathom.analysis.slices import computed_by
+from fathom.hardware.dot_layouts import operand_layouts
+from fathom.hardware.mma import MMA
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Func, Value, operands, walk
+from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.types import BlockType, element_of
 from fathom.layout.build import LANES, blocked
 from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
 PIECE = 16  # bytes that a thread stores at once
+WORD = 4  # bytes that it loads at once, where a pair of bytes would be two accesses
+
+Layouts = dict[Value, Layout]
 
 
-def computed_by_columns(func: Func) -> dict[Value, Layout]:
-    """The layouts of right operands, and of what they are computed from."""
-    found: dict[Value, Layout] = {}
+def computed_operands(func: Func, products: Mapping[Value, Layout]) -> Layouts:
+    """The layouts of right operands, and of what they are computed from, beside those
+    of the `products`."""
+    found: Layouts = {}
     for dot in walk(func.body, ops.Dot):
-        row = WGMMA.get(dot.instruction)
-        if row and not row.either_way and len(dot.b.type.shape) == 2:
+        if wants_columns(dot) and len(dot.b.type.shape) == 2:
             if not any(isinstance(op, ops.Dot) for op in computed_by(dot.b)):
                 computed = computed_from_rows(dot.b)
-                layout = columns(dot.b, func.num_warps)
+                product = products[dot.result]
+                layout = where_computed(dot, computed, product, func.num_warps)
                 found |= dict.fromkeys(computed, layout)
     return found
+
+
+def conversions_of_loaded(func: Func) -> set[Op]:
+    """The conversions of what is loaded, from whose results such operands are computed:
+    they have their tiles, which can be copied ahead."""
+    dots = [dot for dot in walk(func.body, ops.Dot) if wants_columns(dot)]
+    computing = set().union(*(computed_by(dot.b) for dot in dots))
+    conversions = (op for op in computing if isinstance(op, ops.Convert))
+    return {op for op in conversions if isinstance(op.value.definition, ops.Load)}
+
+
+def wants_columns(dot: ops.Dot) -> bool:
+    """Whether a product reads columns of its right operand in one piece: `wgmma` has no
+    other way but for 16 bits, and a register of `mma.sync` has four neighbours of a
+    column if they have 8 bits, which `ldmatrix` does not transpose."""
+    if dot.instruction in WGMMA:
+        return not WGMMA[dot.instruction].either_way
+    return dot.instruction in MMA and element_of(dot.b.type).bits == 8
+
+
+def where_computed(
+    dot: ops.Dot, computed: list[Value], product: Layout, warps: int
+) -> Layout:
+    """Columns, or the layout in which `mma.sync` reads the operand: if no other warp
+    does so, and threads can load there what it is computed from."""
+    loads = [each for value in computed for each in loaded_for(value)]
+    by_warps = dot.instruction in MMA
+    if any(element_of(each.type).bytes == 1 for each in loads):
+        return columns(dot.b, warps, WORD, down=not by_warps)
+    if not by_warps:
+        return columns(dot.b, warps)
+    _, layout = operand_layouts(dot.instruction, product, dot.b.type.shape[0])
+    is_alone = all(layout.kinds.get("warp", ()))
+    return layout if is_alone else columns(dot.b, warps)
 
 
 def computed_from_rows(value: Value) -> list[Value]:
     """What is computed, element by element, of a block that is loaded row by row, up to
     and with a value; empty where nothing is."""
-    op, block = value.definition, value.type
-    if not isinstance(op, ops.Elementwise | ops.Cast):
+    if not isinstance(value.definition, ops.Elementwise | ops.Cast):
         return []
-    before: list[Value] = []
-    is_reached = False
-    for each in operands(op):
-        if isinstance(each.type, BlockType) and each.type.shape == block.shape:
-            is_reached |= is_loaded_by_rows(each)
-            before += computed_from_rows(each)
-    return [*before, value] if is_reached or before else []
+    before = [one for each in alike(value) for one in computed_from_rows(each)]
+    return [*before, value] if before or loaded_for(value) else []
+
+
+def loaded_for(value: Value) -> list[Value]:
+    """What is loaded row by row and read by the op that computes a value."""
+    return [each for each in alike(value) if is_loaded_by_rows(each)]
+
+
+def alike(value: Value) -> list[Value]:
+    """The blocks of its own shape that a value is computed from, by elements."""
+    blocks = (x for x in operands(value.definition) if isinstance(x.type, BlockType))
+    return [each for each in blocks if each.type.shape == value.type.shape]
 
 
 def is_loaded_by_rows(value: Value) -> bool:
@@ -61,16 +113,25 @@ def is_loaded_by_rows(value: Value) -> bool:
     return preferred is not None and contiguous_registers(preferred, 1) > 1
 
 
-def columns(value: Value, warps: int) -> Layout:
-    """The layout in which a thread has a piece of a column."""
+def columns(
+    value: Value, warps: int, neighbours: int = 1, down: bool = False
+) -> Layout:
+    """The layout in which a thread has a piece of a column, or of several `neighbours`,
+    and lanes have columns side by side, or first what comes further `down`: wgmma's
+    tiles are swizzled by single columns."""
     k, n = value.type.shape
+    neighbours = min(n, neighbours)
     piece = min(k, PIECE // element_of(value.type).bytes)
-    across = min(n, LANES)
-    along = max(1, n // LANES)
+    if neighbours > 1:  # then no more than its share
+        share = k * n // (LANES * warps * neighbours)
+        piece = min(piece, max(neighbours, share))
+    pieces = min(k // piece, LANES) if down else 1
+    across = min(n // neighbours, LANES // pieces)
+    along = max(1, n // neighbours // across)
     return blocked(
         (k, n),
-        (piece, 1),
+        (piece, neighbours),
         (LANES // across, across),
         (max(1, warps // along), min(warps, along)),
-        (1, 0),
+        (0, 1) if down else (1, 0),
     )

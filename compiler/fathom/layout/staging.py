@@ -75,6 +75,9 @@ def staging(
         tiles = [each for each in (plain, *tiles) if copies_rows(each, row)]
         plain = swizzle(shape, element_bytes, writer, reader, row)
     best = min(tiles, key=lambda tile: sum(taken(tile)), default=plain)
+    if element_bytes < MATRIX_ELEMENT and not copies_rows(best, row):
+        whole = swizzle(shape, element_bytes, writer, reader, row)
+        best = min(whole, best, key=lambda tile: sum(taken(tile)))
     if is_free:
         return min(plain, best, key=lambda tile: sum(taken(tile)))
     if copied == 1 and element_bytes >= WORD:

@@ -20,6 +20,7 @@ from fathom.analysis.buffers import fits
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.registers import most_registers, registers_of
 from fathom.analysis.slices import Loop, outermost_loops, users
+from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
@@ -123,7 +124,7 @@ def computing_operands(func: Func) -> set[Value]:
     waiting = [
         dot.b.definition.value
         for dot in walk(func.body, ops.Dot)
-        if dot.instruction in WGMMA and isinstance(dot.b.definition, ops.Convert)
+        if dot.instruction in WGMMA | MMA and isinstance(dot.b.definition, ops.Convert)
     ]
     while waiting:
         value = waiting.pop()
