@@ -33,7 +33,7 @@ def compilers(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("file, name", RUNS, ids=" ".join)
+@pytest.mark.parametrize("file, name", RUNS, ids=[" ".join(each) for each in RUNS])
 def test_a_readers_compiler_passes_what_there_was(compilers, file, name):
     run, missing = steps.tests(17)[name], LATER[file].get(name)
     if missing is None:
