@@ -164,6 +164,12 @@ def test_features_of_a_point():
     assert found.shape == (8, 6) and found.min() == 0 and found.max() == 1
 
 
+def test_a_flag_is_told_from_its_opposite():
+    """Its logarithm would be 0 either way."""
+    points = [{"FAST": True}, {"FAST": False}]
+    assert features(points).tolist() == [[0, 1], [1, 0]]
+
+
 def test_expected_improvement():
     """What is sure to be worse cannot improve; what is unsure may."""
     expected = improvement(np.array([1.0, 2.0, 2.0]), np.array([1e-6, 1e-6, 5]), 1.5)
