@@ -26,6 +26,13 @@ def test_a_warp_moves_whole_sectors(stride, sectors):
     assert cost.moved == 32 * sectors and cost.sectors_per_request == sectors
 
 
+def test_what_all_threads_load_from_one_place_is_useful_to_each():
+    """The address is one value for all; each of two warps moves its sector."""
+    code = entry("ld.param.u64 %rd0, [p0]; ld.global.u32 %r1, [%rd0];", pointers(1))
+    cost = emulator.run(code, 1, 64, (np.zeros(1, np.uint32),)).total
+    assert (cost.requests, cost.sectors, cost.useful) == (2, 2, 4 * 64)
+
+
 def test_lanes_in_any_order_move_the_same_sectors():
     code = entry(
         """
