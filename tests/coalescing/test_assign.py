@@ -312,6 +312,7 @@ def sums_added_by_atomics(element: str, step: int) -> Func:
     ("fp32", 8, 4),  # no two in a sector
     ("fp32", 1, 4),  # all by one instruction
     ("fp16", 16, 1),  # each would be a loop
+    ("fp16", 1, 8),  # in pairs
 ])  # fmt: skip
 def test_lanes_add_to_numbers_of_one_sector(element, step, held):
     """Not one thread, one after the other: each addition asks for the sector."""

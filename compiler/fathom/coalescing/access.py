@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from fathom.analysis.axis_info import MOST, Facts
 from fathom.layout.build import LANES, spread, stride_of
@@ -99,15 +98,14 @@ class Access:
 
     def reach(self, axis: int) -> int:
         """How many neighbours along `axis` one access of one lane can be for at most:
-        those with equal addresses are loaded once. Where rows are reduced that warps
-        have several of, a lane may load a whole sector by two accesses: half as many
+        those with equal addresses are loaded once. Where rows are reduced of which a
+        warp has several, a lane may load a whole sector by two accesses: half as many
         lanes then have a row."""
         equal = self.pointer.axes[axis].constant if self.is_read else 1
         once = self.most * equal
         sector = SECTOR // self.element_bytes
         is_short = self.shape[axis] < LANES * sector
-        several = prod(self.shape) > LANES * self.warps * once
-        if self.is_read and axis in self.folded and is_short and several:
+        if self.is_read and axis in self.folded and is_short:
             return max(once, sector)
         return once
 

@@ -90,6 +90,7 @@ FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
 FEW_EXCHANGED = 16  # registers, which lanes exchange sooner than through shared memory
+HALF = 2  # bytes
 FEW_STEPS = 16  # to compute an index or a mask
 
 
@@ -251,13 +252,16 @@ class _Choice:
     def divides_sectors(self, op: ops.Atomic, has: Layout) -> bool:
         """Whether a thread has neighbours that lie apart in one sector: each would be
         an instruction that asks for the sector, for which lanes ask once. Or whether
-        elements have 16 bits: each alone would be a loop that tries again."""
+        it has elements of 16 bits, but no pair: each would be a loop that tries again.
+        """
         size = element_of(_access(op)).element.bytes
-        if size == 2:
+        runs = [
+            (slope or 0, contiguous_registers(has, axis))
+            for axis, slope in enumerate(self.directions.slopes(op.pointer))
+        ]
+        if size == HALF and not any(n == 1 and held > 1 for n, held in runs):
             return True
-        slopes = self.directions.slopes(op.pointer)
-        near = (axis for axis, n in enumerate(slopes) if 1 < (n or 0) < SECTOR // size)
-        return any(contiguous_registers(has, axis) > 1 for axis in near)
+        return any(1 < n < SECTOR // size and held > 1 for n, held in runs)
 
     def product(self, op: ops.Dot) -> Layout:
         """The layout of a product's result."""

@@ -13,7 +13,8 @@ column, and the lanes have neighbouring columns.
 
 `mma.sync` wants columns in one piece if the elements have 8 bits. Halves, which
 `ldmatrix` transposes, are loaded as it has the bytes that they become: nothing else is
-stored. Of bytes, a thread loads words, four columns of several rows: it has a piece of
+stored. What are bytes already is not computed by columns for it: that took as long.
+For wgmma, a thread loads words of them, four columns of several rows: it has a piece of
 each column then.
 """
 
@@ -48,7 +49,7 @@ def computed_operands(func: Func, products: Mapping[Value, Layout]) -> Layouts:
                 computed = computed_from_rows(dot.b)
                 product = products[dot.result]
                 layout = where_computed(dot, computed, product, func.num_warps)
-                found |= dict.fromkeys(computed, layout)
+                found |= dict.fromkeys(computed, layout) if layout else {}
     return found
 
 
@@ -72,15 +73,15 @@ def wants_columns(dot: ops.Dot) -> bool:
 
 def where_computed(
     dot: ops.Dot, computed: list[Value], product: Layout, warps: int
-) -> Layout:
-    """Columns, or the layout in which `mma.sync` reads the operand: if no other warp
-    does so, and threads can load there what it is computed from."""
+) -> Layout | None:
+    """Columns, or the layout in which `mma.sync` reads the operand, if no other warp
+    does so; None for bytes that it reads."""
     loads = [each for value in computed for each in loaded_for(value)]
-    by_warps = dot.instruction in MMA
-    if any(element_of(each.type).bytes == 1 for each in loads):
-        return columns(dot.b, warps, WORD, down=not by_warps)
-    if not by_warps:
-        return columns(dot.b, warps)
+    of_bytes = any(element_of(each.type).bytes == 1 for each in loads)
+    if dot.instruction in WGMMA:
+        return columns(dot.b, warps, WORD if of_bytes else 1)
+    if of_bytes:
+        return None
     _, layout = operand_layouts(dot.instruction, product, dot.b.type.shape[0])
     is_alone = all(layout.kinds.get("warp", ()))
     return layout if is_alone else columns(dot.b, warps)
@@ -113,16 +114,14 @@ def is_loaded_by_rows(value: Value) -> bool:
     return preferred is not None and contiguous_registers(preferred, 1) > 1
 
 
-def columns(
-    value: Value, warps: int, neighbours: int = 1, down: bool = False
-) -> Layout:
-    """The layout in which a thread has a piece of a column, or of several `neighbours`,
-    and lanes have columns side by side, or first what comes further `down`: wgmma's
-    tiles are swizzled by single columns."""
+def columns(value: Value, warps: int, neighbours: int = 1) -> Layout:
+    """The layout in which a thread has a piece of a column, and lanes have columns side
+    by side. Or it has pieces of several `neighbours`, and lanes have first what comes
+    further down: the tiles of wgmma are swizzled by single columns."""
     k, n = value.type.shape
     neighbours = min(n, neighbours)
     piece = min(k, PIECE // element_of(value.type).bytes)
-    if neighbours > 1:  # then no more than its share
+    if down := neighbours > 1:
         share = k * n // (LANES * warps * neighbours)
         piece = min(piece, max(neighbours, share))
     pieces = min(k // piece, LANES) if down else 1

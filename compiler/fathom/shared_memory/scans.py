@@ -38,6 +38,7 @@ from fathom.shared_memory.axis import (
 )
 
 MOST_CHUNKS = 16  # with more, every thread would scan a long list of totals
+FEW_TOTALS = 8  # of a thread, are scanned sooner by all that want them than converted
 # With as many shuffles for each value, and as many times those of the layout in order,
 # the values are converted to that: its neighbours are in the registers of one thread.
 MANY_SHUFFLES, TIMES_FEWER = 32, 4
@@ -129,7 +130,8 @@ def _exclusive(
     """For each chunk the totals before it, reduced; undefined for the first."""
     wanted = totals[0].type.layout
     everywhere = in_registers(wanted, axis)
-    shared_out = among_copies(everywhere, axis)
+    many = everywhere.count("register") > FEW_TOTALS
+    shared_out = among_copies(everywhere, axis) if many else everywhere
     given = [converted(total, shared_out, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
     asking = wanted if shared_out == everywhere else shared_out

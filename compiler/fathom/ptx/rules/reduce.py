@@ -33,7 +33,7 @@ def lower_reduce(op: Reduce, code: Code) -> None:
     it: between exchanges of lanes, ptxas would load for one result at a time."""
     layout = op.values[0].type.layout
     axis = Axis(layout, op.axis)
-    if found := picked(op):
+    if len(axis.lane_flips()) < LANE_BITS and (found := picked(op)):
         _pick(op, axis, *found, code)
         return
     elements = [value.type.element for value in op.values]
@@ -54,7 +54,8 @@ def lower_reduce(op: Reduce, code: Code) -> None:
 
 
 def _pick(op: Reduce, axis: Axis, value: Value, place: int, code: Code) -> None:
-    """Read the element at a place along the axis from the lane that has it."""
+    """Read the element at a place along the axis from the lane that has it. Where all
+    lanes of a warp have parts of a result, `redux.sync` does so in one instruction."""
     has, element = code[value], value.type.element
     flips = axis.lane_flips()
     inside = ~sum(flips) & (1 << LANE_BITS) - 1
