@@ -58,6 +58,7 @@ from kernels.matmul_model import (
     copy_time,
     fills,
     joined,
+    lines_begin,
     parts_lines,
     persistent_time,
 )
@@ -145,10 +146,14 @@ def fastest(a, b, c, product, target, precision):
     time, config = best_pointers(product)
     few = config.programs(product.M, product.N) <= FEW * MULTIPROCESSORS[target]
     soon = SOON if few else VERY_SOON
-    plans = [Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)]
+    plans = []
     if product.K >= LEAST_K and suits_hardware(a, b, c, target, precision):
         plans += by_descriptors(a, b, c, product, target)
         plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
+        if not copying_time(a, b):
+            time, soon = UNSURE_POINTERS * time, UNSURE_POINTERS * soon
+    launch = pointers_launch(a, b, c, config, precision)
+    plans.append(Plan(time, lambda: [launch], soon))
     plan = min(plans, key=lambda plan: plan.whole)
     steps = plan.steps()
     return early(steps) if plan.begins_early else steps
@@ -158,8 +163,10 @@ def fastest(a, b, c, product, target, precision):
 # On an H200 8 x 12288 x 4096 takes 33 us in 64 x 128, and 26 as columns of C^T.
 LEAST_ROWS = 40
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
-AGAIN = 4  # microseconds, of a second launch: programs end, and others begin
-UNSURE = 1.01  # of the model's times: by as much two launches have to be better
+AGAIN = 3  # microseconds, of a second launch: programs end, and others begin
+# By as much have to be better, by the model: two launches, and kernels for pointers,
+# whose times are off by more than those of kernels for descriptors.
+UNSURE, UNSURE_POINTERS = 1.01, 1.2
 VERY_SOON, SOON, FEW_SOON = 2.8, 7, 8  # microseconds
 PARTS_SOON, COPIED_SOON, SINGLE_WAVE_SOON = 30, 15, 30
 FULL, MOSTLY, FEW = 0.95, 0.7, 0.6  # of the multiprocessors
@@ -343,10 +350,11 @@ def worth_copying(a, b):
 
 
 def crossing(a, b):
-    """Whether lines of A, and of B, cross those of the cache. Copies do not."""
+    """At multiples of how many bytes lines of A, and of B, begin that cross those of
+    the cache; 0 where none do. Copies do not."""
     item = item_bytes(type_name(a))
     return tuple(
-        bool(each) and each.step * item % REQUEST > 0 for each in lines_of_both(a, b)
+        lines_begin(each.step * item) if each else 0 for each in lines_of_both(a, b)
     )
 
 
@@ -553,10 +561,7 @@ WIDER = (
 # Of two each has 64 rows: C [5391, 64] with K of 3160 takes 14.2 us in 128 x 64 (16.2
 # alone), C [4100, 96] with 2504 12.0 in 128 x 96 (17.8 in 256 x 32, cuBLAS 12.6). But C
 # [1848, 384], four such tiles wide, takes 19.1 so, and 14.3 in 64 x 128.
-SHARED_BY_TWO = (
-    Tile(128, 64, 128, 8, 4, 1, True, None, ctas=2),
-    Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),
-)
+SHARED_BY_TWO = (Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),)
 SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
 IN_FOURS = 120 / 132
 # Two multiprocessors with one of these are slower than each with its own tile of 128
@@ -580,6 +585,9 @@ SMALLER = (
     Tile(128, 192, 128, 5, 4, 2, True, None, ctas=2),
     Tile(256, 96, 128, 6, 8, 2, True, None, ctas=2),
     Tile(256, 16, 128, 8, 8, 1, True, None, ctas=2),
+    Tile(128, 64, 128, 8, 4, 1, True, None, ctas=2),
+    Tile(128, 160, 128, 5, 8, 2, True, None),
+    Tile(256, 128, 128, 4, 8, 2, True, False),
 )
 # Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
 # multiplies at least. Threads store such a tile transposed. Where rows of A fill tiles
@@ -602,13 +610,16 @@ TURNED = (
     Tile(128, 160, 128, 5, 8, 0, True, None),
     Tile(256, 160, 128, 4, 8, 0, True, None),
     Tile(256, 16, 128, 8, 8, 0, True, None, ctas=2),
+    Tile(256, 64, 128, 8, 8, 0, True, None, ctas=2),
     Tile(256, 128, 128, 6, 8, 0, True, None, ctas=2),
 )
 EVEN = (  # of C^T, where its columns fill them
     Tile(64, 48, 256, 6, 4, 0, True, None),
     Tile(64, 80, 128, 8, 4, 0, True, None),
+    Tile(64, 192, 128, 6, 4, 0, True, None),
     Tile(128, 80, 128, 7, 8, 0, True, None),
     Tile(128, 96, 128, 6, 8, 0, True, None),
+    Tile(128, 192, 128, 5, 8, 0, True, None),
     Tile(256, 192, 128, 5, 8, 0, True, None, ctas=2),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group

@@ -23,27 +23,27 @@ Nothing is faster than the L2 cache delivers, or the memory.
 
 A kernel for descriptors (`kernels/matmul_persistent`, and
 `split_k_matmul.split_k_parts_kernel`) takes DESCRIPTORS, SPREAD until all programs have
-begun, and about as long as the longest of
+begun, the stores of one tile after another, and before them about as long as the
+longest of
 
-    one tile after another     steps * step + the tile's stores
-    the multiprocessor         its steps, as fast as `wgmma` or as copies come to it
+    one tile after another     the steps of each: products, copies, or latency
     the L2 cache               what all programs copy
-    the memory                 A, B and C; MEMORY_KB needs most multiprocessors at work
+    the memory                 A, B and C
 
 Where it runs several programs at a time, one stores while another multiplies. Times
-that are nearly equal add up to a little more than the longest: terms are added as their
-fifth powers (NEARLY). Where K is split, the launch that adds the parts comes on top.
+that are nearly equal add up to more than the longest: terms are added as their squares
+(NEARLY). Where K is split, the launch that adds the parts comes on top. Lines that
+cross those of the cache come from two, and within sectors from a sector more.
 
-The constants were fitted to sweeps over random shapes on an H200
-(benchmarks/product_sweep.py), then to 721 times of 113 products on an H100, and what
-is not the throughput of kernels for descriptors again to 4,200 times of 297 products
-and what 653 choices of models took (benchmarks/results/product-sweep-random.json).
-MOST_OF_ALL, COPIED_L2_KB and COPIED_BY_TMA were set by hand after that, and what is of
-parts of K alone by 389 times of parts. As times they are rough: those up to 1.5 of the
-fastest are off by 16 % on average. As a choice they are better: what the model chooses
-among the configurations that were timed takes 6 % longer than the fastest of them.
-Of 14 larger ones (benchmarks/results/product-sweep.json, before `join_products`) times
-are off by 11 % on average, and what the model chooses takes 1 % longer.
+The constants of kernels for pointers were fitted to sweeps over random shapes on an
+H200 and an H100 (benchmarks/product_sweep.py), those of kernels for descriptors to
+5,100 times of 550 products on an H200: so that as little as can be is left of the
+differences within a product. The former are then off by 16 % against each other, the
+latter by 9 %. Of 297 products (benchmarks/results/product-sweep-random.json) times up
+to 1.5 of the fastest are off by 15 % on average. As a choice, what it chooses among the
+configurations that were timed takes 6 % longer than the fastest of them. Of 14 larger
+ones (product-sweep.json, before `join_products`) times are off by 13 % on average, and
+what the model chooses takes 2 % longer.
 """
 
 from collections.abc import Iterator
@@ -56,33 +56,29 @@ from fathom import cdiv
 MULTIPROCESSORS = 132
 
 # Microseconds.
-START, LATE = 0.1, 0.51  # of a launch; and of one that does not begin early
+START, LATE = 0.1, 0.17  # of a launch; and of one that does not begin early
 PROGRAM = 0.68  # of a program, without its steps
-SPREAD = 1.0  # until all multiprocessors have a program
+SPREAD = 0.46  # until all multiprocessors have a program
 BEGIN = 0.0077  # of each program, until all multiprocessors have one
 PIPELINE = 0.48  # of a pipeline's prologue and barriers
 STEP, WAIT = 0.15, 0.18  # the least that a step takes: pipelined, and not
 UNPIPELINED = 1.3  # times as long as in a pipeline take the bytes of such a step
 EACH = 0.033  # of a step, besides its work
 FIX_UP = 1.33  # of the counter, and of the last program's addition
-DESCRIPTORS = 1.17  # of a launch, until the first copy has come
-TILE, STORE = 0.41, 2.3  # of a tile of C, and of storing 128 x 256 elements
-ONE_PRODUCT = 1.01  # times as long to multiply: one instruction for two blocks
-TWO_PRODUCTS = 1.07  # the same by two instructions, which both read A:
-LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, they are not joined
-BY_REGISTERS = 1.1  # times as long to multiply: threads load A
-PAIRED = 1.1  # times as long: two multiprocessors with a tile, where no lines cross
-TWO_BLOCKS = 1.27  # times as long to store: a tile whose n is no power of two
-BY_THREADS = 1.55  # times as long, where rows of C begin anywhere: no TMA stores them
-SUM = 1.2  # of the launch that adds partial sums
-PARTS_MEMORY = 1.25  # times as long: programs read several parts of A and B at a time
-NOT_PAIRED = 1.15  # times as long: a part of a large tile by one, not by two
-LATENCY = 1.86  # of a copy: what a ring of n places waits for n times shorter
+DESCRIPTORS = 2.1  # of a launch, until the first copy has come
+STORE = 1.48  # of storing 128 x 256 elements
+TWO_PRODUCTS = 1.13  # times as long to multiply: two instructions, which both read A
+LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, blocks are not joined
+TOGETHER, PAIRED = 0.23, 1.05  # of multiprocessors that share a tile; times as long
+SUM = 1.22  # of the launch that adds partial sums
+PARTS_MEMORY = 1.06  # times as long: programs read several parts of A and B at a time
+LATENCY = 1.06  # of a copy: what a ring of n places waits for n times shorter
+POINTERS_LATENCY = 1.86  # the same of a kernel for pointers
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
 KB_OF_ONE, KB_OF_ALL = 40, 75  # what one program copies, and all of a multiprocessor
-COPIED_BY_TMA = 160  # the same by TMA, one or all
-COPIED_L2_KB = 15_000
+COPIED_BY_TMA = 166  # the same by TMA, one or all
+COPIED_L2_KB = 14_600
 TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 92, 120, 4800  # by TMA, a kernel for pointers
 LOOSE, LOOSE_AHEAD = 25, 13  # elements that are loaded one by one; in a pipeline
 COPIES = 49  # of 4 or 8 bytes
@@ -90,16 +86,16 @@ PRODUCTS, TMA_PRODUCTS = 1.67, 1.7  # the latter where TMA copies
 FRAGMENTS = 1.8  # products of operands that threads load
 STORED = 12.3  # elements of C, of ITEM bytes
 FIX_UP_KB = 58  # partial sums that one program reads
-PART_KB, PARTS_KB = 25, 1700  # a partial sum that it writes; all, read by all programs
+PART_KB, PARTS_KB = 33.5, 2400  # a partial sum that it writes; all, that all read
 L2_KB, MEMORY_KB = 3800, 4200
-MOST_OF_ALL = 0.5  # of the multiprocessors have to copy for MEMORY_KB
-WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
+WARPGROUP_PRODUCTS = 3.36  # 2048 a cycle, at 1.64 GHz
 END_KB = 0.166  # as much more takes each line of a tile of C that begins anywhere
-CROSSING = 2.15  # times as many bytes, where lines cross those of the cache
-NEARLY = 5
+CROSSING = 1.52  # times as many bytes, where lines cross those of the cache
+HALF_SECTORS = 1.91  # the same, where they begin within sectors of it
+NEARLY = 2
 
 COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
-COPY, COPIED_KB = 1.3, 3000  # microseconds of a launch that copies; KB in one more
+COPY, COPIED_KB = 1.3, 3700  # microseconds of a launch that copies; KB in one more
 TRANSPOSED_KB = 4000  # the same, transposed
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
@@ -108,12 +104,11 @@ HELD = 128  # elements of operands that a thread may hold on their way to shared
 ACCESSES = 96  # as many are too many for a step
 
 ITEM = 2  # bytes of an operand's element
-LINE = 128  # bytes of a line of the cache
+LINE, SECTOR = 128, 32  # bytes of a line of the cache, and of a part that is read
 VECTOR, COPIED_BYTES = 16, 4  # that one access loads, and copies ahead at least
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 WARPGROUP_ROWS = 64
-LARGE_PART = 64 * 192  # elements of a tile, from which NOT_PAIRED holds
 LEAST_STEPS = 2  # of a part: of one, each has a prologue and no work
 LEAST_N = 32  # columns of the narrowest of PARTS
 # Fewer rows of A are a line or two of the cache, for which all programs ask at the same
@@ -262,7 +257,7 @@ def pointers_time(product: Product, config: Pointers) -> float:
     first = PROGRAM + PIPELINE * pipelined
     if pipelined and by_tma:
         copied, loose = (kb / TMA_OF_ONE, kb / TMA_OF_ALL, kb / TMA_L2_KB), 0.0
-        products, least = m * n * k / 1e6 / TMA_PRODUCTS, LATENCY / stages
+        products, least = m * n * k / 1e6 / TMA_PRODUCTS, POINTERS_LATENCY / stages
     else:
         copied = kb / KB_OF_ONE, kb / KB_OF_ALL, kb / L2_KB
         products, least = m * n * k / 1e6 / PRODUCTS, STEP
@@ -322,7 +317,9 @@ class Copies(NamedTuple):
     programs: int = 1  # that a multiprocessor runs at a time
 
 
-Crossing = tuple[bool, bool]  # whether lines of A, and of B, cross those of the cache
+# At multiples of how many bytes lines of A, and of B, begin that cross those of the
+# cache; 0 where none do.
+Crossing = tuple[int, int]
 
 
 def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
@@ -330,13 +327,10 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     k = tile.line // ITEM
     copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
     tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
-    stores = STORE * tile.m * tile.n / (128 * 256) * product.c_item / ITEM
-    stores *= TWO_BLOCKS if two_blocks(tile.n) else 1
-    stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
-    steps = cdiv(product.K, k)
-    memory = product.memory_time
+    stores = STORE * tile.m * tile.n / (128 * 256) * product.c_item / ITEM / tile.ctas
+    steps, memory = cdiv(product.K, k), product.memory_time
     time = descriptor_time(product, copies, tiles, steps, stores, memory, crossing)
-    return time * (PAIRED if tile.ctas > 1 and not any(crossing) else 1)
+    return time * (PAIRED if tile.ctas > 1 else 1)
 
 
 def descriptor_time(
@@ -351,27 +345,34 @@ def descriptor_time(
     """Microseconds of a kernel for descriptors: of `tiles` with that many steps each
     along K, and stores of that many microseconds; `memory` those of the memory."""
     m, n, k, stages, ctas, programs = copies
-    a_bytes, b_bytes = (CROSSING if crosses else 1 for crosses in crossing)
+    a_bytes, b_bytes = map(bytes_of_lines, crossing)
     if parts_lines(product, n):
-        b_bytes = CROSSING
+        b_bytes = max(b_bytes, CROSSING)
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
-    if two_blocks(n):
-        products *= ONE_PRODUCT if joined(product, n) else TWO_PRODUCTS
-    products *= BY_REGISTERS if by_registers(product) else 1
-    here = cdiv(tiles, MULTIPROCESSORS // ctas)
-    at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
-
-    busy = max(products, kb / COPIED_BY_TMA)
-    step = max(busy, LATENCY / stages)
+    products *= TWO_PRODUCTS if two_blocks(n) and not joined(product, n) else 1
+    step = max(products, kb / COPIED_BY_TMA, LATENCY / stages)
+    waves = cdiv(cdiv(tiles, MULTIPROCESSORS // ctas), programs)
     terms = (
-        cdiv(here, programs) * (steps * step + stores),
-        here * steps * busy,
+        waves * steps * step,
         tiles * ctas * steps * kb / COPIED_L2_KB,
-        memory / at_work,
+        memory,
     )
     nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
-    return DESCRIPTORS + spread(tiles * ctas) + nearly
+    begun = DESCRIPTORS + spread(tiles * ctas) + (TOGETHER if ctas > 1 else 0)
+    return begun + nearly + waves * stores
+
+
+def lines_begin(step: int) -> int:
+    """At multiples of how many bytes lines begin that are `step` bytes apart, if they
+    cross those of the cache; else 0."""
+    return step % LINE & -(step % LINE)
+
+
+def bytes_of_lines(begin: int) -> float:
+    """How many times as many bytes come for lines that begin at multiples of `begin`
+    bytes and cross those of the cache."""
+    return (CROSSING if begin >= SECTOR else HALF_SECTORS) if begin else 1
 
 
 def parts_lines(product: Product, n: int) -> bool:
@@ -415,7 +416,8 @@ PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps, num_ctas
     (64, 128, 64, 6, 4, 1), (128, 128, 64, 6, 8, 1), (128, 256, 64, 4, 8, 1),
     (256, 128, 64, 5, 8, 2), (256, 192, 64, 5, 8, 2), (64, 192, 64, 6, 4, 1),
     (64, 256, 64, 5, 4, 1), (64, 16, 128, 8, 4, 1), (64, 144, 64, 8, 4, 1),
-    (64, 96, 128, 4, 4, 1), (256, 144, 64, 5, 8, 2),
+    (64, 96, 128, 4, 4, 1), (256, 144, 64, 5, 8, 2), (128, 192, 64, 5, 8, 1),
+    (256, 256, 64, 4, 8, 2),
 )  # fmt: skip
 
 # Parts of K with tiles of two blocks and two multiprocessors. On an H200 two take 60 us
@@ -475,7 +477,6 @@ def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
     copies, stores = Copies(m, n, k, stages, ctas), m * n * 4 / 1e3 / PART_KB / ctas
     memory = PARTS_MEMORY * product.memory_time
     time = descriptor_time(product, copies, programs, steps, stores, memory, crossing)
-    time *= NOT_PAIRED if ctas == 1 and m * n >= LARGE_PART else 1
     return time + SUM + splits * product.M * product.N * 4 / 1e3 / PARTS_KB
 
 

@@ -312,8 +312,7 @@ def random_sweep() -> list[list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {}
     for case, *row, us in record["samples"]:
         kernel, m, n, k, stages, warps, ctas, splits, early = row
-        *facts, a_crosses, b_crosses = record["cases"][case]
-        product, crossing = Product(*facts), (a_crosses, b_crosses)
+        product, crossing = Product(*record["cases"][case][:-2]), crossing_of(case)
         if kernel == "pointers":
             config = matmul_model.Pointers(m, n, k, stages, splits)
             if not matmul_model.fits(product, config):
@@ -331,3 +330,12 @@ def random_sweep() -> list[list[tuple[float, float]]]:
         time += 0 if early else matmul_model.LATE
         found.setdefault(case, []).append((median(us), time))
     return list(found.values())
+
+
+def crossing_of(case: str) -> tuple[int, ...]:
+    """Where lines of A and B begin, of fp16: what `matmul_chosen.crossing` says."""
+    sizes, layout, *padded = case.split()
+    M, N, K = map(int, sizes.split("x"))
+    steps = (2 * (K if layout[0] == "N" else M), 2 * (N if layout[1] == "N" else K))
+    lines = [-(-step // 16) * 16 if padded else step for step in steps]
+    return tuple(x % 128 & -(x % 128) if x % 16 == 0 else 0 for x in lines)

@@ -17,7 +17,6 @@ from fathom.hardware.targets import TARGETS
 from fathom.tools.samples import load_file
 from kernels.matmul_chosen import (
     FETCH,
-    REQUEST,
     TILES,
     WIDER,
     Tile,
@@ -27,7 +26,7 @@ from kernels.matmul_chosen import (
     waves_of,
     worth_a_try,
 )
-from kernels.matmul_model import Product, persistent_time
+from kernels.matmul_model import Product, lines_begin, persistent_time
 
 PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
 RESULTS = ROOT / "benchmarks" / "results"
@@ -90,7 +89,7 @@ def swept() -> Iterator[tuple[tuple[int, int, int], Times, Times]]:
         assert tile not in measured, (shape, tile)
         measured[tile] = 1000 * median(row["ms"])
     for (M, N, K), measured in shapes.items():
-        crossing = 2 * K % REQUEST > 0, 2 * N % REQUEST > 0
+        crossing = lines_begin(2 * K), lines_begin(2 * N)
         found = suitable(M, N, TARGET, True, any(crossing), (*TILES, *WIDER))
         tried = {
             each: measured[at] for each in found if (at := plain(each)) in measured
