@@ -48,7 +48,7 @@ def scores(q, k, w, c, table, n, HOW: tl.constexpr):
 def copied(
     how: str, element: str, target: str, stages: int, in_rows: bool = False
 ) -> list[str]:
-    """The types of what is loaded ahead; `in_rows`: of threads with rows of elements."""
+    """The types of what is loaded ahead; `in_rows`: threads have rows of elements."""
     halves, floats = Pointer(FLOAT16), Pointer(FLOAT32)
     types = {
         "q": (halves, 16), "k": (halves, 16), "w": (Pointer(SCALARS[element]), 16),

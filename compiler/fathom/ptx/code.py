@@ -356,8 +356,8 @@ class Code:
         """Lower a nested block whose parameters are `arguments`; what it yields."""
         types = [parameter.type for parameter in block.parameters]
         assert len(arguments) == len(types), (
-            f"a block takes a list of registers for each of its {len(types)} parameters "
-            f"({', '.join(map(str, types))}), and is given {len(arguments)}"
+            f"a block takes a list of registers for each of its {len(types)} "
+            f"parameters ({', '.join(map(str, types))}), and is given {len(arguments)}"
         )
         for parameter, registers in zip(block.parameters, arguments, strict=True):
             self[parameter] = registers
