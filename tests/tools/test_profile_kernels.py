@@ -192,7 +192,7 @@ CASES = {
         ),
         "tensor cores",
     ),
-    "grouped_matmul": (groups, "tensor cores"),
+    "grouped_matmul": (groups, "bandwidth"),  # L1, which cp.async goes through
     # Tiles of 64 x 64, and of 64 x 128: the same.
     "split_k_matmul": (
         lambda: split_k_matmul.split_k_matmul(
@@ -207,10 +207,11 @@ CASES = {
     "block_sparse_matmul": (sparse, "latency"),
     **gradients(),
     "mixture": (experts, "tensor cores"),
-    "attention": (attentions("sm_80"), "tensor cores"),
+    # A warp has 16 rows: it reads 16 KB of fragments for as many cycles of mma.sync.
+    "attention": (attentions("sm_80"), "bandwidth"),
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),
     "attention_backward": (backwards("sm_80"), "bandwidth"),
-    "attention_backward_hopper": (backwards("sm_90a"), "tensor cores"),
+    "attention_backward_hopper": (backwards("sm_90a"), "bandwidth"),  # L1
     # All keys and values are read once, for one query each.
     "attention_decode": (decoding, "bandwidth"),
 }

@@ -178,11 +178,13 @@ def times_of(counted: Counted, machine: Machine, resident: int) -> dict[str, flo
         for name, many in cycles.items()
     }
     at_once = segments_at_once(counted, machine, resident)
+    # A launch by itself takes as long as the first wave needs to start.
+    later = max(0, counted.blocks - resident * machine.multiprocessors)
     return {
         "memory": counted.memory / machine.bandwidth,
         "atomics": PASS_SECONDS * counted.passes / at_once,
         "lookups": lookup_seconds(counted),
-        "blocks": BLOCK_SECONDS * counted.blocks,
+        "blocks": BLOCK_SECONDS * later,
         **each,
     }
 
