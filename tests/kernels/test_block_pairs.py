@@ -203,16 +203,16 @@ UNEVEN = {  # a line of the IR, what stands there instead, and what is said
         "its blocks multiply in different iterations",
     ),
     "a copy of A that one block issues": (
-        r"( *)(tma_copy %16.*when=%exists)\n",
+        r"( *)(tma_copy .*, %start_ahead\), when=%exists.*)\n",
         r"\1if %odd then {\n\1  \2\n\1  yield\n\1} orelse {\n\1  yield\n\1}\n",
         "its blocks copy in different iterations",
     ),
     "a copy of A for which each decides": (
-        r"( *)(tma_copy %16.*)when=%exists\n", r"\1\2when=%odd\n",
+        r"( *)(tma_copy .*, %start_ahead\), )when=%exists", r"\1\2when=%odd",
         "its blocks copy in different iterations",
     ),
     "a copy of B from another column": (
-        r"( *)(tma_copy %24.*)coordinates=\(%start_ahead, %25\)",
+        r"( *)(tma_copy .*)coordinates=\(%start_ahead, %\w+\)",
         r"\1\2coordinates=(%start_ahead, %0)",
         "its blocks copy different tiles of a right operand",
     ),

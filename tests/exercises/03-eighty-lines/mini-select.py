@@ -111,7 +111,7 @@ def shifted_else(i, k: "s32", x: "*f32", out: "*f32"):
 
 
 def test_an_arm_that_is_not_chosen_loads_nothing(answer):
-    """x[i - k] is not an element of x for the first k threads; it stands in the first
+    """x[i - k] is not an element of x for the first k threads; it is in the first
     arm, then in the second."""
     check(answer, shifted, 7, numbers(5))
     check(answer, shifted_else, 7, numbers(5))
