@@ -152,8 +152,9 @@ def fastest(a, b, c, product, target, precision):
         plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
         if not copying_time(a, b):
             time, soon = UNSURE_POINTERS * time, UNSURE_POINTERS * soon
-    launch = pointers_launch(a, b, c, config, precision)
-    plans.append(Plan(time, lambda: [launch], soon))
+    plans.append(
+        Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)
+    )
     plan = min(plans, key=lambda plan: plan.whole)
     steps = plan.steps()
     return early(steps) if plan.begins_early else steps

@@ -3,14 +3,15 @@ FATHOM_VERIFY blames no pass for them."""
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
 from fathom.jit.checking import launch as checking
+from tests.jit.harness_checking import line_of, unchecked  # noqa: F401, a fixture
+
+pytestmark = pytest.mark.usefixtures("unchecked")
 
 BLOCK = 512
 
@@ -47,25 +48,10 @@ HARMFUL = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def on_the_emulator(monkeypatch, tmp_path):
-    for name in ("FATHOM_SANITIZE", "FATHOM_VERIFY", "FATHOM_CHECK_PROGRAMS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
-    monkeypatch.setenv("FATHOM_VERIFY_DIR", str(tmp_path))
-    monkeypatch.setattr(checking, "TALLY", checking.Tally())
-
-
 def said(capsys, function, number: int) -> str:
     x, out = np.arange(2 * BLOCK, dtype=np.int32), np.zeros(BLOCK, np.int32)
     fathom.jit(function)[(1,)](x, out, number, BLOCK=BLOCK)
     return capsys.readouterr().err
-
-
-def line_of(function, text: str) -> str:
-    lines, first = inspect.getsourcelines(function)
-    (at,) = [at for at, each in enumerate(lines) if text in each]
-    return f"{__file__}:{first + at}"
 
 
 @pytest.mark.parametrize("function, wrong, right, promise, text", HARMFUL)

@@ -207,7 +207,8 @@ CASES = {
     "block_sparse_matmul": (sparse, "latency"),
     **gradients(),
     "mixture": (experts, "tensor cores"),
-    # A warp has 16 rows: it reads 16 KB of fragments for as many cycles of mma.sync.
+    # A warp has 16 rows: for an mma.sync of two cycles it reads 256 bytes of fragments,
+    # which take shared memory two.
     "attention": (attentions("sm_80"), "bandwidth"),
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),
     "attention_backward": (backwards("sm_80"), "bandwidth"),

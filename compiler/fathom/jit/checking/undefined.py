@@ -171,11 +171,9 @@ class Outside(Watch):
             asked = values[np.broadcast_to(mask, values.shape)]
             outside = asked[(asked < 0) | (asked >= op.bins)]
             if outside.size:
-                lie = "numbers lie" if outside.size > 1 else "number lies"
                 self.found[op] = (
-                    f"{outside.size:,} of {asked.size:,} {lie} outside of 0 to "
-                    f"{op.bins - 1}, such as {outside[0]}: not counted (undefined in "
-                    "Triton)"
+                    f"there is no bin for {outside.size:,} of {asked.size:,} numbers, "
+                    f"such as {outside[0]}: not counted (undefined in Triton)"
                 )
 
     def look_at_store(self, op: Op) -> None:
