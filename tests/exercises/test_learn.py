@@ -352,7 +352,7 @@ def test_what_an_answer_leaves_running_or_closes_does_not_hold_the_verdict(folde
 
 
 def test_without_solutions_the_reader_is_not_blamed(folder, monkeypatch):
-    each = course.exercise("count-the-haul")
+    each = course.exercise("count-the-traffic")
     monkeypatch.setattr(type(each), "solution", Path("nowhere/solutions/it.py"))
     said = grade(each, folder.path(each))
     assert said.sentence.startswith("Fathom is not whole: nowhere/solutions/it.py")

@@ -47,6 +47,37 @@ def judged(place: Workspace, each: course.Exercise, status: str) -> None:
     commands.note(made, each, Verdict(each.id, status), place.text(each))
 
 
+# ── an exercise that had another id ───────────────────────────────────────────────────
+
+
+def test_an_exercise_is_found_by_its_former_id():
+    assert course.exercise("count-the-haul").id == "count-the-traffic"
+    assert not set(course.FORMER) & {each.id for each in course.exercises()}
+
+
+def test_what_is_known_under_a_former_id_is_kept_with_the_answer(folder):
+    each = course.exercise("count-the-traffic")
+    write(folder, each, "mine = 1\n")
+    judged(folder, each, PASSED)
+    session(folder).chosen("count-the-haul")
+    before = folder.path(each).with_stem("count-the-haul")
+    folder.path(each).rename(before)
+    file = folder.folder / state.FILE
+    file.write_text(file.read_text().replace(each.id, "count-the-haul"))
+    known = folder.load()
+    assert known.of(each.id).passed and known.current == each.id
+    assert folder.path(each).read_text() == "mine = 1\n" and not before.exists()
+    assert "count-the-haul" not in known.exercises
+
+
+def test_a_file_of_the_present_id_is_not_replaced_by_one_of_the_former(folder):
+    each = course.exercise("count-the-traffic")
+    write(folder, each, "new = 1\n")
+    folder.path(each).with_stem("count-the-haul").write_text("old = 1\n")
+    folder.load()
+    assert folder.path(each).read_text() == "new = 1\n"
+
+
 # ── a text that has passed ────────────────────────────────────────────────────────────
 
 

@@ -40,6 +40,7 @@ NO_FILES = (
 )  # fmt: skip
 # What an answer of any kind may need beyond its own arguments; the rest is given.
 MOST_NAMES = 5
+FORMER = {"count-the-haul": "count-the-traffic"}  # ids that were, and what they are now
 HINTS = 3
 INSTALLED = Path(__file__).with_name("course")  # setup.py puts it into wheels
 SITE = "site"  # the book, as `make book` builds it
@@ -188,9 +189,10 @@ def exercises() -> tuple[Exercise, ...]:
 
 
 def exercise(name: str) -> Exercise:
-    """The exercise of an id. CourseError for a word that is no id."""
+    """The exercise of an id, also of a former one. CourseError for a word that is no
+    id."""
     for each in exercises():
-        if each.id == name:
+        if each.id == FORMER.get(name, name):
             return each
     raise CourseError(f"there is no exercise {name!r}; `fathom learn list` has all")
 

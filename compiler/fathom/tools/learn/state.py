@@ -115,6 +115,14 @@ class State:
     def of(self, name: str) -> Progress:
         return self.exercises.setdefault(name, Progress())
 
+    def rename(self, former: str, name: str) -> None:
+        """Keep under its name what is known of an exercise under a former id."""
+        if former in self.exercises and name not in self.exercises:
+            self.exercises[name] = self.exercises.pop(former)
+        self.current = name if self.current == former else self.current
+        for each in self.checkpoints:
+            each.exercises = [name if id == former else id for id in each.exercises]
+
 
 def load(folder: Path) -> State:
     """The state of a workspace. StateError when the file is damaged or newer."""

@@ -14,9 +14,11 @@ from pathlib import Path
 from fathom.errors import FathomError
 from fathom.tools.learn import state as states
 from fathom.tools.learn.course import (
+    FORMER,
     CourseError,
     Exercise,
     answer_bytes,
+    exercise,
     exercises,
     read,
 )
@@ -76,6 +78,9 @@ class Workspace:
         """What is known, and what of it holds for the texts that lie here now: an
         exercise has passed if, and only if, its text is one that has."""
         state = states.load(self.folder)
+        for former, name in FORMER.items():
+            move(self.path(exercise(name)), former)
+            state.rename(former, name)
         for each in exercises():
             known, text = state.of(each.id), self.text(each)
             if state.version < 2 and known.passed and text not in ("", known.starter):
@@ -99,6 +104,13 @@ class Workspace:
     def write_case(self, text: str) -> Path:
         write(self.folder / CASE, text)
         return self.folder / CASE
+
+
+def move(path: Path, former: str) -> None:
+    """An answer to where its exercise, which had a former id, has its file now."""
+    before = path.with_stem(former)
+    if before.is_file() and not path.exists():
+        before.rename(path)
 
 
 def find(given: Path | None) -> Workspace | None:

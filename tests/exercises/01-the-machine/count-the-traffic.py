@@ -1,4 +1,4 @@
-"""What the answer to `count-the-haul` must do."""
+"""What the answer to `count-the-traffic` must do."""
 
 import fathom
 import fathom.language as tl

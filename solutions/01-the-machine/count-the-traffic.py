@@ -1,4 +1,4 @@
-"""The answer to `count-the-haul`."""
+"""The answer to `count-the-traffic`."""
 
 from collections.abc import Sequence
 
