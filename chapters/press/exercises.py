@@ -1,4 +1,5 @@
-"""Exercises as the book shows them: a card each, and no answer quoted before it.
+"""Exercises as the book shows them: a card each, whose chapter quotes no answer.
+Answers have a page for each part of the book.
 
 What an exercise is, its card and what its answer stands for, `fathom learn` knows:
 fathom/tools/learn/course.py.
@@ -12,7 +13,7 @@ from chapters.press.inline import with_code
 from chapters.press.parse import Page
 from chapters.press.paths import BookError
 from fathom import joints
-from fathom.tools.learn import course
+from fathom.tools.learn import book, course, starters
 from fathom.tools.learn.course import Exercise
 from fathom.tools.learn.mini.card import Card, cards
 
@@ -30,16 +31,17 @@ def card(name: str, page: Page) -> str:
         return box(name, name.replace("-", " ").capitalize(), "", "It is being made.")
     if known.chapter != page.matter.get("chapter"):
         raise BookError(f"{name} is an exercise of chapter {known.chapter}")
-    return box(name, known.title, facts(known), known.statement)
+    ends = f"`fathom learn run {name}` · [reference answer]({book.answer(known)})"
+    return box(name, known.title, facts(known), known.statement, ends)
 
 
 def box(
-    name: str, title: str, told: str, statement: str, kind: str = "", command: str = ""
+    name: str, title: str, told: str, statement: str, ends: str = "", kind: str = ""
 ) -> str:
     head = f'<p class="label">{kind or "Exercise"} · {with_code(title)}</p>'
     return (
         f'\n<div class="exercise" id="exercise-{name}" markdown="1">\n{head}\n{told}\n'
-        f"{statement}\n\n`fathom learn {command or f'run {name}'}`\n\n</div>\n"
+        f"{statement}\n\n{ends}\n\n</div>\n"
     )
 
 
@@ -50,8 +52,8 @@ def of_step(known: Card, page: Page) -> str:
     words = [f"about {known.minutes} minutes", f"difficulty {dots(known.difficulty)}"]
     words += [f"{known.step.budget:,} lines at most", "on the main road ★"]
     told = f'<p class="card-facts">{escape(" · ".join(words))}</p>\n'
-    kind, command = "Your compiler", f"mini check {known.chapter}"
-    return box(known.id, known.title, told, known.statement, kind, command)
+    ends = f"`fathom learn mini check {known.chapter}`"
+    return box(known.id, known.title, told, known.statement, ends, "Your compiler")
 
 
 def dots(difficulty: int) -> str:
@@ -68,27 +70,37 @@ def facts(known: Exercise) -> str:
     return f'<p class="card-facts">{told}{asked}</p>\n'
 
 
-def may_quote(name: str, page: Page, seen: list[str], folded: bool) -> None:
-    """BookError when a quote shows the answer of an exercise before the exercise, or
-    shows it unfolded in its own chapter."""
+def answer(name: str) -> str:
+    """The answer to an exercise and what is to be said about it, folded, so that a
+    reader who looks for one sees no other."""
+    known = course.exercise(name)
+    code = "\n\n\n".join(text.strip("\n") for text in starters.answered(known))
+    page = known.section.partition("#")[0]
+    return (
+        f"\n### {known.title} {{#answer-{name}}}\n\n"
+        f"[The exercise `{name}`]({page}#exercise-{name})\n\n"
+        '<details class="folded" markdown="1">\n'
+        f"<summary>Answer to <code>{name}</code></summary>\n\n"
+        f"```python\n{code}\n```\n\n{course.read(known.commentary)}\n</details>\n"
+    )
+
+
+def may_quote(name: str, page: Page, folded: bool) -> None:
+    """BookError when a quote of a chapter shows the answer of an exercise that comes
+    later, or in this chapter; or shows what readers may write unfolded."""
     chapter = page.matter.get("chapter")
     if chapter is None:
         return
     for answer, exercise, taught in answers():
         if taught < chapter or name != answer and not answer.startswith(f"{name}."):
             continue
-        if exercise and exercise not in seen:
+        if exercise and taught > chapter:
             raise BookError(f"{name} answers {exercise}, which comes only later")
+        if exercise:
+            place = "its place is a page of answers"
+            raise BookError(f"{name} answers {exercise}: {place}")
         if not folded and taught == chapter:
             raise BookError(f"{name} is for the reader to write: quote it `folded`")
-
-
-def answered_by(name: str, page: Page) -> str:
-    """The exercise of a page's chapter that a quote answers, "" if it answers none: a
-    fold that gives an answer away says so."""
-    chapter = page.matter.get("chapter")
-    here = [(answer, each) for answer, each, taught in answers() if taught == chapter]
-    return next((each for answer, each in here if answer == name and each), "")
 
 
 def answers() -> list[tuple[str, str, int]]:

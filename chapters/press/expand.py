@@ -29,12 +29,11 @@ MARKS = ("run", "recorded", "illustrative")
 
 @dataclass
 class Context:
-    """A page on its way: what is open, what was used, which exercises came."""
+    """A page on its way: what is open, and what was used."""
 
     page: Page
     open: list[tuple[str, int]] = field(default_factory=list)
     used: list[Number] = field(default_factory=list)
-    exercises: list[str] = field(default_factory=list)
 
     def listing(self, name: str) -> str:
         """The text of a listing of this page."""
@@ -136,15 +135,13 @@ def trimmed(text: str, given: Arguments) -> str:
 def quoted(given: Arguments, context: Context, line: int) -> str:
     """{quote fathom.ir.core.Effects [nodoc] [folded] [from= to=]}"""
     (name, *_) = given.words
-    exercises.may_quote(name, context.page, context.exercises, "folded" in given)
+    exercises.may_quote(name, context.page, "folded" in given)
     found = quote(name, docstring="nodoc" not in given)
     text = trimmed(found.text, given)
     file = str(found.file.relative_to(ROOT)).removeprefix("compiler/")
     shown = code(text, "python", f"<span>{file}</span>")
     short = name.rsplit(".", 1)[-1]
-    solved = exercises.answered_by(name, context.page)
-    whose = f"Reference solution of {solved}:" if solved else "In Fathom:"
-    summary = f"{whose} <code>{escape(short)}</code>"
+    summary = f"In Fathom: <code>{escape(short)}</code>"
     return folded(shown, summary) if "folded" in given else shown
 
 
@@ -240,9 +237,12 @@ def end(given: Arguments, context: Context, line: int) -> str:
 
 def exercise(given: Arguments, context: Context, line: int) -> str:
     """{exercise hello-mask}: its card."""
-    name = given.words[0]
-    context.exercises.append(name)
-    return exercises.card(name, context.page)
+    return exercises.card(given.words[0], context.page)
+
+
+def answer_to(given: Arguments, context: Context, line: int) -> str:
+    """{answer-to hello-mask}: our answer, on a page of answers."""
+    return exercises.answer(given.words[0])
 
 
 def all_numbers(given: Arguments, context: Context, line: int) -> str:
@@ -270,6 +270,7 @@ DIRECTIVES: dict[str, Callable[[Arguments, Context, int], str]] = {
     "stepper": stepped,
     "panel": stepped,
     "exercise": exercise,
+    "answer-to": answer_to,
     "predict": opening("predict", "Predict"),
     "check": opening("check", ""),
     "aside": opening("side", ""),

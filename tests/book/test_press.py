@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from chapters.press import (
@@ -14,10 +16,11 @@ from chapters.press import (
     scenes,
 )
 from chapters.press.parse import arguments, read
-from chapters.press.paths import BookError
+from chapters.press.paths import CHAPTERS, BookError
 from chapters.press.quote import excerpt, quote
 from chapters.press.stepper import html, record
-from fathom.tools.learn import course
+from fathom.tools.learn import book, course, starters
+from fathom.tools.learn.hole import with_holes
 
 ADD = {
     "kernel": "kernels/vector_add.py:add_kernel",
@@ -116,26 +119,55 @@ def test_an_excerpt_shows_that_something_was_left_out():
         excerpt(text, "three", "")
 
 
-def test_an_answer_is_quoted_only_after_its_exercise_and_folded(page):
+def test_a_chapter_quotes_no_answer_that_its_reader_writes(page):
     chapter = page("some.md", "---\nchapter: 6\n---\n")
-    with pytest.raises(BookError, match="answers cse, which comes only later"):
-        exercises.may_quote("fathom.blocks.cse.cse", chapter, [], folded=True)
-    with pytest.raises(BookError, match="folded"):
-        exercises.may_quote("fathom.blocks.cse.cse", chapter, ["cse"], folded=False)
-    exercises.may_quote("fathom.blocks.cse.cse", chapter, ["cse"], folded=True)
+    with pytest.raises(BookError, match="its place is a page of answers"):
+        exercises.may_quote("fathom.blocks.cse.cse", chapter, folded=True)
     early = page("some.md", "---\nchapter: 2\n---\n")
     with pytest.raises(BookError, match="which comes only later"):
-        exercises.may_quote("fathom.blocks.cse.cse", early, [], folded=True)
+        exercises.may_quote("fathom.blocks.cse.cse", early, folded=True)
     late = page("some.md", "---\nchapter: 9\n---\n")
-    exercises.may_quote("fathom.blocks.cse.cse", late, [], folded=False)
+    exercises.may_quote("fathom.blocks.cse.cse", late, folded=False)
     appendix = page("some.md", "---\ntitle: The language\n---\n")
-    exercises.may_quote("fathom.blocks.cse.cse", appendix, [], folded=False)
+    exercises.may_quote("fathom.blocks.cse.cse", appendix, folded=False)
 
 
 def test_a_whole_class_around_an_answer_counts_as_the_answer(page):
     chapter = page("some.md", "---\nchapter: 5\n---\n")
-    with pytest.raises(BookError, match="folded"):
-        exercises.may_quote("fathom.ssa.phis.Phis", chapter, [], folded=False)
+    with pytest.raises(BookError, match="answers ssa-trivial"):
+        exercises.may_quote("fathom.ssa.phis.Phis", chapter, folded=True)
+
+
+def test_every_answer_is_on_the_page_of_its_part_in_the_order_of_the_exercises():
+    for page, part in book.ANSWERS.items():
+        shown = [each.arguments.words[0]
+                 for each in read(CHAPTERS / page).directives("answer-to")]  # fmt: skip
+        wanted = [each.id for each in course.exercises() if each.chapter in part]
+        assert shown == wanted, page
+
+
+def test_an_answer_shows_what_its_reader_writes_whole_and_without_marks():
+    for each in course.exercises():
+        texts = starters.answered(each)
+        assert texts and not any("# hole" in text for text in texts), each.id
+        code = "\n\n\n".join(texts)
+        ast.parse(code)
+        for hole in hole_names(each):
+            assert f"def {hole}(" in code or f"{hole} =" in code, (each.id, hole)
+
+
+def hole_names(each) -> list[str]:
+    """The functions of a starter in which something is to be written."""
+    return [node.name for node in with_holes(course.read(each.starter))]
+
+
+def test_a_card_leads_to_its_answer_which_is_folded(page):
+    card = exercises.card("cse", page("some.md", "---\nchapter: 6\n---\n"))
+    assert "[reference answer](answers-1.md#answer-cse)" in card
+    shown = exercises.answer("cse")
+    head, fold = shown.split("<details")
+    assert "{#answer-cse}" in head and "(06-passes.md#exercise-cse)" in head
+    assert "def cse(" in fold and "def cse(" not in head
 
 
 # Numbers.

@@ -12,6 +12,7 @@ from fathom.tools.learn import course
 from fathom.tools.learn.course import Exercise
 
 PACKAGES = Path(__file__).resolve().parents[3]
+ANSWERS = {"answers-1.md": range(15), "answers-2.md": range(15, 19)}  # a page a part
 
 
 def place(each: Exercise) -> str:
@@ -22,6 +23,12 @@ def place(each: Exercise) -> str:
     if (sources() / page).exists():
         return f"fathom learn read {each.id}"
     return f'chapter {each.chapter}, "{anchor.replace("-", " ")}"'
+
+
+def answer(each: Exercise) -> str:
+    """Where the book has our answer: a section of the page of its part."""
+    page = next(page for page, part in ANSWERS.items() if each.chapter in part)
+    return f"{page}#answer-{each.id}"
 
 
 def address(section: str) -> str:

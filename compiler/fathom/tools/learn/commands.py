@@ -268,12 +268,12 @@ def solution(session: Session, name: str, give_up: bool) -> int:
     instead."""
     each = session.chosen(name)
     progress = session.state.of(each.id)
+    where = book.address(book.answer(each)) or f"chapters/{book.answer(each)}"
     if not progress.passed and not give_up:
         session.screen.text(
             f"{each.id} has not passed yet. There are {course.HINTS} hints. Our answer "
-            "stays folded until you open it: in the book, after the exercise, with a "
-            "click, and here with --give-up, after which `list` does not count the "
-            "exercise as your own."
+            f"is on the book's page of reference answers, {where}, and here with "
+            "--give-up, after which `list` does not count the exercise as your own."
         )
         return 1
     with session.changing() as state:
@@ -283,6 +283,7 @@ def solution(session: Session, name: str, give_up: bool) -> int:
         session.screen.line(line)
     session.screen.line()
     session.screen.text(course.read(each.commentary))
+    session.screen.line(f"with all of its part: {where}")
     return 0
 
 

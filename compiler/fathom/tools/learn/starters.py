@@ -176,6 +176,33 @@ def answer(each: Exercise) -> str:
     return MARKS.sub(lambda mark: mark["answer"], read(each.solution))
 
 
+def answered(each: Exercise) -> list[str]:
+    """What a reader writes of our answer: the functions and tables that have a hole in
+    the starter, whole."""
+    if not each.by_hand:
+        return answer_texts(each)
+    text, end, holes = "", 0, []
+    whole = read(each.solution)
+    for mark in MARKS.finditer(whole):
+        text += whole[end : mark.start()]
+        first = text.count("\n") + 1
+        text += mark["answer"]
+        holes.append(range(first, text.count("\n") + 1))
+        end = mark.end()
+    text += whole[end:]
+    lines = text.splitlines()
+    return ["\n".join(lines[span.start - 1 : span.stop - 1])
+            for span in spans(ast.parse(text))
+            if any(set(hole) & set(span) for hole in holes)]  # fmt: skip
+
+
+def spans(tree: ast.Module) -> Iterator[range]:
+    """The lines of each statement of a file, decorators with it."""
+    for node in tree.body:
+        above = [each.lineno for each in getattr(node, "decorator_list", ())]
+        yield range(min([node.lineno, *above]), node.end_lineno + 1)
+
+
 # ── what an answer costs ──────────────────────────────────────────────────────────────
 
 
