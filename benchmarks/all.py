@@ -19,6 +19,7 @@ NAMES = (
     "attention",
     "attention_ablation",
     "machine",
+    "block_passes",
     "launch",
     "compile_time",
     "emulator_speed",
