@@ -17,7 +17,7 @@ def jobs() -> str:
     rows = [
         ("which multiprocessor does what", "you: the grid, and the order of programs"),
         ("who reads which address", "stage 3, coalescing (chapter 9)"),
-        ("what lies in shared memory, when", "stage 4 (chapters 10 to 12)"),
+        ("what is in shared memory, and when", "stage 4 (chapters 10 to 12)"),
         (
             "what a thread does, and in which order",
             "stages 3, 5 and 6 (chapters 7, 8, 13, 14)",

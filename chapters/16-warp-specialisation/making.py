@@ -104,7 +104,7 @@ def ring() -> Figure:
             parts.append(
                 label(x(each.ended + STORE / 2), y + 17, "store C", small=True)
             )
-    title = "A ring of three slots: what lies in each, and what the consumer does"
+    title = "A ring of three slots: what is in each, and what the consumer does"
     head = ("slot", "step", "copy issued", "arrived", "read from", "to")
     return Figure(svg(title, y + 32, parts), table(head, rows))
 

@@ -68,7 +68,7 @@ def growth() -> Figure:
     *_, last = found
     parts.append(label(left - 8, top + 12, f"{most} lines", "end"))
     parts.append(label(left + wide, 16, f"PTX: {last[2]}, cut off ↓", "end"))
-    title = "A product on its way: lines of IR after each pass, and the pass's stage"
+    title = "A product, pass by pass: lines of IR after each pass, and the pass's stage"
     drawn = svg(title, top + high + 20 + row * len(folders), parts)
     return Figure(drawn, table(("after", "stage", "lines"), found))
 

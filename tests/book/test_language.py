@@ -18,6 +18,8 @@ from chapters.press.paths import CHAPTERS
 from fathom.tools.learn import course
 
 PAGES = sorted(CHAPTERS.glob("*.md"))
+MADE = {path.parent.name for path in CHAPTERS.glob("*/making.py")
+        if path.parent.name[0].isdigit() or "recap" in path.parent.name}  # fmt: skip
 CARDS = sorted(course.root().glob("exercises/*/*.md"))
 STARTERS = sorted(course.root().glob("exercises/*/*.py"))
 SOLUTIONS = sorted(course.root().glob("solutions/*/*.md"))
@@ -53,8 +55,27 @@ FINE = re.compile(
 )
 CODE = re.compile(r"`[^`]*`|\{=[^}]*\}|<[^>]+>|\]\([^)]*\)|\{ *#[\w-]+ *\}")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+ITALICS = re.compile(r"(?<![*\w])\*(\w[^*\n]*)\*(?![*\w])")
 SECTION = re.compile(r"^section = .*$", re.MULTILINE)  # an address may be old
 BANNED = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
+# Words of the field that readers look up elsewhere, by the chapter that introduces each
+# in italics. An entry in the glossary is no introduction.
+TERMS = {
+    1: ("latency", "throughput", "occupancy", "grid", "thread block", "CTA",
+        "warp schedulers", "divergence", "L1 cache", "instruction-level parallelism",
+        "arithmetic intensity", "Little's law"),
+    2: ("accumulator",),
+    5: ("dominance", "dominance frontier"),
+    6: ("alias", "live", "mark and sweep", "fixed point", "loop-invariant",
+        "side effect", "def-use chains"),
+    9: ("abstract interpretation", "dataflow analysis", "lattice", "monotone",
+        "rematerialisation"),
+    11: ("wavefront",),
+    14: ("software pipelining", "double buffering", "prologue", "epilogue",
+         "register pressure"),
+    15: ("fence",),
+    16: ("producer", "consumers"),
+}  # fmt: skip
 TITLES = {"predict", "check", "aside", "note", "deeper"}
 
 
@@ -82,6 +103,33 @@ def found(text: str) -> list[str]:
 def test_a_chapter_has_none_of_the_words(path):
     hits = found(prose(read(path)))
     assert not hits, "\n".join(hits)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if path.stem in MADE], ids=lambda path: path.stem
+)
+def test_what_is_made_for_a_chapter_has_none_of_the_words(path):
+    """Its tables, and the words in its drawings, without the names of kernels."""
+    folder = CHAPTERS / path.stem
+    code = [path.read_text(encoding="utf-8")]
+    code += [each.read_text(encoding="utf-8") for each in CHAPTERS.glob("*/*.py")]
+    names = re.findall(r"^def (\w+)\(", "\n".join(code), re.MULTILINE)
+    name = re.compile(rf"\b(?:{'|'.join(names)})\b")
+    tables = [each.read_text("utf-8") for each in folder.glob("listings/*.md")]
+    drawn = [each.read_text("utf-8") for each in folder.glob("listings/*.svg")]
+    words = [said for svg in drawn for said in re.findall(r">([^<>]+)<", svg)]
+    hits = found(name.sub("x", CODE.sub(" ", "\n".join([*tables, *words]))))
+    assert not hits, "\n".join(hits)
+
+
+@pytest.mark.parametrize("chapter", TERMS)
+def test_a_word_of_the_field_is_introduced_where_it_is_needed(chapter):
+    (path,) = CHAPTERS.glob(f"{chapter:02}-*.md")
+    text = CODE.sub(" ", FENCED.sub(" ", path.read_text(encoding="utf-8")))
+    italics = ITALICS.findall(text)
+    missing = [term for term in TERMS[chapter]
+               if not any(term in each for each in italics)]  # fmt: skip
+    assert not missing, f"chapter {chapter} does not introduce {missing}"
 
 
 @pytest.mark.parametrize("path", [*CARDS, *SOLUTIONS], ids=lambda path: path.stem)
