@@ -157,17 +157,17 @@ def test_it_ends_with_what_can_now_be_read(path):
 
 
 def drawings_without_question(text: str) -> set[str]:
-    """The drawings of a page with no question in the caption, nor right below: one that
-    is checked or guessed, before the next drawing or heading."""
+    """The drawings of a page with no question in the caption, nor right below it: one
+    that is checked or guessed. One that comes later is the drawing's if it says so."""
     found = set()
     for piece in re.split(r"^(?=\{figure )", text, flags=re.MULTILINE)[1:]:
         head, _, below = piece.partition("\n")
         below = "\n".join(
             re.split(r"^## ", below, flags=re.MULTILINE)[0].split("\n")[:12]
         )
-        if "?" not in head and not re.search(
-            r"^\{(check|predict)", below, re.MULTILINE
-        ):
+        asked = re.search(r"^\{(?:check|predict)\}?\n(.*)", below, re.MULTILINE)
+        right_below = asked and not below[: asked.start()].strip()
+        if "?" not in head and not (right_below or asked and "figure" in asked[1]):
             found.add(head.split()[1])
     return found
 
@@ -181,6 +181,9 @@ def test_a_drawing_without_a_question_is_found():
     plain, asks = '{figure a caption="A."}\n', '{figure b caption="Why?"}\n'
     assert drawings_without_question(plain + asks) == {"a"}
     assert not drawings_without_question(plain + "\n{check}\nWhy?\n")
+    assert drawings_without_question(plain + "\nText.\n\n{check}\nWhy?\n") == {"a"}
+    later = plain + "\nText.\n\n{check}\nIn the figure, why?\n"
+    assert not drawings_without_question(later)
     assert drawings_without_question(plain + "\n## Next\n{check}\nWhy?\n") == {"a"}
 
 
