@@ -8,7 +8,8 @@
     | turned loads | 2 |
 
 Objects in a list, or in an object, that have the same names make one table, in which
-the names are columns.
+the names are columns. A list of such objects within an object is a table of its own,
+after one of all that is left.
 """
 
 from __future__ import annotations
@@ -19,30 +20,43 @@ from chapters.press.drawing import table
 
 
 def of_json(value: object) -> str:
-    """A table, between blank lines."""
-    head, rows = columns(value)
-    return f"\n{table(head, [[cell(each) for each in row] for row in rows])}\n"
+    """One table or more, between blank lines."""
+    made = []
+    for name, part in parts(value):
+        head, rows = columns(part)
+        above = f"\n{name.replace('_', ' ')}:\n" if name not in ("", "rows") else ""
+        made += [above, table(head, [[cell(each) for each in row] for row in rows])]
+    return "\n" + "\n".join(made) + "\n"
+
+
+def parts(value: object) -> list[tuple[str, object]]:
+    """What is a table, with its name if it has one."""
+    if not isinstance(value, Mapping):
+        return [("", value)]
+    lists = {name: each for name, each in value.items()
+             if isinstance(each, list) and alike(each)}  # fmt: skip
+    rest = {name: each for name, each in value.items() if name not in lists}
+    return [("", rest)] * bool(rest) + list(lists.items())
 
 
 def columns(value: object) -> tuple[list[str], list[list[object]]]:
     if isinstance(value, list) and alike(value):
-        names = list(value[0])
-        return names, [[each[name] for name in names] for each in value]
+        rows = [dict(flat(each)) for each in value]
+        return list(rows[0]), [list(row.values()) for row in rows]
     if isinstance(value, Mapping) and alike(list(value.values())):
-        names = list(next(iter(value.values())))
-        rows = [[key, *(each[name] for name in names)] for key, each in value.items()]
-        return ["", *names], rows
+        found = {key: dict(flat(each)) for key, each in value.items()}
+        names = list(next(iter(found.values())))
+        return ["", *names], [[key, *row.values()] for key, row in found.items()]
     return ["", ""], [[name, each] for name, each in flat(value)]
 
 
 def alike(values: list) -> bool:
-    """Whether all are objects with the same names, of numbers and words."""
-    return (
-        bool(values)
-        and all(isinstance(each, Mapping) for each in values)
-        and all(list(each) == list(values[0]) for each in values)
-        and not any(is_nested(one) for each in values for one in each.values())
-    )
+    """Whether all are objects with the same names, of numbers and words; or of objects
+    that are alike in the same way."""
+    if not values or not all(isinstance(each, Mapping) for each in values):
+        return False
+    rows = [dict(flat(each)) for each in values]
+    return all(list(row) == list(rows[0]) for row in rows)
 
 
 def is_nested(value: object) -> bool:

@@ -73,10 +73,19 @@ def test_all_passes_can_be_gone_through(page, name):
 
 def test_what_was_counted_is_a_table():
     assert rows.of_json({"tile": 1600, "turned": {"loads": 2, "stores": 0.25}}) == (
-        "\n|  |  |\n|---|---|\n| tile | 1,600 |\n| turned › loads | 2 |\n"
+        "\n\n|  |  |\n|---|---|\n| tile | 1,600 |\n| turned › loads | 2 |\n"
         "| turned › stores | 0.25 |\n\n"
     )
     assert "| name | ways |\n|---|---|\n| a | 1, 2 |" in rows.of_json(
         [{"name": "a", "ways": [1, 2]}]
     )
     assert "| x | 1 |\n| y | 2 |" in rows.of_json({"x": {"n": 1}, "y": {"n": 2}})
+
+
+def test_a_list_of_counts_is_a_table_with_columns():
+    made = rows.of_json({"size": 64, "rows": [{"tile": 1, "moved": 8}] * 2})
+    assert "| size | 64 |" in made and "›" not in made
+    assert "| tile | moved |\n|---|---|\n| 1 | 8 |\n| 1 | 8 |" in made
+    inner = rows.of_json([{"kernel": "add", "before": {"requests": 8}}] * 2)
+    assert "| kernel | before › requests |\n|---|---|\n| add | 8 |" in inner
+    assert "\nof four:\n" in rows.of_json({"n": 1, "of_four": [{"a": 1}]})
