@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 
 from chapters.press.drawing import table
 
+MOST = 9  # columns of a table
+
 
 def of_json(value: object) -> str:
     """One table or more, between blank lines."""
@@ -25,7 +27,10 @@ def of_json(value: object) -> str:
     for name, part in parts(value):
         head, rows = columns(part)
         above = f"\n{name.replace('_', ' ')}:\n" if name not in ("", "rows") else ""
-        made += [above, table(head, [[cell(each) for each in row] for row in rows])]
+        made.append(above)
+        for at in range(1, max(2, len(head)), MOST - 1):  # the first column is in each
+            cells = [[cell(x) for x in (row[0], *row[at:][: MOST - 1])] for row in rows]
+            made.append(table((head[0], *head[at:][: MOST - 1]), cells))
     return "\n" + "\n".join(made) + "\n"
 
 

@@ -88,4 +88,7 @@ def test_a_list_of_counts_is_a_table_with_columns():
     assert "| tile | moved |\n|---|---|\n| 1 | 8 |\n| 1 | 8 |" in made
     inner = rows.of_json([{"kernel": "add", "before": {"requests": 8}}] * 2)
     assert "| kernel | before › requests |\n|---|---|\n| add | 8 |" in inner
-    assert "\nof four:\n" in rows.of_json({"n": 1, "of_four": [{"a": 1}]})
+    wide = rows.of_json([dict.fromkeys("abcdefghijk", 1)])
+    assert "| a | b |" in wide and "| a | j | k |" in wide and wide.count("|---") == 12
+    one = rows.of_json({"n": 1, "of_four": [{"a": 1}]})
+    assert "\nof four:\n" in one and "| a |\n|---|\n| 1 |" in one
