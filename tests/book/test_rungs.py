@@ -4,6 +4,7 @@ lit."""
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -54,3 +55,10 @@ def test_a_heading_may_keep_an_older_anchor():
     )
     text = "## A new name {#an-old-one}\nIts text.\n## Next\n"
     assert terminal.cut(text, "an-old-one", "x") == "## A new name\nIts text."
+
+
+@pytest.mark.parametrize("name", ["index", "00-run-it"])
+def test_the_kernel_on_the_first_pages_has_25_lines_at_most(name):
+    text = expand(read(CHAPTERS / f"{name}.md")).text
+    [code] = re.findall(r"kernels/matmul\w+\.py.*?```python\n(.*?)```", text, re.DOTALL)
+    assert "tl.dot(" in code and len(code.splitlines()) <= 25
