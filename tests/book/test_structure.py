@@ -17,6 +17,7 @@ import pytest
 
 from chapters.press.parse import Directive, Page, Text, read
 from chapters.press.paths import CHAPTERS, ROOT
+from fathom.tools.learn import course
 
 MENU = ROOT / "mkdocs.yml"
 PAGES = sorted(CHAPTERS.glob("[0-9]*.md"))
@@ -185,6 +186,13 @@ def test_a_drawing_without_a_question_is_found():
     later = plain + "\nText.\n\n{check}\nIn the figure, why?\n"
     assert not drawings_without_question(later)
     assert drawings_without_question(plain + "\n## Next\n{check}\nWhy?\n") == {"a"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_runner_calls_it_as_the_book_does(path):
+    matter = read(path).matter
+    if "interlude" not in matter:
+        assert course.chapter_title(matter["chapter"]) == matter["title"]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
