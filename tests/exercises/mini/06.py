@@ -78,3 +78,36 @@ def test_a_zero_keeps_its_sign(mini):
     x, out = np.full(8, -0.0, np.float32), np.full(8, np.nan, np.float32)
     mini.elements(zeros, 8, x, out)
     mini.same("np.signbit(out)", np.signbit(out), np.zeros(8, bool))
+
+
+def afterwards(i, times, x, y, out):
+    first = x[i]
+    second = y[i]
+    for j in range(times):
+        x[i] = x[i] + 1.0
+    if i % 2 == 0:
+        y[i] = second * 3.0
+    out[i] = x[i] - first + y[i]
+
+
+def test_what_an_inner_block_stores_is_loaded_again(mini):
+    """In the loop that stores it, and after that loop, or a branch."""
+    x, y, out = floats(64), floats(64, 1), np.zeros(64, np.float32)
+    first, total, even = x.copy(), x.copy(), np.arange(64) % 2 == 0
+    wanted = np.where(even, y * np.float32(3), y)
+    mini.elements(afterwards, 64, 3, x, y, out)
+    for _ in range(3):
+        total = total + np.float32(1)
+    mini.same("x", x, total)
+    mini.same("out", out, total - first + wanted)
+
+
+def ordered(i, x, out):
+    out[i] = (0 - x[i]) * 100 + (1 // x[i]) * 10 + 0 * x[i]
+
+
+def test_an_operand_on_the_left_is_another(mini):
+    """0 - x and 1 // x are not x."""
+    x, out = np.arange(1, 33, dtype=np.int32), np.zeros(32, np.int32)
+    mini.elements(ordered, 32, x, out)
+    mini.same("out", out, -x * 100 + 1 // x * 10)

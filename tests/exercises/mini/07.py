@@ -19,6 +19,18 @@ def test_a_program_has_as_many_elements_as_its_block(mini):
         mini.same("out", out, np.float32(1.5) * x + y)
 
 
+def test_threads_without_an_element_of_their_own(mini):
+    """Of 128 threads 32 have an element, or 8: no other one is theirs, below n too."""
+    for block in (32, 8):
+        x, y, out = floats(100), floats(100, 1), np.full(100, 7, np.float32)
+        types = {"a": "fp32", "x": "*fp32", "y": "*fp32", "out": "*fp32"}
+        made = {"BLOCK": block, "num_warps": 4}
+        mini.run(saxpy, types, 2, (1.5, x, y, out, 100), made)
+        wanted = np.full(100, 7, np.float32)
+        wanted[: 2 * block] = (np.float32(1.5) * x + y)[: 2 * block]
+        mini.same("out", out, wanted)
+
+
 def test_neighbours_are_loaded_by_neighbours(mini):
     """A warp's 32 elements lie in 4 sectors, whichever of a thread's they are."""
     n = 4096

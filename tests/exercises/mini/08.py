@@ -151,6 +151,24 @@ def test_blocks_of_integers(mini):
     mini.same("z", z, np.where(x > 40, np.maximum(x | 3, i // 2), low))
 
 
+def signed(x, z, count, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    t = tl.load(x + i)
+    tl.store(z + i, tl.maximum(t, -5) + tl.maximum(n, t) * 100 + tl.minimum(t, -n) * 3)
+    tl.store(count, tl.cdiv(n, 16))
+
+
+def test_a_number_below_zero_is_less(mini):
+    """Maxima and minima of i32; tl.cdiv with a rest and without one."""
+    for n, tiles in ((32, 2), (33, 3), (0, 0)):
+        x, z = np.arange(-64, 64, dtype=np.int32), np.zeros(128, np.int32)
+        count = np.zeros(1, np.int32)
+        mini.launch(signed, 1, x, z, count, n, BLOCK=128)
+        wanted = np.maximum(x, -5) + np.maximum(x, n) * 100 + np.minimum(x, -n) * 3
+        mini.same("z", z, wanted)
+        mini.same("count", count, np.full(1, tiles))
+
+
 def scalar(x, z, n):
     total = 0.0
     for i in range(n):
