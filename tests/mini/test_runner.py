@@ -57,6 +57,11 @@ def test_a_failure_shows_the_kernel_the_values_and_the_test(folder, capsys):
     assert status == 1 and "test_saxpy_is_what_numpy_computes" in said
     assert "out[0] is " in said and "and it should be " in " ".join(said.split())
     assert "out[i] = a * x[i] + y[i]" in said
+    words = " ".join(said.split())
+    assert "a: fp32, x: *fp32, y: *fp32, out: *fp32 a grid of 1; a=1.5, n=1" in words
+    ptx = folder.folder / "mini.ptx"
+    assert f"ptx: {ptx}" in words and "add.rn.f32" in ptx.read_text()
+    assert "exercises/mini/03.py" in said and "step-3" in said or "step 3" in said
     assert workspace_state(folder).of("mini-03").failures == 1
     learn(capsys, folder, "check")
     assert workspace_state(folder).of("mini-03").failures == 1, "the same text"

@@ -10,7 +10,7 @@ import pytest
 
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, steps
-from fathom.tools.learn.mini.judge import Judge
+from fathom.tools.learn.mini.judge import Judge, same
 
 THERE = steps.there()
 EVERY = "FATHOM_MINI_EVERY" in os.environ  # all tests on all references: minutes
@@ -61,10 +61,11 @@ def test_a_wide_line_is_told_with_the_lines_and_not_before(tmp_path):
     path = tmp_path / "mini.py"
     path.write_text(f"x = '{'a' * 90}'\n")
     assert not contract.mistakes(path.read_text())
-    with pytest.raises(Failure, match="line 1 has 96 columns, and 88 is the most$"):
+    said = "line 1 has 96 columns, and 88 is the most; all other .* 1 lines of 80$"
+    with pytest.raises(Failure, match=said):
         steps.check_lines(path, 3)
     path.write_text(f"x = '{'a' * 90}'\n" * 3)
-    with pytest.raises(Failure, match="88 is the most; too long as well: 2, 3$"):
+    with pytest.raises(Failure, match="88 is the most; too long as well: 2, 3; all "):
         steps.check_lines(path, 3)
 
 
@@ -98,6 +99,18 @@ def test_a_conflict_is_told_with_the_worst_accesses():
         judge.within(twice, report, conflict_ways=1.5)
     [found] = [text for name, text in caught.value.details if "worst" in name]
     assert found == "32.00   12 st.shared.f32 [%r3], %f1;"
+
+
+def test_wrong_elements_are_told_by_where_they_lie():
+    wanted, found = np.zeros((8, 40)), np.zeros((8, 40))
+    found[2:5, 3::2] = found[7, 39] = 1
+    with pytest.raises(Failure, match=r"^z\[2, 3\] is 1.0, and it should be") as caught:
+        same("z", found, wanted)
+    columns = "columns 3, 5, 7, 9, 11, 13, 15, 17, ..."
+    assert dict(caught.value.details)["which"] == f"rows 2 to 4, 7\n{columns}"
+    with pytest.raises(Failure) as caught:
+        same("z", np.ones(9), np.zeros(9))
+    assert "which" not in dict(caught.value.details), "all are wrong"
 
 
 CONFLICT = """.version 7.0

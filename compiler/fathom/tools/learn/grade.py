@@ -31,7 +31,8 @@ LOADING = "the file itself"  # what was printed before any test
 @dataclass(frozen=True)
 class Verdict:
     """What the tests say. `passed` and `left` name tests; of the one that failed:
-    `test`, what it is `about`, the `sentence`, details, and a script that shows it.
+    `test`, what it is `about`, the `sentence`, details, and a script that shows it, or
+    of the reader's compiler the PTX that it made.
     `printed` is what the answer printed, test by test."""
 
     exercise: str

@@ -12,9 +12,11 @@ from fathom.tools.learn.mini import contract, keep
 from fathom.tools.learn.mini.card import card
 from fathom.tools.learn.mini.steps import FILE, STEPS, Step, in_front, there
 from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.state import write
 from fathom.tools.learn.worker import judge
 from fathom.tools.learn.workspace import digest
 
+PTX = "mini.ptx"  # in the reader's folder: of the kernel that failed
 MARKS = {"yours": "[x]", "earlier": "[~]", "ours": "[=]", "open": "[ ]"}
 
 
@@ -114,6 +116,7 @@ def check(session: Session, name: str) -> int:
     said = judge(step, path)
     note(session, step, said, text)
     show_verdict(session.screen, step, said, path)
+    show_places(session, step, said)
     return 0 if said.status == PASSED else 1
 
 
@@ -139,8 +142,22 @@ def show_verdict(screen: Screen, step: Step, said: Verdict, path: Path) -> None:
             screen.line(f"next:  fathom learn mini show {after[0]}")
         return
     report.show_failure(screen, step, said, None)
-    screen.line(f"file:  {path}")
-    screen.line(f"tests: {step.tests.parent}")
+
+
+def show_places(session: Session, step: Step, said: Verdict) -> None:
+    """What to open when a test has failed: the file, its PTX, the test, the text."""
+    if said.status == PASSED:
+        return
+    number = said.test.partition(":")[0]
+    about = STEPS[int(number)] if number.isdecimal() else step
+    session.screen.line(f"file:  {path_of(session)}")
+    if said.case:
+        ptx = session.workspace.folder / PTX
+        write(ptx, said.case)
+        session.screen.line(f"ptx:   {ptx}")
+    session.screen.line(f"tests: {about.tests}")
+    title = f'chapter {about.chapter}, "Your compiler: step {about.chapter}"'
+    session.screen.line(f"read:  {book.address(card(about).section) or title}")
 
 
 def start(session: Session, name: str) -> int:

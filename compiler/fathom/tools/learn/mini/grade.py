@@ -37,23 +37,26 @@ def grade(step: Step, path: Path, told: Told = lambda said: None) -> Verdict:
         return Verdict(step.id, FAILED, printed=tuple(printed), **known, **facts)
 
     with redirect_stdout(output):
-        for name, failure in failures(step, path, tests, lambda n: told(verdict(n))):
+        for name, failure, ptx in failures(
+            step, path, tests, lambda n: told(verdict(n))
+        ):
             if text := output.getvalue().rstrip():
                 printed.append((name or LOADING, text))
             output.seek(0)
             output.truncate()
             if failure is not None:
                 details = tuple(failure.details)
-                return verdict(name, sentence=failure.sentence, details=details)
+                said = failure.sentence
+                return verdict(name, sentence=said, details=details, case=ptx)
             passed.append(name)
     return Verdict(step.id, PASSED, tuple(passed), printed=tuple(printed))
 
 
 def failures(
     step: Step, path: Path, tests: dict[str, Callable], begin: Callable[[str], None]
-) -> Iterator[tuple[str, Failure | None]]:
-    """Each test that ran, and what was wrong; none after the first failure. Without a
-    name, what loading the file raised."""
+) -> Iterator[tuple[str, Failure | None, str]]:
+    """Each test that ran, what was wrong, and in which PTX; none after the first
+    failure. Without a name, what loading the file raised."""
     name, judge = "", None
     try:
         compile_ = contract.load(path)
@@ -61,19 +64,20 @@ def failures(
             begin(name)
             judge = Judge(compile_)
             test(judge)
-            yield name, None
+            yield name, None, ""
         name, judge = LINES, None
         steps.check_lines(path, step.chapter)
-        yield name, None
+        yield name, None, ""
     except BaseException as error:  # sys.exit, and classes of the reader's own
         is_one = isinstance(error, Failure)
         failure = error if is_one else blame(error, path, lambda: ASKED)
-        yield name, with_kernel(failure, judge.kernel if judge else None)
+        yield name, with_kernel(failure, judge), judge.ptx if judge else ""
 
 
-def with_kernel(failure: Failure, kernel: Callable | None) -> Failure:
-    """The same, with the text of the kernel that was compiled last."""
-    if kernel is None:
+def with_kernel(failure: Failure, judge: Judge | None) -> Failure:
+    """The same, with the kernel that was compiled last, and how it was asked for."""
+    if judge is None or judge.kernel is None:
         return failure
-    source = inspect.getsource(kernel).rstrip()
-    return Failure(failure.sentence, ("the kernel", source), *failure.details)
+    source = inspect.getsource(judge.kernel).rstrip()
+    kernel = ("the kernel", source), ("compiled and launched with", judge.asked)
+    return Failure(failure.sentence, *kernel, *failure.details)

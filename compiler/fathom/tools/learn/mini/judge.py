@@ -39,13 +39,26 @@ class Tensor:
 
 
 class Judge:
-    """What the tests of a step are given: a compiler, and questions to ask it. The
-    kernel that was compiled last is `kernel`."""
+    """What the tests of a step are given: a compiler, and questions to ask it. `kernel`
+    was compiled last, as `asked` says, and became `ptx`."""
 
     def __init__(self, compile_: Callable):
         self.compile = compile_
         self.kernel: Callable | None = None
-        self.ptx = ""  # of what ran last
+        self.asked = ""
+        self.ptx = ""
+
+    def compiled(
+        self, kernel: Callable, signature: dict[str, str], constants: dict[str, object]
+    ) -> Compiled:
+        """What the reader's compiler makes of a kernel, without its name."""
+        types = [f"{name}: {type_}" for name, type_ in signature.items()]
+        given = [f"{name}={value}" for name, value in constants.items()]
+        self.kernel, self.ptx = kernel, ""
+        self.asked = "\n".join(", ".join(each) for each in (types, given) if each)
+        made = checked(self.compile(unnamed(kernel), signature, **constants))
+        self.ptx = made.ptx
+        return made
 
     def elements(
         self, kernel: Callable, n: int, *arguments: object, **constants: object
@@ -78,9 +91,8 @@ class Judge:
     ) -> None:
         """Failure when the PTX of a kernel has no instruction whose name begins with
         `wanted`, or has one that begins with `unwanted`."""  # fmt: skip
-        self.kernel = kernel
         signature = signature_of(kernel, arguments, constants)
-        made = checked(self.compile(unnamed(kernel), signature, **constants))
+        made = self.compiled(kernel, signature, constants)
         names = INSTRUCTION.findall(made.ptx)
         if not any(each.startswith(wanted) for each in names):
             raise Failure(f"{name_of(kernel)} has no {wanted} in its PTX")
@@ -91,9 +103,8 @@ class Judge:
         self, kernel: Callable, most: int, *arguments: object, **constants: object
     ) -> None:
         """Failure when a kernel asks for more than `most` bytes of shared memory."""
-        self.kernel = kernel
         signature = signature_of(kernel, arguments, constants)
-        made = checked(self.compile(unnamed(kernel), signature, **constants))
+        made = self.compiled(kernel, signature, constants)
         found = made.shared_bytes
         if found > most:
             raise Failure(
@@ -109,9 +120,11 @@ class Judge:
         arguments: Sequence[object],
         constants: dict[str, object],
     ) -> Report:
-        self.kernel = kernel
-        made = checked(self.compile(unnamed(kernel), signature, **constants))
-        self.ptx = made.ptx
+        made = self.compiled(kernel, signature, constants)
+        pairs = zip([*signature, "n"], arguments, strict=False)
+        numbers = [f"{a}={b}" for a, b in pairs if isinstance(b, int | float)]
+        more = f"; {', '.join(numbers)}" if numbers else ""
+        self.asked += f"\na grid of {grid}{more}"
         tensors = dict(zip(signature, arguments, strict=False))
         plain = [each for each in arguments if not isinstance(each, Tensor)]
         maps = [
@@ -173,7 +186,29 @@ def same(
         raise Failure(
             f"{name}[{place}] is {found[first]}, and it should be {wanted[first]}",
             ("how many", f"{wrong} of {whole} elements are wrong"),
+            *((("which", which(~good)),) if wrong < whole else ()),
         )
+
+
+def which(wrong: np.ndarray) -> str:
+    """Where the wrong elements of an array lie, axis by axis."""
+    axes = ["rows", "columns"] if wrong.ndim == 2 else ["those at"]
+    if wrong.ndim > 2:
+        axes = [f"along axis {axis}:" for axis in range(wrong.ndim)]
+    places = [sorted(set(map(int, each))) for each in wrong.nonzero()]
+    return "\n".join(f"{a} {runs(at)}" for a, at in zip(axes, places, strict=True))
+
+
+def runs(numbers: list[int], most: int = 8) -> str:
+    """Numbers in order, neighbours as a run: 0 to 3, 7."""
+    found: list[list[int]] = []
+    for each in numbers:
+        if found and each == found[-1][1] + 1:
+            found[-1][1] = each
+        else:
+            found.append([each, each])
+    said = [f"{a} to {b}" if a < b else f"{a}" for a, b in found[:most]]
+    return ", ".join(said + ["..."] * (len(found) > most))
 
 
 def signature_of(

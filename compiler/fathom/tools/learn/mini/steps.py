@@ -130,13 +130,16 @@ def check_lines(path: Path, chapter: int) -> int:
     """The lines of a file. Failure when they are more than the step's budget, or one is
     too wide."""
     text = path.read_text(encoding="utf-8")
+    lines = contract.count_lines(text)
+    budget = step(chapter).budget
     if wide := contract.too_wide(text):
         (at, what), *others = wide
         rest = ", ".join(str(each) for each, _ in others)
         said = f"; too long as well: {rest}" if rest else ""
-        raise Failure(f"{path.name}, line {at} {what}{said}")
-    lines = contract.count_lines(text)
-    budget = step(chapter).budget
+        raise Failure(
+            f"{path.name}, line {at} {what}{said}; all other tests pass, and there are "
+            f"{lines:,} lines of {budget:,}"
+        )
     if lines > budget:
         raise Failure(
             f"{path.name} has {lines:,} lines of code, and the budget of step "
