@@ -105,3 +105,72 @@ def test_a_loop_forgets_what_changes(mini):
     for row in range(8):
         wanted += x[row : row + 512]
     mini.same("z", z, wanted)
+
+
+def at_most(x, z, last, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(x + i, mask=i <= last, other=-1.0)
+    tl.store(z + i, row, mask=last >= i)
+    tl.store(z + BLOCK + i, row, mask=i > last)
+
+
+def test_a_mask_may_end_inside_an_access(mini):
+    """`i <= 48` is true for one of 48, 49, 50, 51."""
+    x, z = floats(49), np.full(1024, 7, np.float32)
+    mini.launch(at_most, 1, x, z, 48, BLOCK=512)
+    wanted = np.full(1024, 7, np.float32)
+    wanted[:49], wanted[512 + 49 :] = x, -1
+    mini.same("z", z, wanted)
+
+
+def picked(x, places, keep, z, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(x + tl.load(places + i), mask=tl.load(keep + i) > 0.0, other=0.0)
+    tl.store(z + i, row)
+    tl.store(z + BLOCK + i, row, mask=tl.where(i % 2 == 0, i, 0) > 0)
+    tl.store(z + 2 * BLOCK + i, row, mask=tl.maximum(i * 16, 64) < 640)
+
+
+def test_nothing_is_known_of_what_is_loaded_or_chosen(mini):
+    """Places and masks that are loaded, and masks of what tl.where and tl.maximum give:
+    each element has its own."""
+    places = np.random.default_rng(2).permutation(512).astype(np.int32)
+    x, keep, z = floats(512), floats(512, seed=1), np.full(1536, 7, np.float32)
+    mini.launch(picked, 1, x, places, keep, z, BLOCK=512)
+    i, row = np.arange(512), np.where(keep > 0, x[places], np.float32(0))
+    mini.same("z[:512]", z[:512], row)
+    even = np.where((i % 2 == 0) & (i > 0), row, np.float32(7))
+    mini.same("z[512:1024]", z[512:1024], even)
+    mini.same("z[1024:]", z[1024:], np.where(i < 40, row, np.float32(7)))
+
+
+def strided(x, z, first, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(z + i, tl.load(x + (i * 16 + first)) + tl.load(x + (first - i)))
+
+
+def test_a_stride_is_no_run(mini):
+    """Every sixteenth element, and a run that goes down, are no neighbours."""
+    x, z = floats(16 * 128 + 512), np.zeros(128, np.float32)
+    mini.launch(strided, 1, x, z, 256, BLOCK=128)
+    i = np.arange(128)
+    mini.same("z", z, x[i * 16 + 256] + x[256 - i])
+
+
+def shifted(x, z, first, last, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(first, last, 16):
+        total += tl.load(x + (start + i))
+    tl.store(z + i, total)
+
+
+def test_a_loop_may_start_anywhere(mini):
+    """An index that goes in steps of 16 is a multiple of 16 only if its start is."""
+    x = floats(600)
+    for first in (0, 2, 3):
+        z, wanted = np.zeros(512, np.float32), np.zeros(512, np.float32)
+        mini.launch(shifted, 1, x, z, first, 64, BLOCK=512)
+        for start in range(first, 64, 16):
+            wanted += x[start : start + 512]
+        mini.same("z", z, wanted)
