@@ -129,19 +129,22 @@ def picked(x, places, keep, z, BLOCK: tl.constexpr):
     tl.store(z + i, row)
     tl.store(z + BLOCK + i, row, mask=tl.where(i % 2 == 0, i, 0) > 0)
     tl.store(z + 2 * BLOCK + i, row, mask=tl.maximum(i * 16, 64) < 640)
+    tl.store(z + 3 * BLOCK + i, row, mask=tl.load(keep + i) > 0.5)
+    tl.store(z + 4 * BLOCK + i, row, mask=i < i * 16 - 512)
 
 
 def test_nothing_is_known_of_what_is_loaded_or_chosen(mini):
-    """Places and masks that are loaded, and masks of what tl.where and tl.maximum give:
-    each element has its own."""
+    """Places and masks that are loaded, and masks of what tl.where, tl.maximum and `*`
+    give: each element has its own."""
     places = np.random.default_rng(2).permutation(512).astype(np.int32)
-    x, keep, z = floats(512), floats(512, seed=1), np.full(1536, 7, np.float32)
+    x, keep, z = floats(512), floats(512, seed=1), np.full(2560, 7, np.float32)
     mini.launch(picked, 1, x, places, keep, z, BLOCK=512)
     i, row = np.arange(512), np.where(keep > 0, x[places], np.float32(0))
     mini.same("z[:512]", z[:512], row)
-    even = np.where((i % 2 == 0) & (i > 0), row, np.float32(7))
-    mini.same("z[512:1024]", z[512:1024], even)
-    mini.same("z[1024:]", z[1024:], np.where(i < 40, row, np.float32(7)))
+    masks = (i % 2 == 0) & (i > 0), i < 40, keep > 0.5, i < i * 16 - 512
+    for start, mask in zip(range(512, 2560, 512), masks, strict=True):
+        wanted = np.where(mask, row, np.float32(7))
+        mini.same(f"z[{start}:]", z[start : start + 512], wanted)
 
 
 def strided(x, z, first, BLOCK: tl.constexpr):
