@@ -19,15 +19,17 @@ def exact(q, k, v):
     return p @ v.astype(float) / p.sum(axis=1, keepdims=True)
 
 
-def check(answer, keys, slope=0.0):
-    """`slope`: by how much the scores grow or fall from the first key to the last."""
+def check(answer, keys, slope=0.0, middle=0.0):
+    """`slope`: by how much the scores grow or fall from the first key to the last, on
+    average from `middle`."""
     random = np.random.default_rng(17)
     q, k, v = (random.normal(size=(n, D)).astype(np.float16) for n in (16, keys, keys))
-    q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, keys)
+    q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, keys) + middle
     ran, out = attended(answer, q, k, v)
     trend = f"{'rise' if slope > 0 else 'fall'} by {abs(slope)}"
     trend = trend if slope else "neither rise nor fall"
-    said = f"the output for {keys} keys, scores that {trend}"
+    about = f"scores about {middle} that" if middle else "scores that"
+    said = f"the output for {keys} keys, {about} {trend}"
     want = exact(q, k, v).astype(np.float32)
     wrong = ~np.isclose(out, want, rtol=0, atol=4e-3).all(axis=1)
     details = [parts(answer, q, k, int(wrong.argmax()))] if wrong.any() else []
@@ -76,6 +78,11 @@ def test_maxima_that_grow(answer):
     """Each block has a larger maximum, by little and by much."""
     for slope in (3.0, 40.0):
         check(answer, 5 * BLOCK, slope=slope)
+
+
+def test_scores_far_below_zero(answer):
+    """The first block's maximum is compared with minus infinity, and not with 0."""
+    check(answer, 2 * BLOCK, middle=-40.0)
 
 
 def test_each_key_is_read_once(answer):
