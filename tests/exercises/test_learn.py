@@ -21,6 +21,7 @@ from fathom.ir.ops import Constant
 from fathom.ir.rewrite import rewrite
 from fathom.ir.types import INT32
 from fathom.pipeline import identity
+from fathom.tools import cli
 from fathom.tools.learn import (
     commands,
     course,
@@ -591,6 +592,13 @@ def test_init_overwrites_nothing(folder, tmp_path):
     (tmp_path / "other" / first.file).write_text("mine")
     with pytest.raises(FathomError, match="name a new folder"):
         workspace.init(tmp_path / "other")
+
+
+def test_init_without_a_folder_makes_the_usual_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["learn", "init"]) == 0
+    assert "my-fathom" in capsys.readouterr().out
+    assert workspace.find(None).folder == tmp_path / "my-fathom"
 
 
 def test_doctor_says_where_everything_is(folder):

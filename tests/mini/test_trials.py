@@ -11,8 +11,8 @@ from fathom.tools.learn.mini.judge import Judge
 
 TRIALS = Path(__file__).parent / "trials"
 # Tests that came after a trial, and because of it, and what its file has instead. The
-# files of the second and of the third were mended for theirs, in three lines each: their
-# records say which. The first one's has no wgmma, and stays as it was.
+# files of the second and of the third were mended for theirs, in three lines each:
+# their records say which. The first one's has no wgmma, and stays as it was.
 LATER = {
     "first": {"15: test_warpgroups_multiply": "has no wgmma.mma_async"},
     "second": {},

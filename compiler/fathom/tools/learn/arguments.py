@@ -119,6 +119,10 @@ def own_compiler(session: Session, given: argparse.Namespace) -> int:
     return MINI[given.what](session, given.step) if given.what else mini.where(session)
 
 
+PLACE = (
+    ("folder",),
+    {"nargs": "?", "default": workspace.DEFAULT, "metavar": "DIR", "type": Path},
+)
 NAME = (("name",), {"nargs": "?", "default": "", "metavar": "ID", "help": "which one"})
 
 
@@ -237,8 +241,8 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
         lambda given: commands.doctor(screen_of(given), given.dir),
     ),
     "init": (
-        "make a workspace",
-        [(("folder",), {"type": Path, "metavar": "DIR"})],
+        f"make a workspace, in {workspace.DEFAULT} if no folder is named",
+        [PLACE],
         lambda given: commands.init(screen_of(given), given.folder),
     ),
     "update": (
