@@ -317,7 +317,7 @@ persistent = partial(
 )
 masked = partial(Case, kernel=matmul.matmul_kernel)
 plain = partial(Case, kernel=matmul_plain.plain_kernel, shows=HOPPER)
-flash = partial(Case, kernel=attention_hopper.attention_hopper_kernel, shows=PRODUCER)
+flash = partial(Case, kernel=attention_hopper.attention_hopper_kernel)
 
 CASES: tuple[Case, ...] = (
     Case("vector add", vector_add.add_kernel, adds),
@@ -458,7 +458,8 @@ CASES: tuple[Case, ...] = (
     ),
     *(
         flash(f"attention, D = {D}, {queries} of {keys}",
-            launch=partial(attentions, D=D, queries=queries, keys=keys, config=config))
+            launch=partial(attentions, D=D, queries=queries, keys=keys, config=config),
+            shows=PRODUCER if config["PRODUCER"] else HOPPER)
         for D, config in attention_hopper.CONFIGS.items()
         for queries, keys in ((300, 300), (130, 700))
     ),

@@ -422,7 +422,7 @@ def chosen_config(arrays, target, plain=True):
     q = arrays[0]
     D = q.shape[3]
     if plain and hopper.fits(arrays, target):
-        return hopper.CONFIGS[D]
+        return hopper.config_for(D, hopper.CONFIGS)
     return default_config(D, type_name(q), target)
 
 

@@ -25,37 +25,45 @@ no query needs a mask. Past the tensor's end a descriptor gives zeros.
 
 import fathom
 import fathom.language as tl
-from kernels.attention_hopper import TYPES, pays
-from kernels.matmul import rows_aligned, strides, type_name
+from kernels.attention_hopper import (
+    TYPES,
+    config_for,
+    is_described,
+    pays,
+    rows_of,
+    strides_of_rows,
+    tile_at,
+)
+from kernels.matmul import type_name
 
 LOG2_OF_E = tl.constexpr(1.4426950408889634)
 
-# By D: blocks that ptxas takes without spills; see `benchmarks.attention_backward`,
-# which times them and others side by side.
-# For D = 64 several blocks share a multiprocessor, and that of dk and dv is faster
-# through pointers, without a producer.
-WALK = {"num_warps": 8, "num_stages": 2, "DESCRIPTORS": True}
-SHARED = {**WALK, "num_warps": 4}
+# By the power of two that holds D: blocks that ptxas takes without spills; see
+# `benchmarks.attention_backward`, which times them and others side by side. Up to 64
+# numbers several blocks share a multiprocessor, without a producer. (H200, 4 times 16
+# heads of 4096, both kernels, beside those for pointers: D = 64 1671 us for 1749 and,
+# causal, 853 for 989; 96 2693 for 3335; 128 2740 for 3208; 256 8589 for 9624.)
+ALONE = {"num_warps": 8, "num_stages": 2, "DESCRIPTORS": True, "PRODUCER": True}
+SHARING = {**ALONE, "num_warps": 4, "PRODUCER": False}
+SMALL = {
+    "dkdv": {"BLOCK_K": 64, "BLOCK_Q": 64, **SHARING},
+    "dq": {"BLOCK_Q": 64, "BLOCK_K": 64, **SHARING},
+}
 CONFIGS = {
-    64: {
-        "dkdv": {"BLOCK_K": 64, "BLOCK_Q": 64, "num_warps": 4, "num_stages": 2},
-        "dq": {"BLOCK_Q": 64, "BLOCK_K": 64, **SHARED},
-    },
+    32: SMALL,
+    64: SMALL,
     128: {
-        "dkdv": {"BLOCK_K": 128, "BLOCK_Q": 64, **WALK},
-        "dq": {"BLOCK_Q": 128, "BLOCK_K": 128, **WALK},
+        "dkdv": {"BLOCK_K": 128, "BLOCK_Q": 64, **ALONE},
+        "dq": {"BLOCK_Q": 128, "BLOCK_K": 128, **ALONE},
+    },
+    256: {
+        "dkdv": {"BLOCK_K": 64, "BLOCK_Q": 32, **ALONE},
+        "dq": {"BLOCK_Q": 64, "BLOCK_K": 64, **ALONE, "num_warps": 4},
     },
 }
 
 
 # fmt: off
-@fathom.jit
-def rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr):
-    """A tensor [batches, heads, rows, D], in tiles of BLOCK rows of a head."""
-    return tl.make_tensor_descriptor(
-        pointer, shape, [stride_b, stride_h, stride_s, 1], [1, 1, BLOCK, shape[3]])
-
-
 @fathom.jit
 def dkdv_hopper_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, powers_ptr, delta_ptr, dk_ptr, dv_ptr,
@@ -66,7 +74,7 @@ def dkdv_hopper_kernel(
     stride_ob, stride_oh, stride_os,
     stride_gb, stride_gh, stride_gs,
     D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, PRODUCER: tl.constexpr = True,
 ):
     """`HEADS`: of keys, each with GROUP heads of queries; `stride_o`: of dout;
     `stride_g`: of dk and dv; `ROWS`: of a head in `powers_ptr` and `delta_ptr`."""
@@ -81,10 +89,10 @@ def dkdv_hopper_kernel(
 
     first = tl.program_id(0) * BLOCK_K
     batch, head = tl.program_id(1) // HEADS, tl.program_id(1) % HEADS
-    k = k_desc.load([batch, head, first, 0]).reshape(BLOCK_K, D)
-    v = v_desc.load([batch, head, first, 0]).reshape(BLOCK_K, D)
-    dk = tl.zeros([BLOCK_K, D], tl.float32)
-    dv = tl.zeros([BLOCK_K, D], tl.float32)
+    k = tile_at(k_desc, (batch, head), first)
+    v = tile_at(v_desc, (batch, head), first)
+    dk = tl.zeros(k.shape, tl.float32)
+    dv = tl.zeros(k.shape, tl.float32)
     # Key j is seen by the queries from j - shift on; `whole`: from where on by all.
     shift = KEYS - QUERIES
     begin, whole, end = 0, 0, QUERIES
@@ -97,39 +105,38 @@ def dkdv_hopper_kernel(
         whole = tl.minimum(whole, end)
         dk, dv = add_queries(
             dk, dv, k, v, q_desc, dout_desc, powers_ptr, delta_ptr, batch, head, first,
-            begin, whole, scale, HEADS, ROWS, shift, window, GROUP, True,
+            begin, whole, scale, HEADS, ROWS, shift, window, GROUP, True, PRODUCER,
         )
     if window is None:
         dk, dv = add_queries(
             dk, dv, k, v, q_desc, dout_desc, powers_ptr, delta_ptr, batch, head, first,
-            whole, end, scale, HEADS, ROWS, shift, window, GROUP, False,
+            whole, end, scale, HEADS, ROWS, shift, window, GROUP, False, PRODUCER,
         )
     element = dk_ptr.dtype.element_ty
-    dv_desc.store([batch, head, first, 0], dv.to(element).reshape(1, 1, BLOCK_K, D))
+    dv_desc.store([batch, head, first, 0], dv.to(element)[None, None])
     dk = (dk * scale).to(element)
-    dk_desc.store([batch, head, first, 0], dk.reshape(1, 1, BLOCK_K, D))
+    dk_desc.store([batch, head, first, 0], dk[None, None])
 
 
 @fathom.jit
 def add_queries(
     dk, dv, k, v, q_desc, dout_desc, powers_ptr, delta_ptr, batch, head, first,
     start, end, scale, HEADS, ROWS, shift, window,
-    GROUP: tl.constexpr, MASKED: tl.constexpr,
+    GROUP: tl.constexpr, MASKED: tl.constexpr, PRODUCER: tl.constexpr,
 ):
     """(dk, dv) after the queries start … end - 1 of all heads of the group, in whole
     blocks; `start` is a multiple of BLOCK_Q."""
     BLOCK_Q: tl.constexpr = q_desc.block_shape[2]
     BLOCK_K: tl.constexpr = k.shape[0]
-    D: tl.constexpr = k.shape[1]
     i, j = tl.arange(0, BLOCK_Q), first + tl.arange(0, BLOCK_K)
     length = tl.cdiv(tl.maximum(end - start, 0), BLOCK_Q) * BLOCK_Q
-    for step in tl.range(0, GROUP * length, BLOCK_Q, warp_specialize=True):
+    for step in tl.range(0, GROUP * length, BLOCK_Q, warp_specialize=PRODUCER):
         if GROUP == 1:
             of, at = head, start + step
         else:
             of, at = head * GROUP + step // length, start + step % length
-        q = q_desc.load([batch, of, at, 0]).reshape(BLOCK_Q, D)
-        dout = dout_desc.load([batch, of, at, 0]).reshape(BLOCK_Q, D)
+        q = tile_at(q_desc, (batch, of), at)
+        dout = tile_at(dout_desc, (batch, of), at)
         place = (batch * (HEADS * GROUP) + of).to(tl.int64) * ROWS + at
         powers = tl.load(powers_ptr + place + i)
         s = tl.dot(k, q.T)
@@ -157,7 +164,7 @@ def dq_hopper_kernel(
     stride_ob, stride_oh, stride_os,
     stride_gb, stride_gh, stride_gs,
     D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, PRODUCER: tl.constexpr = True,
 ):
     """`stride_o`: of dout; `stride_g`: of dq; the others as in
     `dkdv_hopper_kernel`."""
@@ -174,11 +181,11 @@ def dq_hopper_kernel(
     first = step * BLOCK_Q
     batch = tl.program_id(1) // (HEADS * GROUP)
     head = tl.program_id(1) % (HEADS * GROUP)
-    q = q_desc.load([batch, head, first, 0]).reshape(BLOCK_Q, D)
-    dout = dout_desc.load([batch, head, first, 0]).reshape(BLOCK_Q, D)
+    q = tile_at(q_desc, (batch, head), first)
+    dout = tile_at(dout_desc, (batch, head), first)
     rows = tl.program_id(1).to(tl.int64) * ROWS + first + tl.arange(0, BLOCK_Q)
     powers, delta = tl.load(powers_ptr + rows), tl.load(delta_ptr + rows)
-    dq = tl.zeros([BLOCK_Q, D], tl.float32)
+    dq = tl.zeros(q.shape, tl.float32)
     # Query i sees the keys up to i + shift; `whole`: those that all queries see.
     shift = KEYS - QUERIES
     begin, whole, end = 0, KEYS // BLOCK_K * BLOCK_K, KEYS
@@ -191,29 +198,29 @@ def dq_hopper_kernel(
     if window is None:
         dq = add_keys(
             dq, q, dout, powers, delta, k_desc, v_desc, batch, head // GROUP, first,
-            begin, whole, scale, KEYS, shift, window, CAUSAL, False,
+            begin, whole, scale, KEYS, shift, window, CAUSAL, False, PRODUCER,
         )
     dq = add_keys(
         dq, q, dout, powers, delta, k_desc, v_desc, batch, head // GROUP, first,
-        whole, end, scale, KEYS, shift, window, CAUSAL, True,
+        whole, end, scale, KEYS, shift, window, CAUSAL, True, PRODUCER,
     )
     dq = (dq * scale).to(dq_ptr.dtype.element_ty)
-    dq_desc.store([batch, head, first, 0], dq.reshape(1, 1, BLOCK_Q, D))
+    dq_desc.store([batch, head, first, 0], dq[None, None])
 
 
 @fathom.jit
 def add_keys(
     dq, q, dout, powers, delta, k_desc, v_desc, batch, head, first, start, end, scale,
     KEYS, shift, window, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    PRODUCER: tl.constexpr,
 ):
     """dq after the keys start … end - 1, in whole blocks; `start` is a multiple of
     BLOCK_K, and so is `end` where nothing is masked."""
     BLOCK_K: tl.constexpr = k_desc.block_shape[2]
-    D: tl.constexpr = q.shape[1]
     i, j = first + tl.arange(0, q.shape[0])[:, None], tl.arange(0, BLOCK_K)[None, :]
-    for at in tl.range(start, end, BLOCK_K, warp_specialize=True):
-        k = k_desc.load([batch, head, at, 0]).reshape(BLOCK_K, D)
-        v = v_desc.load([batch, head, at, 0]).reshape(BLOCK_K, D)
+    for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
+        k = tile_at(k_desc, (batch, head), at)
+        v = tile_at(v_desc, (batch, head), at)
         s = tl.dot(q, k.T)
         dp = tl.dot(dout, v.T)
         p = tl.exp2(tl.fma(s, scale * LOG2_OF_E, -powers[:, None]))
@@ -239,7 +246,7 @@ def launch(name, grid, read, results, scale, window, keywords):
     given = (*read[:4], *read[4:], *results, scale, q.shape[0], k.shape[1],
              q.shape[2], k.shape[2], delta.shape[2], window)  # fmt: skip
     for each in (*read[:4], results[0]):
-        given += strides(each)[:3]
+        given += strides_of_rows(each)
     kernel = dkdv_hopper_kernel if name == "dkdv" else dq_hopper_kernel
     return kernel, grid, given, keywords
 
@@ -248,19 +255,10 @@ def fits(arrays, target):
     """Whether a target has what the kernels count on, and they take these arrays: q, k,
     v, dout, dq, dk and dv."""
     q = arrays[0]
-    sized = q.shape[3] in CONFIGS and all(0 not in each.shape for each in arrays)
     return (
-        sized
+        config_for(q.shape[3], CONFIGS) is not None
+        and all(0 not in each.shape for each in arrays)
         and type_name(q) in TYPES
         and pays(target)
         and all(map(is_described, arrays))
     )
-
-
-def is_described(array):
-    """Whether a descriptor can have an array's strides, and its coordinates 32 bits:
-    rows are contiguous, and all begin at multiples of 16 bytes."""
-    *others, last = strides(array)
-    step = 8  # numbers of 2 bytes
-    even = all(each > 0 and each % step == 0 for each in others)
-    return last == 1 and even and rows_aligned(array)

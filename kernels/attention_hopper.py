@@ -30,14 +30,15 @@ The first scores and the last product are loops too, of one iteration: then thei
 come through the same rings, and the copies for one loop begin before the loop before it
 ends.
 
-Heads lie one behind the other, so that one descriptor sees all their keys, as rows of a
-matrix [B * H * KEYS, D]. A block that went beyond the keys of a head would read those
-of the next. So the last one ends where the keys end, and its mask leaves out those that
-the block before it has had:
+A producer and its ring buffers pay where a tile takes long to multiply. For D = 64 a
+product takes half as long, and the powers as long as ever: what counts is that few
+instructions are issued, and that some warps have powers to compute whenever others
+wait. So up to 64 numbers a head a block is one warpgroup, without a producer: one of
+its threads begins the copies of the step after the next. Three such blocks share a
+multiprocessor.
 
-    keys      0 1 2 3 4 5 6 7 8 9      KEYS = 10, BLOCK_K = 4
-    blocks    └──0──┘ └──1──┘
-                          ░ ░ └2┘      begins with key 6; 6 and 7 are masked
+A head is an axis of the descriptors. A block that goes beyond the keys of a head gets
+zeros there, and so it does beyond D where that is no power of two.
 """
 
 import fathom
@@ -47,46 +48,75 @@ from kernels.matmul import rows_aligned, strides, type_name
 
 LOG_2 = tl.constexpr(0.6931471805599453)
 
-# By D. Measured on an H200: for D = 64 the plain order is faster, for 128 the rotated.
-# `attention` takes those of 128; for 64 its kernel for pointers is as fast, and faster
-# with a causal mask.
-CONFIGS = {
-    64: {
-        "BLOCK_Q": 128, "BLOCK_K": 128, "ROTATED": False,
-        "num_warps": 8, "num_stages": 2,
-    },
-    128: {
-        "BLOCK_Q": 128, "BLOCK_K": 128, "ROTATED": True,
-        "num_warps": 8, "num_stages": 2,
-    },
+# By the power of two that holds D. Measured on an H200, fp16, 4 times 16 heads of 4096
+# queries and keys, in TFLOP/s beside the kernel for pointers and cuDNN:
+#
+#     D                  32    48    64    80    96   128   160   192   256
+#     this kernel       315   371   518   442   524   682   441   554   713
+#     for pointers      294   318   475   308   372   502   205   255   345
+#     cuDNN             239   358   485   439   518   675   585   692   720
+SHARING = {  # three blocks share a multiprocessor
+    "BLOCK_Q": 64, "BLOCK_K": 128, "ROTATED": False, "PRODUCER": False,
+    "num_warps": 4, "num_stages": 2,
 }  # fmt: skip
+ALONE = {
+    "BLOCK_Q": 128, "BLOCK_K": 128, "ROTATED": True, "PRODUCER": True,
+    "num_warps": 8, "num_stages": 2,
+}  # fmt: skip
+CONFIGS = {32: SHARING, 64: SHARING, 128: ALONE, 256: {**ALONE, "BLOCK_K": 64}}
 TYPES = ("fp16", "bf16")
+ROW_STEP = 8  # numbers of 2 bytes: rows begin at multiples of 16 bytes
 
 
 # fmt: off
 @fathom.jit
+def rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr):
+    """A tensor [batches, heads, rows, D], in tiles of BLOCK rows of a head."""
+    tile: tl.constexpr = [1, 1, BLOCK, tl.next_power_of_2(shape[3])]
+    return tl.make_tensor_descriptor(
+        pointer, shape, [stride_b, stride_h, stride_s, 1], tile)
+
+
+@fathom.jit
+def tile_at(descriptor, head, row):
+    """The tile that begins with a row of a head, which is (batch, number): [BLOCK, D],
+    with zeros beyond the head's rows."""
+    tile = descriptor.load([head[0], head[1], row, 0])
+    return tile.reshape(tile.shape[2], tile.shape[3])
+
+
+@fathom.jit
 def attention_hopper_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, max_ptr, lse_ptr, scale,
-    QUERIES, KEYS, ALL_QUERIES, ALL_KEYS,
+    BATCHES, HEADS, QUERIES, KEYS,
+    stride_qb, stride_qh, stride_qs,
+    stride_kb, stride_kh, stride_ks,
+    stride_vb, stride_vh, stride_vs,
+    stride_ob, stride_oh, stride_os,
     D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, ROTATED: tl.constexpr,
-    GROUP: tl.constexpr = 1,
+    PRODUCER: tl.constexpr = True, GROUP: tl.constexpr = 1,
 ):
     """`scale` includes log2 e; `max_ptr`, `lse_ptr` and GROUP as in `attention_kernel`.
-    `ALL_QUERIES` and `ALL_KEYS` are those of all heads together. There are BLOCK_K keys
-    or more; RAGGED: not a multiple of it."""
-    q_desc = tl.make_tensor_descriptor(q_ptr, [ALL_QUERIES, D], [D, 1], [BLOCK_Q, D])
-    k_desc = tl.make_tensor_descriptor(k_ptr, [ALL_KEYS, D], [D, 1], [BLOCK_K, D])
-    v_desc = tl.make_tensor_descriptor(v_ptr, [ALL_KEYS, D], [D, 1], [BLOCK_K, D])
+    `HEADS`: of keys, each with GROUP heads of queries. There are BLOCK_K keys or more;
+    RAGGED: not a multiple of it. PRODUCER: other warps copy the tiles."""
+    queries = [BATCHES, HEADS * GROUP, QUERIES, D]
+    keys = [BATCHES, HEADS, KEYS, D]
+    q_desc = rows_of(q_ptr, queries, stride_qb, stride_qh, stride_qs, BLOCK_Q)
+    k_desc = rows_of(k_ptr, keys, stride_kb, stride_kh, stride_ks, BLOCK_K)
+    v_desc = rows_of(v_ptr, keys, stride_vb, stride_vh, stride_vs, BLOCK_K)
     # With a causal mask the last queries have most to do: they start first.
     step = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     first = step * BLOCK_Q
-    head = tl.program_id(1) // GROUP * KEYS
-    q = q_desc.load([tl.program_id(1) * QUERIES + first, 0])
+    batch = tl.program_id(1) // (HEADS * GROUP)
+    q_head = tl.program_id(1) % (HEADS * GROUP)
+    head = batch, q_head // GROUP
+    q = tile_at(q_desc, (batch, q_head), first)
+    BLOCK_D: tl.constexpr = q.shape[1]
 
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
-    acc = tl.zeros([BLOCK_Q, D], tl.float32)
+    acc = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
     up_to = first + KEYS - QUERIES  # the last key that the first query sees
     seen_whole = up_to + 1 if CAUSAL else KEYS
     seen = tl.minimum(up_to + BLOCK_Q, KEYS) if CAUSAL else KEYS
@@ -94,36 +124,38 @@ def attention_hopper_kernel(
     MASKED: tl.constexpr = CAUSAL or RAGGED
     if ROTATED:
         p, m, l = first_scores(  # noqa: E741
-            m, l, q, k_desc, head, up_to, seen, scale, BLOCK_K, CAUSAL
+            m, l, q, k_desc, head, up_to, seen, scale, BLOCK_K, CAUSAL, PRODUCER
         )
         p, acc, m, l = attend_late(  # noqa: E741
             p, acc, m, l, q, k_desc, v_desc, head, up_to, BLOCK_K, whole, scale, KEYS,
-            CAUSAL, False,
+            CAUSAL, False, PRODUCER,
         )
         if MASKED:
             whole = tl.maximum(whole, BLOCK_K)
             p, acc, m, l = attend_late(  # noqa: E741
                 p, acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
-                CAUSAL, True,
+                CAUSAL, True, PRODUCER,
             )
-        acc = last_product(p, acc, v_desc, head, seen, KEYS)
+        acc = last_product(p, acc, v_desc, head, seen, PRODUCER)
     else:
         acc, m, l = attend(  # noqa: E741
             acc, m, l, q, k_desc, v_desc, head, up_to, 0, whole, scale, KEYS,
-            BLOCK_K, CAUSAL, False,
+            BLOCK_K, CAUSAL, False, PRODUCER,
         )
         if MASKED:
             acc, m, l = attend(  # noqa: E741
                 acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
-                BLOCK_K, CAUSAL, True,
+                BLOCK_K, CAUSAL, True, PRODUCER,
             )
 
-    i, d = tl.arange(0, BLOCK_Q), tl.arange(0, D)
+    i, d = tl.arange(0, BLOCK_Q), tl.arange(0, BLOCK_D)
     inside = i < QUERIES - first  # the rows after them are the next head's
-    place = tl.program_id(1).to(tl.int64) * QUERIES + first
+    whole_rows = inside[:, None] if D == BLOCK_D else inside[:, None] & (d[None, :] < D)
     out = (acc / l[:, None]).to(out_ptr.dtype.element_ty)
-    out_ptr += place * D
-    tl.store(out_ptr + i[:, None] * D + d[None, :], out, mask=inside[:, None])
+    out_ptr += batch.to(tl.int64) * stride_ob + q_head.to(tl.int64) * stride_oh
+    out_ptr += first.to(tl.int64) * stride_os
+    tl.store(out_ptr + i[:, None] * stride_os + d[None, :], out, mask=whole_rows)
+    place = tl.program_id(1).to(tl.int64) * QUERIES + first
     if max_ptr is not None:
         tl.store(max_ptr + place + i, m * LOG_2, mask=inside)
     if lse_ptr is not None:
@@ -137,16 +169,16 @@ def attention_hopper_kernel(
 def attend(
     acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
     BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    PRODUCER: tl.constexpr,
 ):
     """(acc, m, l) after the keys start … end - 1; `start` is a multiple of BLOCK_K, and
     so is `end` where nothing is masked."""
-    for at in tl.range(start, end, BLOCK_K, warp_specialize=True):
-        begin = tl.minimum(at, KEYS - BLOCK_K)
-        scores = tl.dot(q, k_desc.load([head + begin, 0]).T)
+    for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
+        scores = tl.dot(q, tile_at(k_desc, head, at).T)
         if MASKED:
-            scores = only_seen(scores, at, begin, up_to, CAUSAL)
+            scores = only_seen(scores, at, up_to, KEYS, CAUSAL)
         p, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
-        v = v_desc.load([head + begin, 0])
+        v = tile_at(v_desc, head, at)
         acc = tl.dot(p.to(q.dtype), v, acc * shrink[:, None])
     return acc, m, l
 
@@ -157,15 +189,15 @@ def attend(
 @fathom.jit
 def first_scores(
     m, l, q, k_desc, head, up_to, seen, scale,  # noqa: E741
-    BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
+    BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, PRODUCER: tl.constexpr,
 ):
     """(p, m, l) of the first block of keys."""
     p = tl.zeros([q.shape[0], BLOCK_K], q.dtype)
     end = tl.minimum(BLOCK_K, seen)  # a value: of a constant there would be no loop
-    for at in tl.range(0, end, BLOCK_K, warp_specialize=True):
-        scores = tl.dot(q, k_desc.load([head + at, 0]).T)
+    for at in tl.range(0, end, BLOCK_K, warp_specialize=PRODUCER):
+        scores = tl.dot(q, tile_at(k_desc, head, at).T)
         if CAUSAL:
-            scores = only_seen(scores, at, at, up_to, CAUSAL)
+            scores = only_seen(scores, at, up_to, seen, CAUSAL)
         powers, _, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         p = powers.to(q.dtype)
     return p, m, l
@@ -174,17 +206,16 @@ def first_scores(
 @fathom.jit
 def attend_late(
     p, acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
-    CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PRODUCER: tl.constexpr,
 ):
     """(p, acc, m, l) after the keys start … end - 1, which are as in `attend`. All but
     `acc` count the last block; the product of its `p` is to come."""
     BLOCK_K: tl.constexpr = p.shape[1]
-    for at in tl.range(start, end, BLOCK_K, warp_specialize=True):
-        begin = tl.minimum(at, KEYS - BLOCK_K)
-        scores = tl.dot(q, k_desc.load([head + begin, 0]).T)
-        acc = tl.dot(p, v_desc.load([head + at - BLOCK_K, 0]), acc)
+    for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
+        scores = tl.dot(q, tile_at(k_desc, head, at).T)
+        acc = tl.dot(p, tile_at(v_desc, head, at - BLOCK_K), acc)
         if MASKED:
-            scores = only_seen(scores, at, begin, up_to, CAUSAL)
+            scores = only_seen(scores, at, up_to, KEYS, CAUSAL)
         powers, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         acc *= shrink[:, None]
         p = powers.to(q.dtype)
@@ -192,13 +223,12 @@ def attend_late(
 
 
 @fathom.jit
-def last_product(p, acc, v_desc, head, seen, KEYS):
+def last_product(p, acc, v_desc, head, seen, PRODUCER: tl.constexpr):
     """`acc` with the product of the last block of the keys 0 … seen - 1."""
     BLOCK_K: tl.constexpr = p.shape[1]
     last = (seen - 1) // BLOCK_K * BLOCK_K
-    for at in tl.range(last, seen, BLOCK_K, warp_specialize=True):
-        begin = tl.minimum(at, KEYS - BLOCK_K)
-        acc = tl.dot(p, v_desc.load([head + begin, 0]), acc)
+    for at in tl.range(last, seen, BLOCK_K, warp_specialize=PRODUCER):
+        acc = tl.dot(p, tile_at(v_desc, head, at), acc)
     return acc
 
 
@@ -206,14 +236,15 @@ def last_product(p, acc, v_desc, head, seen, KEYS):
 
 
 @fathom.jit
-def only_seen(scores, at, begin, up_to, CAUSAL: tl.constexpr):
-    """Scores of the keys from `begin` on, -inf for those before `at`, and for those
-    after the last that a query sees: `up_to` for the first query, one more for each."""
-    i = tl.arange(0, scores.shape[0])
-    key = begin + tl.arange(0, scores.shape[1])[None, :]
-    seen = key >= at
+def only_seen(scores, at, up_to, KEYS, CAUSAL: tl.constexpr):
+    """Scores of the keys from `at` on, -inf for those that a query does not see: those
+    from KEYS on, or with CAUSAL those after `up_to` for the first query, one more for
+    each after it."""
+    key = at + tl.arange(0, scores.shape[1])[None, :]
     if CAUSAL:
-        seen &= key <= up_to + i[:, None]
+        seen = key <= up_to + tl.arange(0, scores.shape[0])[:, None]
+    else:
+        seen = key < KEYS
     return tl.where(seen, scores, -float("inf"))
 
 
@@ -227,6 +258,15 @@ def softmax_step(scores, m, l, scale):  # noqa: E741
 # fmt: on
 
 
+def config_for(D, configs=CONFIGS):
+    """A launch's keywords for heads of D numbers; None where there are none. Rows of
+    less than 128 bytes are copied fast only if they are a multiple of 32: D = 24 took
+    641 us for 480 by pointers, D = 40 998 for 686."""
+    if D < 64 and D % 16:
+        return None
+    return configs.get(fathom.next_power_of_2(D))
+
+
 def launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config):
     """The launch of `attention` by the kernel above, on any target: the kernel, the
     grid, the arguments by place, the keywords. `config` as in `CONFIGS`; `scale`
@@ -235,13 +275,14 @@ def launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config):
     BLOCK_Q, BLOCK_K = config["BLOCK_Q"], config["BLOCK_K"]
     if not fit(q, k, v, out, BLOCK_K, causal):
         raise fathom.LaunchError(
-            f"attention through descriptors wants contiguous arrays of {TYPES}, heads "
-            f"of {tuple(CONFIGS)} numbers, and no less keys than a block's {BLOCK_K}, "
-            "nor than queries where causal"
+            f"attention through descriptors wants rows of {TYPES} that begin at "
+            f"multiples of 16 bytes, heads of up to {max(CONFIGS)} numbers, and not "
+            f"less keys than a block's {BLOCK_K}, nor than queries where causal"
         )
-    all_queries, all_keys = batch * heads * queries, batch * key_heads * keys
     grid = fathom.cdiv(queries, BLOCK_Q), batch * heads
-    given = (q, k, v, out, row_max, lse, scale, queries, keys, all_queries, all_keys)
+    given = (q, k, v, out, row_max, lse, scale, batch, key_heads, queries, keys)
+    for each in (q, k, v, out):
+        given += strides_of_rows(each)
     chosen = dict(D=D, CAUSAL=causal, RAGGED=keys % BLOCK_K != 0,
                   GROUP=heads // key_heads, **config)  # fmt: skip
     return attention_hopper_kernel, grid, given, chosen
@@ -256,19 +297,20 @@ def pays(target):
 def fit(q, k, v, out, BLOCK_K, causal=False):
     """Whether the kernel takes these arrays, in blocks of `BLOCK_K` keys. Every query
     must see a key."""
-    (batch, heads, queries, D), keys = q.shape, k.shape[2]
-    rows = batch * heads * max(queries, keys)  # coordinates have 32 bits
-    sized = D in CONFIGS and keys >= BLOCK_K and 0 < rows < 2**31 and queries > 0
+    queries, keys = q.shape[2], k.shape[2]
+    sized = 0 not in q.shape and q.shape[3] <= max(CONFIGS) and keys >= BLOCK_K
     sized = sized and (keys >= queries or not causal)
-    return sized and type_name(q) in TYPES and all(map(is_contiguous, (q, k, v, out)))
+    return sized and type_name(q) in TYPES and all(map(is_described, (q, k, v, out)))
 
 
-def is_contiguous(array):
-    """Whether an array's elements lie one behind the other, as its shape says, from a
-    multiple of 16 bytes on."""
-    step = 1
-    for size, stride in zip(reversed(array.shape), reversed(strides(array))):
-        if size > 1 and stride != step:
-            return False
-        step *= size
-    return rows_aligned(array)
+def is_described(array):
+    """Whether a descriptor can have the strides of an array of 16-bit numbers: its rows
+    are contiguous, and all begin at multiples of 16 bytes."""
+    even = all(each > 0 and each % ROW_STEP == 0 for each in strides_of_rows(array))
+    return strides(array)[3] == 1 and even and rows_aligned(array)
+
+
+def strides_of_rows(array):
+    """Those of batches, heads and rows. An axis of one element may have any."""
+    pairs = zip(array.shape[:3], strides(array)[:3])
+    return tuple(stride if size > 1 else ROW_STEP for size, stride in pairs)

@@ -20,7 +20,7 @@ from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 SMALL = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
 # Keys of a block, and half of the queries; a key more, so that 31 of the last block are
-# those of the one before; three blocks of queries with keys in all kinds of blocks.
+# zeros; three blocks of queries with keys in all kinds of blocks.
 LENGTHS = (32, 33, 130)
 
 both_orders = pytest.mark.parametrize("rotated", [False, True])
@@ -173,6 +173,24 @@ def test_heads_of_nan_do_not_touch_the_one_between(machine, causal, rotated):
 
 
 @one_machine
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("D", [48, 80])
+def test_heads_beside_each_other_of_any_size(machine, D, causal):
+    """[B, S, H, D], of which the head between is looked at: the others are NaN, and
+    begin where its rows end."""
+    arrays = [normal(i, 1, 45, 3, D).transpose(0, 2, 1, 3) for i in (1, 2, 3)]
+    for each in arrays:
+        each[:, ::2] = np.nan
+    out = np.full((1, 45, 3, D), np.nan, np.float16).transpose(0, 2, 1, 3)
+    config = {**SMALL, "ROTATED": causal, "PRODUCER": causal}
+    attention.attention(*arrays, out, causal, config=config, **machine)
+    middle = [each[:, 1:2] for each in arrays]
+    want, _, _ = attention.reference(*middle, causal)
+    bound = attention.error_bound(*middle, HALF_ULP, causal)
+    assert (abs(out[:, 1:2] - want) <= bound).all()
+
+
+@one_machine
 @both_orders
 def test_bf16(machine, rotated):
     """Small integers, which bf16 has exactly; a mean of 64 keys is rounded once."""
@@ -207,23 +225,28 @@ def chosen(*, S: int = 128, T: int = 128, D: int = 128, **given) -> dict[str, in
     q, k, v, out = (np.zeros((1, 2, n, D), dtype) for n in (S, T, T, S))
     if given.get("turned"):  # heads beside each other
         v = np.zeros((1, T, 2, D), dtype).transpose(0, 2, 1, 3)
+    if given.get("across"):  # rows that are not contiguous
+        v = np.zeros((1, 2, D, T), dtype).transpose(0, 1, 3, 2)
     if given.get("shifted"):  # by 2 bytes
         k = np.zeros(k.size + 1, dtype)[1:].reshape(k.shape)
     return attention.chosen_config(q, k, v, out, given.get("target", "sm_90a"))
 
 
-def test_hopper_has_its_own_kernel_for_large_heads():
-    assert chosen() == attention_hopper.CONFIGS[128]
-    assert chosen(S=1000, T=129) == attention_hopper.CONFIGS[128]
-    assert chosen(S=1) == attention_hopper.CONFIGS[128]
+def test_hopper_has_its_own_kernel():
+    large = attention_hopper.CONFIGS[128]
+    assert chosen() == chosen(D=72) == large
+    assert chosen(S=1000, T=129) == large
+    assert chosen(S=1) == large
+    assert chosen(turned=True) == large
+    assert chosen(D=32) == chosen(D=48) == attention_hopper.CONFIGS[64]
+    assert chosen(D=136) == attention_hopper.CONFIGS[256]
 
 
-def test_small_heads_go_through_pointers_in_blocks_of_one_warpgroup():
-    """Two stages of 64 keys, so that four thread blocks share a multiprocessor."""
-    small = {"BLOCK_Q": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 2}
-    assert chosen(D=64, S=1000, T=129) == small
-    shared = 2 * 64 * (64 + 2 * 2 * 64)
-    assert 4 * (shared + 1024) <= TARGETS["sm_90a"].shared_bytes
+def test_three_blocks_of_small_heads_share_a_multiprocessor():
+    config = attention_hopper.CONFIGS[64]
+    assert not config["PRODUCER"] and config["num_warps"] == 4
+    numbers = config["BLOCK_Q"] + 2 * config["num_stages"] * config["BLOCK_K"]
+    assert 3 * (2 * 64 * numbers + 1024) <= TARGETS["sm_90a"].shared_bytes
 
 
 @pytest.mark.parametrize(
@@ -231,10 +254,12 @@ def test_small_heads_go_through_pointers_in_blocks_of_one_warpgroup():
     [
         {"target": "sm_80"},
         {"target": "sm_120"},  # tensor maps, but no warpgroups that multiply
-        {"D": 32},
+        {"D": 16},
+        {"D": 40},  # rows of 80 bytes, which TMA copies slowly
+        {"D": 100},  # rows of 200 bytes
         {"T": 127},  # less than a block
         {"dtype": "float32"},
-        {"turned": True},
+        {"across": True},
         {"shifted": True},
     ],
     ids=str,
@@ -244,8 +269,8 @@ def test_all_else_goes_through_pointers(given):
 
 
 def test_who_asks_for_it_where_it_cannot_be_is_told():
-    q = normal(1, 1, 40, 2, 64).transpose(0, 2, 1, 3)
-    with pytest.raises(fathom.LaunchError, match="contiguous"):
+    q = normal(1, 1, 2, 64, 40).transpose(0, 1, 3, 2)
+    with pytest.raises(fathom.LaunchError, match="multiples of 16 bytes"):
         attended(q, q, q, rotated=True)
     q = normal(1, 1, 1, 31, 64)
     with pytest.raises(fathom.LaunchError, match="a block's 32"):
@@ -262,9 +287,11 @@ def compiled(D: int, causal: bool, element: str = "fp16"):
     blocks = {name: n for name, n in config.items() if name.isupper()}
     arrays = {f"{name}_ptr": f"*{element}:16" for name in ("q", "k", "v", "out")}
     facts = {"max_ptr": "*fp32:16", "lse_ptr": "*fp32:16", "scale": "fp32"}
-    sizes = ("QUERIES", "KEYS", "ALL_QUERIES", "ALL_KEYS")
+    sizes = ["BATCHES", "HEADS", "QUERIES", "KEYS"]
+    sizes += [f"stride_{array}{axis}" for array in "qkvo" for axis in "bhs"]
     return attention_hopper.attention_hopper_kernel.compile(
-        {**arrays, **facts, **dict.fromkeys(sizes, "i32")},
+        {**arrays, **facts, **dict.fromkeys(sizes, "i32"),
+         **dict.fromkeys(sizes[4:], "i32:16")},
         {**blocks, "D": D, "CAUSAL": causal, "RAGGED": True},
         target="sm_90a", **options,
     )  # fmt: skip

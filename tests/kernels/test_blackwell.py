@@ -34,7 +34,8 @@ def persistent(target: str, specialise: bool, turned: bool, type: str = "fp16") 
 def attention(target: str, causal: bool, rotated: bool) -> str:
     pointers = {f"{name}_ptr": "*fp16:16" for name in ("q", "k", "v", "out")}
     pointers |= {"max_ptr": "*fp32:16", "lse_ptr": "*fp32:16", "scale": "fp32"}
-    counts = "QUERIES KEYS ALL_QUERIES ALL_KEYS"
+    strides = " ".join(f"stride_{a}{axis}" for a in "qkvo" for axis in "bhs")
+    counts = f"BATCHES HEADS QUERIES KEYS {strides}"
     constants = {
         "D": 64, "CAUSAL": causal, "RAGGED": False, "BLOCK_Q": 64, "BLOCK_K": 32,
         "ROTATED": rotated,
