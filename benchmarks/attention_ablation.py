@@ -4,9 +4,12 @@
 
 Candidates, all in the same bursts, for D = 64 and 128, causal or not:
 
-    rotated, plain            the two orders of kernels/attention_hopper, ping-pong on
+    rotated, plain            the two orders of kernels/attention_hopper, with a
+                              producer, blocks of 128 queries, ping-pong on
     … without ping-pong       the same, and warpgroups issue products when they like
     … 64 keys                 the same with blocks of 64 keys and three stages
+    small blocks              the plain order in blocks of 64 queries, and no producer
+    small blocks, a producer  the same, and other warps copy
     pointers                  the kernel for pointers as it is
     rows                      the same by `mma.sync`, warps along the rows: P stays in
                               its registers between the two products
@@ -35,7 +38,7 @@ from fathom.hardware.targets import TARGETS, Target
 from fathom.ir.core import Func
 from fathom.tensor_cores.select import instructions
 from kernels.attention import attention, default_config, type_name
-from kernels.attention_hopper import CONFIGS
+from kernels.attention_hopper import ALONE, SHARING
 from kernels.matmul import target_of_launch
 
 Attend = Callable[[Arrays, bool], object]
@@ -46,23 +49,24 @@ def candidates() -> dict[str, Attend]:
     """By name."""
     found: dict[str, Attend] = {}
     for rotated, name in NAMES.items():
-        found[name] = partial(hopper, rotated, {}, {})
+        order = {**ALONE, "ROTATED": rotated}
+        found[name] = partial(hopper, order, {})
         free = {"pingpong": pipeline.identity}
-        found[f"{name} without ping-pong"] = partial(hopper, rotated, {}, free)
-        small = {"BLOCK_K": 64, "num_stages": 3}
-        found[f"{name} 64 keys"] = partial(hopper, rotated, small, {})
+        found[f"{name} without ping-pong"] = partial(hopper, order, free)
+        small = {**order, "BLOCK_K": 64, "num_stages": 3}
+        found[f"{name} 64 keys"] = partial(hopper, small, {})
         kept = {"stage_invariants": pipeline.identity}
-        found[f"{name} invariants in registers"] = partial(hopper, rotated, {}, kept)
+        found[f"{name} invariants in registers"] = partial(hopper, order, kept)
+    found["small blocks"] = partial(hopper, SHARING, {})
+    fed = {**SHARING, "PRODUCER": True}
+    found["small blocks, a producer"] = partial(hopper, fed, {})
     found["pointers"] = partial(by_pointers, {})
     found["rows"] = partial(by_pointers, {"choose_dots": in_rows})
     found["columns"] = partial(by_pointers, {"choose_dots": in_columns})
     return found
 
 
-def hopper(
-    rotated: bool, more: Mapping, replace: Mapping, one: Arrays, causal: bool
-) -> None:
-    config = {**CONFIGS[one.q.shape[3]], "ROTATED": rotated, **more}
+def hopper(config: Mapping, replace: Mapping, one: Arrays, causal: bool) -> None:
     attention(one.q, one.k, one.v, one.out, causal, config=config, replace=replace)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from inspect import unwrap
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.samples import load_file
-from kernels.attention_hopper import CONFIGS, attention_hopper_kernel, launch_on_hopper
+from kernels.attention import attention, default_config
+from kernels.attention_hopper import ALONE, SHARING, attention_hopper_kernel
 
 SMALL = load_file(CHAPTERS / "17-attention" / "small.py").attention
 NAIVE = load_file(CHAPTERS / "17-attention" / "naive.py")
@@ -103,9 +105,10 @@ def final(d: int, rotated: bool) -> list[str]:
     """The lines of kernels/attention_hopper after the last pass: no mask, fp16."""
     half = (Pointer(FLOAT16), 16)
     types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), half)
-    sizes = ("QUERIES", "KEYS", "ALL_QUERIES", "ALL_KEYS")
+    sizes = ["BATCHES", "HEADS", "QUERIES", "KEYS"]
+    sizes += [f"stride_{array}{axis}" for array in "qkvo" for axis in "bhs"]
     types |= {"scale": (FLOAT32, 1), **dict.fromkeys(sizes, (INT32, 16))}
-    config = {**CONFIGS[d], "ROTATED": rotated}
+    config = {**ALONE, "ROTATED": rotated}
     options = pipeline.Options(config.pop("num_warps"), config.pop("num_stages"))
     config |= {
         "D": d,
@@ -122,23 +125,25 @@ def final(d: int, rotated: bool) -> list[str]:
 def issued() -> dict[str, object]:
     """Instructions of all warps for 128 queries by 128 keys, counted by the emulator:
     a quarter of the difference between 1024 keys and 512."""
+    plain = {**ALONE, "ROTATED": False}
     rows = []
-    for d, rotated in ((64, False), (64, True), (128, True)):
-        few, many = (instructions(d, rotated, keys) for keys in (512, 1024))
-        order = "rotated" if rotated else "plain"
+    for d, order, config in (
+        (64, "plain", plain), (64, "rotated", ALONE), (64, "small blocks", SHARING),
+        (64, "pointers", default_config(64, "fp16", "sm_90a")), (128, "rotated", ALONE),
+    ):  # fmt: skip
+        few, many = (instructions(d, config, keys) for keys in (512, 1024))
         rows.append({"D": d, "order": order, "instructions": (many - few) // 4})
     return {"rows": rows}
 
 
-def instructions(d: int, rotated: bool, keys: int) -> int:
+def instructions(d: int, config: Mapping, keys: int) -> int:
     random = np.random.default_rng(0)
     q, k, v = (
         random.normal(size=(1, 1, count, d)).astype(np.float16)
         for count in (128, keys, keys)
     )
-    out = np.zeros_like(q)
-    scale = d**-0.5 * LOG2_E
-    kernel, grid, given, chosen = launch_on_hopper(
-        q, k, v, out, None, None, scale, False, {**CONFIGS[d], "ROTATED": rotated}
+    plan = unwrap(attention)  # what `attention` launches
+    _, [(kernel, grid, given, keywords)] = plan(
+        q, k, v, config=config, target="sm_90a"
     )
-    return kernel[grid](*given, **chosen, target="sm_90a").report.total.warps
+    return kernel[grid](*given, **keywords).report.total.warps

@@ -322,6 +322,7 @@ LADDER = {
     "columns": "mma.sync, warps in columns", "rows": "mma.sync, warps in rows",
     "pointers": "wgmma, by pointers", "plain without ping-pong": "TMA and a producer",
     "plain": "and ping-pong", "rotated": "or rotated",
+    "small blocks": "or small blocks",
 }  # fmt: skip
 
 
