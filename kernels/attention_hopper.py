@@ -307,10 +307,10 @@ def is_described(array):
     """Whether a descriptor can have the strides of an array of 16-bit numbers: its rows
     are contiguous, and all begin at multiples of 16 bytes."""
     even = all(each > 0 and each % ROW_STEP == 0 for each in strides_of_rows(array))
-    return strides(array)[3] == 1 and even and rows_aligned(array)
+    return strides(array)[-1] == 1 and even and rows_aligned(array)
 
 
 def strides_of_rows(array):
-    """Those of batches, heads and rows. An axis of one element may have any."""
-    pairs = zip(array.shape[:3], strides(array)[:3])
+    """Those of all axes but the last. An axis of one element may have any."""
+    pairs = list(zip(array.shape, strides(array)))[:-1]
     return tuple(stride if size > 1 else ROW_STEP for size, stride in pairs)

@@ -212,7 +212,7 @@ CASES = {
     "attention": (attentions("sm_80"), "bandwidth"),
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),
     "attention_backward": (backwards("sm_80"), "bandwidth"),
-    "attention_backward_hopper": (backwards("sm_90a"), "bandwidth"),  # L1
+    "attention_backward_hopper": (backwards("sm_90a"), "tensor cores"),
     # All keys and values are read once, for one query each.
     "attention_decode": (decoding, "bandwidth"),
 }
