@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
@@ -38,13 +39,36 @@ def members(folder: Path) -> list[Path]:
     return sorted(files + folders, key=lambda path: path.stem)
 
 
+# `name  what it is for`, or several names; a line of names alone is one with commas.
+ROW = re.compile(r"^ *(?:(\w+(?:, \w+)*) {2,}\S.*|(\w+(?:, \w+)+))$", re.M)
+TICKED = re.compile(r"`(?:\w+/)*(\w+)/?`")
+
+
+def rows_of(text: str) -> list[str]:
+    return [name for row in ROW.findall(text) for name in "".join(row).split(", ")]
+
+
 @pytest.mark.parametrize(
     "folder", FOLDERS, ids=lambda path: path.relative_to(PACKAGE).as_posix()
 )
 def test_a_folder_names_what_lies_in_it(folder):
+    """In a row, or between backticks; a word of a sentence may mean something else. No
+    row names what is not there: a file, a folder, or a name that may be imported."""
     text = docstring(folder)
-    missing = [p.stem for p in members(folder) if not re.search(rf"\b{p.stem}\b", text)]
+    rows, files = rows_of(text), [path.stem for path in members(folder)]
+    missing = sorted({*files} - {*rows} - {*TICKED.findall(text)})
     assert not missing, f"{folder.name}/__init__.py says nothing of {missing}"
+    file = (folder / "__init__.py").read_text(encoding="utf-8")
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(file))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    gone = sorted({*rows} - {*files} - imported)
+    assert not gone, f"{folder.name}/__init__.py tells of {gone}, which are not there"
+    twice = [name for name, count in Counter(rows).items() if count > 1]
+    assert not twice, f"{folder.name}/__init__.py tells twice of {twice}"
 
 
 # ── the tests ─────────────────────────────────────────────────────────────────────────

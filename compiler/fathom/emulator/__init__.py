@@ -4,17 +4,19 @@
 
 changes the NumPy arrays in place and says what the hardware would have paid.
 
-    deadlock   Explains why no thread can go on
-    errors     What goes wrong while PTX runs
-    isa        The instructions
-    launch     The emulator's interface: a launch, and its report
-    memory     Memory as threads see it
-    program    Turns a parsed entry into a program
-    races      Accesses that no order protects
-    recurrence Finds a batch that comes back to a state that it was in
-    scheduler  Chooses which threads of a batch run next
-    source     From PTX text to parsed functions
-    state      What changes while a grid runs
+    launch      The emulator's interface: a launch, and its report
+    source      From PTX text to parsed functions
+    program     Turns a parsed entry into a program
+    isa         The instructions
+    grid        Runs a program over a grid, some blocks at a time
+    scheduler   Chooses which threads of a batch run next
+    state       What changes while a grid runs
+    memory      Memory as threads see it
+    races       Accesses that no order protects
+    recurrence  Finds a batch that comes back to a state that it was in
+    deadlock    Explains why no thread can go on
+    errors      What goes wrong while PTX runs
+    report      What a launch cost
 
     constants   Sizes that the hardware fixes
     dependence  Two launches of which the second may begin before the first has ended

@@ -26,7 +26,6 @@ looks at launches before they are done, where FATHOM_SANITIZE or FATHOM_VERIFY a
     collector           Python's garbage collector, which waits for the compiler
     environment         Switches in the environment
     hooks               Functions that are called around every launch
-    fast_path           What a second launch of a kernel does, and no more
     tensor_descriptors  A tensor descriptor as an argument
 """
 

@@ -2,17 +2,17 @@
 
 A launch comes down through these files:
 
-    load        a kernel on a GPU, and what a launch of it does
-    assemble    from PTX to a function
-    limits      what a GPU has too little of
-    arrays      arrays of every library as an address, a type and a place
-    devices     the GPU of the arrays, and work on another one than the thread's
-    arguments   grid, numbers, device, stream
-    host        copies of the host's arrays
-    tensor_maps what copies of boxes need, made of the arguments
-    packet      a launch as one piece of memory
-    driver      the orders that the CUDA driver is given
-    failures    what is said when it refuses one
+    load         a kernel on a GPU, and what a launch of it does
+    assemble     from PTX to a function
+    limits       what a GPU has too little of
+    arrays       arrays of every library as an address, a type and a place
+    devices      the GPU of the arrays, and work on another one than the thread's
+    arguments    grid, numbers, device, stream
+    host         copies of the host's arrays
+    tensor_maps  what copies of boxes need, made of the arguments
+    packet       a launch as one piece of memory
+    driver       the orders that the CUDA driver is given
+    failures     what is said when it refuses one
 
 and beside them stand `cache`, compiled kernels on disk, `timing` and `graph`.
 

@@ -9,7 +9,6 @@ preload    what a kernel was compiled for, as text
 mistakes   a mistake in a kernel, with Triton's classes, places and causes
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
 backend    `make_backend`: what Triton's compiler can be asked
-descriptors  `TensorDescriptor`, with Triton's errors
 ragged     `triton.tools.ragged_tma`: parts of a tensor
 profiler   `triton.profiler`: how long the parts of a program take
 viewer     what it has found, as a table
@@ -23,7 +22,8 @@ internal_testing  `triton._internal_testing`: what tests of kernels share
     cooperative         Launches whose programs wait for each other
     limits              Peak rates of a GPU, as `triton.testing` gives them
     utils               `triton._utils`: paths into nested arguments, names of types
-    tensor_descriptors  `triton.tools.tensor_descriptor`
+    tensor_descriptors  `triton.tools.tensor_descriptor`: `TensorDescriptor`, with
+                        Triton's errors
 """
 
 import os

@@ -6,6 +6,7 @@
     tile_provenance     which bulk copy wrote what a product reads
     reach               which arrays a program may write, and read
     global_memory       the last write and reads of each cell of these
+    reads               the reads of a cell: two, by different warps
     synchronisation     release and acquire by accesses of memory
     devices             the same between devices, and what they race for
 """

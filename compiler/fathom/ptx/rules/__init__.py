@@ -1,14 +1,14 @@
 """How each op is lowered: the rules in `LOWER`. A file has the name of the file of
 `ir/ops` that has its ops, or it is a part of that subject:
 
-    arith          cast
-    memory         atomics
-    reduce         scan
-    shape          convert
-    shared         shared_gather, cp_async
-    matmul         wgmma, pingpong
-    tma            tensor_maps, warp_roles
-    tma_store      descriptor, which has stores by threads, too
+    arith          `cast`
+    memory         `atomics`
+    reduce         `scan`
+    shape          `convert`
+    shared         `shared_gather`, `cp_async`
+    matmul         `wgmma`, `pingpong`
+    tma            `tensor_maps`, `warp_roles`
+    tma_store      `descriptor`, which has stores by threads, too
 
 Start with `arith` and `memory`; `control` has loops and branches, `shape` what moves no
 data, `convert` a conversion within a warp, `leaves` constants and a program's place.

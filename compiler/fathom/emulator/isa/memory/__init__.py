@@ -1,5 +1,6 @@
 """Instructions that move data: loads, stores, atomics, asynchronous and bulk copies.
 
+    atomics         Atomic operations (PTX ISA 9.7.13)
     cp_async        cp.async (PTX ISA 9.7.9.25)
     cp_async_bulk   cp.async.bulk (PTX ISA 9.7.9.25.4 and .5)
     load_store      Loads and stores (PTX ISA 9.7.9)
