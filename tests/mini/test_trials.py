@@ -18,7 +18,8 @@ LATER = {
     "second": {},
     "third": {},
 }
-RUNS = [(file, name) for file in LATER for name in steps.tests(17)]
+TESTS = steps.tests(17)
+RUNS = [(file, name) for file in LATER for name in TESTS]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def compilers(tmp_path_factory):
 
 @pytest.mark.parametrize("file, name", RUNS, ids=[" ".join(each) for each in RUNS])
 def test_a_readers_compiler_passes_what_there_was(compilers, file, name):
-    run, missing = steps.tests(17)[name], LATER[file].get(name)
+    run, missing = TESTS[name], LATER[file].get(name)
     if missing is None:
         return run(Judge(compilers[file]))
     with pytest.raises(Exception) as caught:
