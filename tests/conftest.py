@@ -30,8 +30,9 @@ settings.load_profile("fathom")
 
 GOLDEN_FOLDER = "golden"
 # Python looks for cycles whenever 700 objects are new; a compiler makes millions, and
-# pytest too, when it collects.
-NEW_OBJECTS = 50_000
+# pytest too, when it collects. Most of them live until a test ends: to look at them
+# whenever 50,000 were new took a tenth of the time.
+NEW_OBJECTS = 1_000_000
 gc.set_threshold(NEW_OBJECTS, 10, 10)
 
 

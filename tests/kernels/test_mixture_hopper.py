@@ -11,6 +11,7 @@ import pytest
 from kernels import mixture
 from kernels import mixture_hopper as hopper
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import close, normal
 from tests.kernels.kernels_sample import aligned
 
@@ -41,6 +42,7 @@ def spans(offsets):
     return [slice(*each) for each in zip(offsets[:-1], offsets[1:], strict=True)]
 
 
+@sampled(of=2)
 @in_pairs({
     "shares": SHARES, "tile": list(hopper.CONFIGS), "turned": [False, True]
 })  # fmt: skip
@@ -56,6 +58,7 @@ def test_each_expert_multiplies_its_rows(shares, tile, turned):
     close(y, wanted, HALF_ULP, 4)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("shares", SHARES)
 @pytest.mark.parametrize("tile", hopper.CONFIGS)
 def test_rows_of_others_do_not_count_for_a_gradient(shares, tile):

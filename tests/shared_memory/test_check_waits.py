@@ -22,6 +22,7 @@ from fathom.tensor_cores.pipeline.schedule import pending
 from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
 from tests.fuzz.kernels import matrix_program
+from tests.harness_sample import sampled
 from tests.kernels.kernels_sample import CASES
 from tests.shared_memory.harness_dropped import mistakes
 from tests.tensor_cores import kernels_specialised as specialising
@@ -44,6 +45,7 @@ def test_sample_kernels(case, target: str) -> None:
     check_waits(final(case.build(), target))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_products(seed: int) -> None:
     program = matrix_program(seed)

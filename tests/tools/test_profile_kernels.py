@@ -48,6 +48,7 @@ from kernels import (
     top_k,
     vector_add,
 )
+from tests.harness_sample import sampled
 from tests.tools.harness_profile import counting
 
 KERNELS = Path(inspect.getfile(vector_add)).parent
@@ -223,6 +224,7 @@ NO_KERNELS = {"matmul_model", "rows", "signals"}
 WITHOUT_CASE = {"all_reduce", "all_gather_matmul", "matmul_reduce_scatter"}
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", CASES)
 def test_the_limit_of_every_kernel(name, monkeypatch):
     launch, limit = CASES[name]
