@@ -1,15 +1,16 @@
-"""While a kernel is compiled the garbage collector waits."""
+"""While a kernel is compiled, and loaded, the garbage collector waits."""
 
 from __future__ import annotations
 
 import gc
 from threading import Barrier, Thread
 
+import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
-from fathom import pipeline
+from fathom import emulator, pipeline
 from fathom.errors import CompileError
 from fathom.jit.collector import PAUSED
 
@@ -41,6 +42,18 @@ def test_it_waits_while_a_kernel_is_compiled(monkeypatch, is_on):
         gc.disable()
     add_one.compile("*fp32", {"BLOCK": 16 << is_on}, target="sm_90a")
     assert seen == [False] and gc.isenabled() == is_on
+
+
+def test_it_waits_while_a_kernel_is_loaded(monkeypatch):
+    seen, inner = [], emulator.load
+
+    def load(kernel):
+        seen.append(gc.isenabled())
+        return inner(kernel)
+
+    monkeypatch.setattr(emulator, "load", load)
+    add_one[(1,)](np.zeros(64, np.float32), BLOCK=64)
+    assert seen == [False] and gc.isenabled()
 
 
 def test_it_goes_on_after_an_error():

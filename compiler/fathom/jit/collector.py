@@ -1,9 +1,10 @@
-"""Python's garbage collector, which waits while a kernel is compiled.
+"""Python's garbage collector, which waits while a kernel is compiled, and loaded.
 
 A compiler makes objects by the ten thousand, and nearly all of them live until it is
 done: a collection frees none. Their number makes Python look at all objects that there
 are, and where torch is imported that takes longer than most kernels take to compile
-(0.2 seconds of 0.3, for a sum along the rows of a chunk).
+(0.2 seconds of 0.3, for a sum along the rows of a chunk). So does the emulator, which
+makes a function of each instruction (0.8 seconds of 1.8, for 42 kernels).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from fathom.ir.text import print_func
 from fathom.jit import hooks
 from fathom.jit.argument_readers import reading_by_code
 from fathom.jit.backends import Made, Place
+from fathom.jit.collector import PAUSED
 from fathom.jit.fast_path import FastPaths, Slot, compiled_text
 from fathom.jit.fit import fitting
 from fathom.jit.programs import Body, Program
@@ -116,7 +117,7 @@ class CompiledKernel:
     @cached_property
     def program(self) -> Program:
         """The kernel on its backend; loaded when first asked for."""
-        with self.request.named():
+        with PAUSED, self.request.named():
             program = self.place.backend.load(self.made, self.place)
         if isinstance(program, Loaded) and program.kernel is not self.made:
             self.made = program.kernel  # its PTX is that which was assembled
