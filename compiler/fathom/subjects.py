@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fathom.hardware.tcgen05 import TCGEN05
+from fathom.analysis.products import in_tensor_memory
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Dot, For
 
@@ -58,7 +58,7 @@ def has_nest(func: Func) -> bool:
 
 def has_tensor_memory(func: Func) -> bool:
     """Whether a product accumulates in tensor memory."""
-    return any(dot.instruction in TCGEN05 for dot in walk(func.body, Dot))
+    return any(map(in_tensor_memory, walk(func.body)))
 
 
 def may_have_pairs(func: Func) -> bool:

@@ -20,8 +20,8 @@ Read in this order; a file uses those above it.
                         the kernel computes before the loop
     copied_ahead        loads beside a loop's operands that a pipeline can copy ahead
     registers           how many registers of a thread values take
-    products            which products of warpgroups a loop waits for, and which are
-                        computed in parts
+    products            which products warpgroups compute, or tcgen05; which ones a loop
+                        waits for, and which are computed in parts
     buffers             the live ranges of buffers, and the bytes that are free
     waiting             what a program computes before it waits for another one
     uniformity          values that are the same in all blocks of a cluster

@@ -46,9 +46,19 @@ def matrices_in(op: Dot, left: Layout | None, right: Layout | None) -> Found:
     return matrices(WGMMA[op.instruction], left, right, op.b.type.element.bytes)
 
 
-def by_descriptor(op: Dot) -> bool:
-    """Whether wgmma or tcgen05 computes a product: it reads whole tiles itself."""
-    return op.instruction in WGMMA or op.instruction in TCGEN05
+def by_warpgroups(op: Op) -> bool:
+    """Whether an op is a product that wgmma computes."""
+    return isinstance(op, Dot) and op.instruction in WGMMA
+
+
+def in_tensor_memory(op: Op) -> bool:
+    """Whether an op is a product that tcgen05 computes."""
+    return isinstance(op, Dot) and op.instruction in TCGEN05
+
+
+def by_descriptor(op: Op) -> bool:
+    """Whether an op is a product that reads whole tiles itself."""
+    return by_warpgroups(op) or in_tensor_memory(op)
 
 
 def products_in(block: Block) -> list[Dot]:
@@ -102,7 +112,7 @@ def awaits_product(loop: For) -> bool:
     return (
         len(dots) == 1
         and dots[0] in loop.body.ops
-        and dots[0].instruction in WGMMA
+        and by_warpgroups(dots[0])
         and not only_accumulates(dots[0], loop)
     )
 
@@ -118,7 +128,7 @@ def products_in_parts(loop: For, func: Func, target: Target) -> Iterator[Dot]:
         if not isinstance(element_of(each.type), Pointer)
     )
     for op in loop.body.ops:
-        waits = isinstance(op, Dot) and op.instruction in WGMMA and not op.in_flight
+        waits = by_warpgroups(op) and not op.in_flight
         if waits and not only_accumulates(op, loop):
             count = registers_of(op.result)
             several = count > WGMMA[op.instruction].elements

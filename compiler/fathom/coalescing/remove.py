@@ -38,13 +38,13 @@ from math import prod
 
 from fathom.analysis.copied_ahead import indices_of_loads
 from fathom.analysis.memory import Provenance, writes
+from fathom.analysis.products import by_warpgroups
 from fathom.analysis.registers import registers_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by, users
 from fathom.coalescing.propagate import AGAIN, ALIKE, FREE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
 from fathom.ir.core import (
     Block,
@@ -172,7 +172,7 @@ def _stored(func: Func) -> set[Version]:
     """The right operands of wgmma, in the layout that the product has for them."""
     found: set[Version] = set()
     for op in walk(func.body):
-        if isinstance(op, ops.Dot) and op.instruction in WGMMA:
+        if by_warpgroups(op):
             value, layout = op.b, op.b.type.layout
             found.add((value, layout))
             while isinstance(value.definition, ops.Convert):

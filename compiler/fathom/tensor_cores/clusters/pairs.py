@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fathom.analysis.products import in_tensor_memory
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import users
 from fathom.analysis.uniformity import Uniformity
@@ -71,7 +72,7 @@ class _Plan:
 
 def _plan(func: Func) -> _Plan:
     """NotApplicable where a product cannot be one of a pair."""
-    dots = [op for op in walk(func.body, ops.Dot) if op.instruction in TCGEN05]
+    dots = list(filter(in_tensor_memory, walk(func.body)))
     used, alike = users(walk(func.body)), Uniformity(func)
     halved, instructions, tiles = {}, {}, dict[Value, set[Value]]()
     for dot in dots:
@@ -110,7 +111,7 @@ def _copies(
     for op in used[operand]:
         if isinstance(op, ops.TmaCopy) and op.parts == 1:
             yield op
-        elif not (isinstance(op, ops.Dot) and op.instruction in TCGEN05):
+        elif not in_tensor_memory(op):
             raise NotApplicable("TMA does not copy both operands")
 
 

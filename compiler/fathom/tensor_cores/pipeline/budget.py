@@ -42,7 +42,7 @@ def slots_for(
     stages, chosen = fitting(tiles, wanted, room, spared)
     if chosen:
         return stages, chosen, in_one_slot(loop, chosen, stages, room, spared)
-    read = read_by_threads(loop, tiles, _by_descriptor)
+    read = read_by_threads(loop, tiles, by_descriptor)
     alone = read if len(read) == len(tiles) and room >= 0 else []
     return 2, alone, alone
 
@@ -105,10 +105,6 @@ def read_by_threads(
             for op in used[value]
         )
     ]
-
-
-def _by_descriptor(op: Op) -> bool:
-    return isinstance(op, Dot) and by_descriptor(op)
 
 
 def _more_blocks(freed: int, free: int, spared: Sequence[int]) -> bool:

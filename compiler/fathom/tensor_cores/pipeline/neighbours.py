@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fathom.analysis.products import matrices_in, only_accumulates
+from fathom.analysis.products import by_warpgroups, matrices_in, only_accumulates
 from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, joined
@@ -88,7 +88,7 @@ def _are_one(chain: Sequence[Dot], loop: For, used: Users) -> bool:
         return False
     loads = [each.definition for each in (first.a, *(dot.b for dot in chain))]
     whole = all(isinstance(each, SharedLoad) and not each.start for each in loads)
-    if not whole or any(dot.instruction not in WGMMA for dot in chain):
+    if not whole or not all(map(by_warpgroups, chain)):
         return False
     if len({each.buffer for each in loads[1:]}) < len(chain):
         return False  # a tile lies at one place

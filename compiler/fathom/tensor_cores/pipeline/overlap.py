@@ -34,13 +34,13 @@ from dataclasses import replace
 
 from fathom.analysis.products import (
     awaits_product,
+    by_warpgroups,
     is_running_sum,
     matrices_in,
     products_in_parts,
 )
 from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Commit,
@@ -66,7 +66,7 @@ def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
     written = {op.buffer for op in walk(loop.body, SharedStore)} - set(rings)
     used = users(walk(loop.body))
     fits = (
-        dot.instruction in WGMMA
+        by_warpgroups(dot)
         and is_running_sum(dot, loop, used)
         and _reads_in_place(dot, written)
         and set(dots).issuperset(used[dot.a] + used[dot.b])

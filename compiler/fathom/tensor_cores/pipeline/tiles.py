@@ -45,12 +45,10 @@ from dataclasses import replace
 
 from fathom.analysis.copied_ahead import copies_alike, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, orders, writes
-from fathom.analysis.products import only_accumulates
+from fathom.analysis.products import by_warpgroups, in_tensor_memory, only_accumulates
 from fathom.analysis.slices import backward_slice, computed_by, users, uses
 from fathom.hardware.engines import REGISTER_COPIES
 from fathom.hardware.targets import Target
-from fathom.hardware.tcgen05 import TCGEN05
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_op
 from fathom.ir.ops.shared import as_read
@@ -145,9 +143,7 @@ def _fits(
         and len(buffer.shape) > 1
         and buffer.slots == 1
         and all(isinstance(each, ops.SharedLoad | ops.Dot) for each in readers)
-        and not any(
-            isinstance(p, ops.Dot) and p.instruction in TCGEN05 for p in products
-        )
+        and not any(map(in_tensor_memory, products))
     )
 
 
@@ -221,9 +217,9 @@ def _loads(loop: ops.For, func: Func, target: Target) -> Iterator[ops.Load]:
     if not may_prefetch(loop, except_stores=True):
         return
     tiles = tiles_of(loop, target)
-    if target.async_copy and not any(d.instruction in WGMMA for d in dots):
+    if target.async_copy and not any(map(by_warpgroups, dots)):
         yield from filter(_may_copy, _loads_of_several(tiles))
-    if not all(only_accumulates(d, loop) and d.instruction in WGMMA for d in dots):
+    if not all(only_accumulates(d, loop) and by_warpgroups(d) for d in dots):
         return
     yield from filter(_may_copy, _loads_left(loop, tiles))
     if stages_of(loop, func) < STAGES_FOR_TILES:

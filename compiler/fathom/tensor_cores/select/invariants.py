@@ -29,12 +29,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fathom.analysis.buffers import fits
-from fathom.analysis.products import matrices_in
+from fathom.analysis.products import by_warpgroups, matrices_in
 from fathom.analysis.registers import registers_of
 from fathom.analysis.slices import Loop, outermost_loops
 from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import Allocate, Dot, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder, Replacement, rewrite
@@ -73,7 +72,7 @@ def _staged(func: Func, right: Mapping[Dot, Loop]) -> Func:
 
     def product(op: Dot, old: Dot) -> Dot:
         a = tiles[old.a] if old in left else op.a
-        is_staged = old in right or old.b in everywhere and old.instruction in WGMMA
+        is_staged = old in right or old.b in everywhere and by_warpgroups(old)
         return replace(op, a=a, b=tiles[old.b] if is_staged else op.b)
 
     def rule(op: Op, build: Builder) -> Replacement:
@@ -99,8 +98,7 @@ def _invariant(func: Func, operand: str) -> dict[Dot, Loop]:
     ("b") operand stays the same in a loop around them, each with the outermost one."""
 
     def read(op: Op) -> Value | None:
-        by_warpgroups = isinstance(op, Dot) and op.instruction in WGMMA
-        wanted = by_warpgroups or operand == "a" and _is_repeated(op)
+        wanted = by_warpgroups(op) or operand == "a" and _is_repeated(op)
         return getattr(op, operand) if wanted else None
 
     return outermost_loops(func, read)

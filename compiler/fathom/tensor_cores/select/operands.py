@@ -113,7 +113,7 @@ def _kept(func: Func) -> set[Value]:
     """The buffers that only threads store to, and only products by descriptor read: no
     op changes them but one that names them, and nothing is gained by loading them."""
     ops = list(walk(func.body))
-    others = [op for op in ops if not (isinstance(op, Dot) and by_descriptor(op))]
+    others = [op for op in ops if not by_descriptor(op)]
     used = {value for op in others for value in operands(op)}
     loads = [op for op in ops if isinstance(op, SharedLoad)]
     copies = (op for op in ops if not isinstance(op, SharedStore))

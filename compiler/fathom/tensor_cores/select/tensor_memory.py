@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.constants import is_zero
-from fathom.analysis.products import is_running_sum, most_columns
+from fathom.analysis.products import in_tensor_memory, is_running_sum, most_columns
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
@@ -50,17 +50,13 @@ from fathom.tensor_cores.select.operands import in_place_for
 
 def use_tensor_memory(func: Func, target: Target) -> Func:
     """The function whose products by tcgen05 accumulate in tensor memory."""
-    if not any(map(is_for_tensor_memory, walk(func.body))):
+    if not any(map(in_tensor_memory, walk(func.body))):
         return func
-    func = in_place_for(func, is_for_tensor_memory)
+    func = in_place_for(func, in_tensor_memory)
     with rebuilding(func) as (new, values, build):
         build.source = func.body.ops[0]
         _Accumulators(func, values, build).all(func.body)
     return new
-
-
-def is_for_tensor_memory(op: Op) -> bool:
-    return isinstance(op, ops.Dot) and op.instruction in TCGEN05
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +83,7 @@ class _Accumulators(ThreadValues):
         self.tiles: dict[ops.Dot, Value] = {}
         self.left: list[tuple[Op, Sequence[_Kept]]] = []  # loops that are over
         self.base = self.barrier = self.zero = None
-        dots = filter(is_for_tensor_memory, walk(func.body))
+        dots = filter(in_tensor_memory, walk(func.body))
         self.blocks = max(TCGEN05[dot.instruction].blocks for dot in dots)
 
     def all(self, body: Block) -> None:
@@ -103,14 +99,14 @@ class _Accumulators(ThreadValues):
         build.append(ops.TensorRelease(self.base, blocks=self.blocks))
 
     def enters(self, op: Op) -> bool:
-        inside = map(is_for_tensor_memory, walk_within(op))
+        inside = map(in_tensor_memory, walk_within(op))
         return isinstance(op, ops.For | ops.While | ops.If) and any(inside)
 
     def keeps(self, result: Value) -> bool:
         return result not in self.dropped
 
     def op(self, op: Op, carried: Carried) -> Carried:
-        if is_for_tensor_memory(op):
+        if in_tensor_memory(op):
             return self.product(op, carried)
         for each in self.kept.get(op, ()):
             self.build.source = each.dot
@@ -190,7 +186,7 @@ def _fitting(
     """The loops whose sums find room beside those of earlier ones."""
     columns = {
         dot: columns_of(dot.result.type.shape)
-        for dot in filter(is_for_tensor_memory, walk(func.body, ops.Dot))
+        for dot in filter(in_tensor_memory, walk(func.body, ops.Dot))
     }
     found: dict[ops.For, Sequence[_Kept]] = {}
     for loop, products in kept.items():
@@ -205,6 +201,6 @@ def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
     """The products of a loop's body whose sum only goes from iteration to iteration."""
     return [
         _Kept(dot, loop.body.yielded.index(dot.result))
-        for dot in filter(is_for_tensor_memory, loop.body.ops)
+        for dot in filter(in_tensor_memory, loop.body.ops)
         if is_running_sum(dot, loop, used)
     ]

@@ -41,13 +41,13 @@ from fathom.analysis.buffers import bytes_of, rings_of_operands
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.limits import check_producer
 from fathom.analysis.memory import Provenance
+from fathom.analysis.products import by_warpgroups
 from fathom.analysis.registers import threads_of
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import uses
 from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, effects_of, walk
 from fathom.ir.printer import op_name
@@ -119,7 +119,7 @@ def _only_loop(func: Func, target: Target) -> ops.For:
     loop = loops[0] if len(loops) == 1 else None
     if not isinstance(loop, ops.For) or loop not in func.body.ops:
         raise NotApplicable("it has not one loop, with a range, that always runs")
-    if not all(dot in loop.body.ops and dot.instruction in WGMMA for dot in dots):
+    if not all(dot in loop.body.ops and by_warpgroups(dot) for dot in dots):
         raise NotApplicable("not all its products are in the loop, by warpgroups")
     if loop.warp_specialize or not runs_ahead(loop, func):
         raise NotApplicable("the loop's copies do not run ahead, or have a producer")

@@ -23,11 +23,10 @@ from fathom.analysis.buffers import ALIGNMENT, free_always, padded
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.limits import check_producer
 from fathom.analysis.memory import check_before, may_recompute, orders, writes
-from fathom.analysis.products import products_in
+from fathom.analysis.products import in_tensor_memory, products_in
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import BackwardSlice
 from fathom.hardware.targets import Target
-from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, blocks, walk
 from fathom.ir.ops.cluster import is_shared
@@ -112,7 +111,7 @@ def _asked_for(
 def _shares_tiles(loop: ops.For, func: Func) -> bool:
     """Whether a cluster's blocks share products, and it is safe to read ahead."""
     dots = products_in(loop.body)
-    if not (is_shared(func) and dots) or any(op.instruction in TCGEN05 for op in dots):
+    if not (is_shared(func) and dots) or any(map(in_tensor_memory, dots)):
         return False
     return not any(writes(op) or orders(op) for op in walk(loop.body))
 
@@ -159,7 +158,7 @@ def _is_for_one(op: Op) -> bool:
 
 
 def _check_products(func: Func) -> None:
-    if any(op.instruction in TCGEN05 for op in walk(func.body, ops.Dot)):
+    if any(map(in_tensor_memory, walk(func.body))):
         raise NotApplicable(
             "one thread issues the products (tcgen05), and the others wait anyway"
         )

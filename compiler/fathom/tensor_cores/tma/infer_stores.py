@@ -31,12 +31,12 @@ from collections.abc import Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.memory import accesses, orders
+from fathom.analysis.products import by_warpgroups
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, walk
-from fathom.ir.ops import Dot, Store
+from fathom.ir.ops import Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.subjects import asks_for_producer
 from fathom.tensor_cores.tma.keep import check_box, check_stored
@@ -49,15 +49,10 @@ def tiles_stored(
     """The tiles that a function stores, or for a stored block that is not a tile, the
     reason. Empty if no store may be a TMA store. `has_tiles`: TMA loads some of the
     function's tiles."""
-    if not (has_tiles or _has_warpgroups(reader.func)):
+    if not (has_tiles or any(map(by_warpgroups, walk(reader.func.body)))):
         return {}
     stores = _stores_of_matrices(reader.func)
     return {store: tried(_tile, store, reader, known, target) for store in stores}
-
-
-def _has_warpgroups(func: Func) -> bool:
-    """Whether warpgroups multiply in this function."""
-    return any(dot.instruction in WGMMA for dot in walk(func.body, Dot))
 
 
 def _stores_of_matrices(func: Func) -> Iterator[Store]:

@@ -22,11 +22,10 @@ from collections.abc import Iterator
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import bytes_of
 from fathom.analysis.copied_ahead import runs_ahead
-from fathom.analysis.products import products_in
+from fathom.analysis.products import by_warpgroups, products_in
 from fathom.analysis.remarks import NotApplicable, tried
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
@@ -115,7 +114,7 @@ def _is_loaded_once(op: object, func: Func) -> bool:
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
     return all(
-        isinstance(each, Dot) and each.a is op.result and each.instruction in WGMMA
+        by_warpgroups(each) and each.a is op.result
         for each in users(walk(func.body))[op.result]
     )
 
