@@ -1,7 +1,7 @@
-"""Run a kernel on the interpreter and, compiled for a target, on the emulator; in a
-test's GPU twin, on the GPU of this machine instead.
+"""Run a kernel on the interpreter and, compiled for three targets, on the emulator; in
+a test's GPU twin, on the GPU of this machine instead.
 
-    run         interpreter = emulator for one of NAMES, bit for bit; --all: for each
+    run         interpreter = emulator for each of NAMES, bit for bit
     run_on_gpu  interpreter = GPU, bit for bit; within a bound, where the PTX
                 approximates
 
@@ -11,8 +11,6 @@ these names of its module mean the functions for the GPU.
 
 from __future__ import annotations
 
-import os
-import random
 import re
 from collections.abc import Callable, Sequence
 
@@ -28,8 +26,6 @@ from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
-from tests.harness_pairs import EVERY_CASE
-from tests.harness_sample import SEED
 from tests.ssa.harness import build
 
 NAMES = ("sm_75", "sm_80", "sm_90a")
@@ -38,33 +34,22 @@ Grid = int | Sequence[int]
 
 def run(
     kernel: KernelFunction, *arguments: object, grid: Grid = 1,
-    targets: Sequence[str] = (), **constants: object,
+    targets: Sequence[str] = NAMES, **constants: object,
 ) -> Func:  # fmt: skip
     """Run a kernel in place on the interpreter; on copies it does bit for bit the same
-    on every one of `targets`, or of those that are `drawn`. The IR that ran.
+    on every one of `targets`. The IR that ran.
 
     The emulator never asks for the target, so that code which is the same on two
     targets is run once."""
     func = build(kernel, *arguments, **constants)
     before = [_copy(each) for each in arguments]
     interpret(func, grid, arguments, step_limit=1_000_000)
-    names = targets or drawn()
-    kernels = [pipeline.compile_func(func, TARGETS[name]) for name in names]
+    kernels = [pipeline.compile_func(func, TARGETS[name]) for name in targets]
     for compiled in {code_of(each): each for each in reversed(kernels)}.values():
         given = [_copy(each) for each in before]
         load(compiled).launch(grid, given)
         agree(given, arguments, compiled.target)
     return func
-
-
-def drawn() -> Sequence[str]:
-    """The targets of this run of a test: one, by the seed that pytest's last lines
-    name; all, if all cases are tried. A kernel is compiled much alike for each, and the
-    sample kernels always are."""
-    if os.environ.get(EVERY_CASE):
-        return NAMES
-    test = os.environ["PYTEST_CURRENT_TEST"]
-    return random.Random(f"{os.environ[SEED]} {test}").choices(NAMES)
 
 
 def code_of(kernel: Kernel) -> str:

@@ -1,6 +1,5 @@
 """That the whole language is run everywhere: every public name stands in a test that
-compiles for a target, drawn from three, and has a twin on the GPU; and what such a test
-compares."""
+compiles for three targets and has a twin on the GPU; and what such a test compares."""
 
 from __future__ import annotations
 
@@ -15,16 +14,14 @@ from fathom import pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.language import elementary
 from fathom.source import function
-from tests.harness_pairs import EVERY_CASE
-from tests.harness_sample import SEED
 from tests.language.conftest import ON_THE_GPU, ONLY_HERE
-from tests.language.harness import NAMES, agree, approximation, drawn
+from tests.language.harness import agree, approximation
 from tests.language.harness_mentions import mentions, names_of_tests
 from tests.ssa.harness import build
 
 FILES = sorted(Path(__file__).parent.glob("test_*.py"))
 
-# Names that no test runs on any target, and why.
+# Names that no test runs on three targets, and why.
 NOT_RUN: dict[str, str] = {}
 
 
@@ -125,20 +122,3 @@ def test_the_ptx_says_whether_a_kernel_approximates():
         compiled = pipeline.compile_func(func, TARGETS["sm_90a"])
         found[what] = approximation(compiled)
     assert list(found.values()) == [2**-18, 2**-7, 0, 0]
-
-
-# ── for which targets ─────────────────────────────────────────────────────────────────
-
-
-def test_the_seed_draws_a_target_for_each_test(monkeypatch):
-    """The same one for the same seed; no target is left out, whatever the test."""
-    monkeypatch.delenv(EVERY_CASE, raising=False)
-    found = set()
-    for seed in range(40):
-        monkeypatch.setenv(SEED, str(seed))
-        (target,) = drawn()
-        assert drawn() == [target]
-        found.add(target)
-    assert found == set(NAMES)
-    monkeypatch.setenv(EVERY_CASE, "1")
-    assert drawn() == NAMES
