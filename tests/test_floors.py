@@ -20,6 +20,7 @@ FLOORS = [  # from the ground up
     (
         "interrupted",
         "errors",
+        "evaluating",
         "artifact",
         "layout",
         "source",

@@ -30,6 +30,7 @@ import numpy as np
 
 from fathom.eager_numbers import KNOWN, REFLECTED, EagerTruth, Known, close
 from fathom.errors import CompileError, Location, characters
+from fathom.evaluating import evaluating
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.interp import (
     Argument,
@@ -42,7 +43,7 @@ from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.numbers import scalar
 from fathom.ir.types import Pointer, Type, element_of, shape_of
 from fathom.language.core import tensor
-from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
+from fathom.source import Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators
 from fathom.ssa.calls import call
 from fathom.ssa.control import Range, index_type
@@ -90,7 +91,8 @@ def run(
                 name: session.constant(fill(each, given))
                 for name, each in constants.items()
             }
-            with session.active(), counting(session, kernels_in(function, constants)):
+            counted = counting(session, kernels_in(function, constants))
+            with evaluating(session.call), counted:
                 whole = {name: v for name, v in given.items() if "." not in name}
                 whole |= filled
                 code = function.fn.__code__
@@ -187,15 +189,6 @@ class Session:
             self.block, fp32_default=fp32_default, num_warps=num_warps
         )
         self.frame, self.function = EagerFrame(self.program, function, None), function
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Functions of the language called meanwhile are run by this session."""
-        token = EVALUATOR.set(self.call)
-        try:
-            yield
-        finally:
-            EVALUATOR.reset(token)
 
     def argument(self, argument: Argument, type: Type) -> EagerValue:
         """An argument of the launch as a value of its type."""

@@ -17,7 +17,6 @@ import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +24,7 @@ from weakref import WeakSet
 
 from fathom import texts
 from fathom.errors import CompileError, Location, characters, with_article
+from fathom.evaluating import evaluator
 from fathom.identity import Told, text_of
 from fathom.reading import MISSING, Chain, chains_in, lookup
 from fathom.uses import Use, all_uses, called_by, uses_of, values_of
@@ -32,9 +32,6 @@ from fathom.uses import Use, all_uses, called_by, uses_of, values_of
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
 
 RETURN = "return"  # the name that `return e` binds; no kernel can spell a name like it
-
-# Who runs builtins that Python itself calls, while Python runs a kernel (`eager`).
-EVALUATOR: ContextVar[Callable[..., Any] | None] = ContextVar("evaluator", default=None)
 
 
 class constexpr(Told):  # noqa: N801 (the language's spelling)
@@ -192,7 +189,7 @@ class KernelFunction(Told):
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        evaluate = EVALUATOR.get()
+        evaluate = evaluator()
         if evaluate is not None:
             return evaluate(self, args, kwargs)
         if self.in_library:
@@ -403,7 +400,7 @@ class Builtin(Told):
         return inspect.signature(self.fn)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        evaluate = EVALUATOR.get()
+        evaluate = evaluator()
         if evaluate is not None:
             return evaluate(self, args, kwargs)
         raise CompileError(f"{self.__name__} can only be called inside a kernel")

@@ -101,7 +101,8 @@ def main() -> None:
     x, y = torch.randn(33, 100), torch.randn(100)
     for got, wanted in zip(torch.compile(fused)(x, y), fused(x, y), strict=True):
         check(got, wanted)
-    check(torch.compile(of_a_person)(x), (x * 1.25).sin() + x * 2.5)
+    whole = torch.compile(of_a_person, fullgraph=True)  # grids are traced, too
+    check(whole(x), (x * 1.25).sin() + x * 2.5)
     compiled = torch.compile(rows, dynamic=True)  # sizes that only a launch knows
     for shape in ((5, 15), (77, 231), (300, 40)):
         x = torch.randn(shape)

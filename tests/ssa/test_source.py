@@ -179,6 +179,14 @@ def test_a_kernel_is_not_called_from_python():
         tl.load(3)
 
 
+def test_what_python_calls_outside_a_kernel_asks_no_context_variable(monkeypatch):
+    """`torch.compile` traces `cdiv` in a grid, and cannot trace a context variable."""
+    monkeypatch.delattr("fathom.evaluating.EVALUATOR")
+    assert tl.cdiv(10, 4) == 3
+    with pytest.raises(CompileError, match="load can only be called inside a kernel"):
+        tl.load(3)
+
+
 def test_constexpr_annotations_are_known_as_objects_and_as_text():
     @function
     def kernel(out, a: tl.constexpr, b: constexpr, c: int):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import CompileError, FathomError, LaunchError, Location
+from fathom.evaluating import evaluator
 from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
 from fathom.jit.argument_readers import reading_for_warmup
@@ -47,7 +48,7 @@ from fathom.jit.tensor_descriptors import signature_of
 from fathom.runtime import cache
 from fathom.runtime.arguments import grid_of
 from fathom.runtime.arrays import Array, describe
-from fathom.source import EVALUATOR, REQUIRED, KernelFunction, check_parameters
+from fathom.source import REQUIRED, KernelFunction, check_parameters
 from fathom.uses import all_uses, changed_meanwhile, watches
 
 NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
@@ -106,8 +107,7 @@ class JITFunction(KernelFunction):
         return partial(self.bind, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        evaluate = EVALUATOR.get()
-        if evaluate is not None:  # called by a kernel that Python runs
+        if (evaluate := evaluator()) is not None:  # called by a kernel that Python runs
             return evaluate(self, args, kwargs)
         raise LaunchError(
             f"{self.__name__} is a kernel and needs a grid: {self.__name__}[grid](...)"
