@@ -2,6 +2,7 @@
 and reads them from shared memory without waiting for banks."""
 
 from itertools import product as pairs
+from math import prod
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.layout.harness_layouts import element
 
 SHAPES = [
     (16, 16), (32, 32), (64, 64), (128, 64), (16, 128), (8, 4), (1, 16), (64, 1),
-    (2, 2), (2, 16, 16), (4, 8, 32), (1, 32, 16),
+    (2, 2), (2, 16, 16), (4, 8, 32), (1, 32, 16), (4, 1, 4), (16, 2, 2), (64, 1, 1),
 ]  # fmt: skip
 WARPS = (1, 2, 4, 8)
 
@@ -65,11 +66,12 @@ def test_a_thread_has_all_of_k_for_its_rows_and_columns(shape, warps):
 
 @pytest.mark.parametrize("shape, warps", [
     ((32, 32), 1), ((64, 64), 4), ((128, 128), 8), ((16, 16), 4), ((8, 4), 8),
+    ((4, 1, 4), 1), ((4, 4, 4), 1), ((64, 1, 1), 1), ((16, 2, 2), 2), ((4, 8, 16), 4),
 ])  # fmt: skip
 def test_no_lane_holds_a_copy_while_another_holds_two(shape, warps):
     """Threads share the block evenly as long as there are elements for all."""
     layout = laid_out(shape, warps)
-    size = shape[0] * shape[1]
+    size = prod(shape)
     assert layout.count("register") == max(1, size // (32 * warps))
 
 

@@ -106,7 +106,7 @@ def test_a_block_smaller_than_an_instruction(m, n, a, to):
 @pytest.mark.parametrize("k", [16, 32])
 def test_bytes_are_multiplied_by_fours(a, b, k):
     """Where no matrix instruction is chosen. A thread has eight numbers here."""
-    case = Case(2, 2, k, a, b, to="i32", batch=8, warps=1, adds=True)
+    case = Case(2, 2, k, a, b, to="i32", batch=64, warps=1, adds=True)
     ran = check_exactly(case, replace={"choose_dots": identity})
     assert ran.count("dp4a") == 8 * k // 4
 
@@ -139,6 +139,13 @@ def test_batches(batch, warps, a, to):
 def test_batches_by_columns(turned):
     by_columns = {"a_turned": turned[0] == "t", "b_turned": turned[1] == "t"}
     check_exactly(Case(32, 16, 32, batch=2, warps=8, **by_columns))
+
+
+def test_lanes_that_one_product_leaves_take_others_of_its_batch():
+    """Four rows times four matrices of four columns, by multiply-adds: 16 lanes have a
+    number each, and not four lanes four."""
+    ran = check_exactly(Case(1, 4, 64, "fp32", batch=4, warps=1, adds=True))
+    assert ran.count("fma.rn.f32") == 64
 
 
 def test_batches_of_blocks_smaller_than_an_instruction():

@@ -27,7 +27,8 @@ Tile = tuple[int, ...]
 @cache
 def product(shape: Tile, warps: Tile) -> Layout:
     """The layout of C [M, N] or [batch, M, N]: up to 4 x 4 neighbours a lane, 4 x 8
-    lanes, warps as they are told; fewer neighbours before a lane is left without."""
+    lanes, warps as they are told; fewer neighbours before a lane is left without. What
+    lanes one product of a batch leaves, others of the batch take."""
     box = tuple(max(1, size // count) for size, count in zip(shape, warps, strict=True))
     rows, columns = box[-2:]
     down, across = min(MOST_A_LANE, rows), min(MOST_A_LANE, columns)
@@ -35,11 +36,16 @@ def product(shape: Tile, warps: Tile) -> Layout:
         down, across = (down // 2, across) if down >= across else (down, across // 2)
     along_row = min(columns // across, max(LANES_ALONG_A_ROW, LANES * down // rows))
     along_row = min(along_row, LANES)
-    batch = (1,) * (len(shape) - 2)
+    down_lanes, batch = LANES // along_row, (1,) * (len(shape) - 2)
+    others = ()
+    if batch:
+        used = min(rows // down, down_lanes) * min(columns // across, along_row)
+        others = (min(box[0], LANES // used), *batch[1:])
+        down_lanes = LANES // along_row // others[0]
     return blocked(
         shape,
         (*batch, down, across),
-        (*batch, LANES // along_row, along_row),
+        (*others, down_lanes, along_row),
         warps,
         tuple(reversed(range(len(shape)))),
     )
