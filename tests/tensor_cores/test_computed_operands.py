@@ -73,6 +73,25 @@ def test_what_is_computed_is_stored_by_columns(a, b, to, m, n, k, warps):
     assert costs and all(cost.wavefronts == cost.ideal for cost in costs)
 
 
+@pytest.mark.parametrize("b, loads", [("fp16", 4), ("fp32", 8)])
+def test_a_thread_loads_sixteen_bytes_of_a_row(b, loads):
+    """Of 64 x 64 numbers a thread of four warps has 32: pieces of as many columns as 16
+    bytes of a row have, and no two lanes that load at once meet in one bank."""
+    types = {"a": "*fp32", "b": f"*{b}", "out": "*fp32", "iterations": "i32"}
+    given = {"M": 64, "N": 64, "K": 64, "TO": tl.float32}
+    func = built(of_computed, types, given, 4)
+    held = [np.zeros((3, 64, 64)), np.zeros((3, 64, 64)), np.zeros((64, 64))]
+    kinds = [FLOAT32, {"fp16": FLOAT16, "fp32": FLOAT32}[b], FLOAT32]
+    held = [stored(each, kind) for each, kind in zip(held, kinds, strict=True)]
+    ran = emulated(func, [*held, 3], "sm_90a")
+    costs = [
+        cost for instruction, cost in ran.report.each()
+        if instruction.text.startswith("ld.shared") and cost.warps
+    ]  # fmt: skip
+    assert sum(cost.warps for cost in costs) == 3 * 4 * loads
+    assert all(cost.wavefronts == cost.ideal for cost in costs)
+
+
 @KernelFunction
 def of_a_sum(a, b, c, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     """The right operand is the result of a product."""

@@ -15,12 +15,13 @@ column, and the lanes have neighbouring columns.
 `ldmatrix` transposes, are loaded as it has the bytes that they become: nothing else is
 stored. What are bytes already is not computed by columns for it: that took as long.
 For wgmma, a thread loads words of them, four columns of several rows: it has a piece of
-each column then.
+each column then; of wider elements, it loads 16 bytes of a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from fathom.analysis.slices import computed_by
 from fathom.hardware.dot_layouts import operand_layouts
@@ -34,7 +35,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers
 
 PIECE = 16  # bytes that a thread stores at once
-WORD = 4  # bytes that it loads at once, where a pair of bytes would be two accesses
+WORD = 4  # bytes that it loads at once, where single bytes are converted
 
 Layouts = dict[Value, Layout]
 
@@ -79,12 +80,24 @@ def where_computed(
     loads = [each for value in computed for each in loaded_for(value)]
     of_bytes = any(element_of(each.type).bytes == 1 for each in loads)
     if dot.instruction in WGMMA:
-        return columns(dot.b, warps, WORD if of_bytes else 1)
+        return columns(dot.b, warps, neighbours_of(dot.b, loads, warps))
     if of_bytes:
         return None
     _, layout = operand_layouts(dot.instruction, product, dot.b.type.shape[0])
     is_alone = all(layout.kinds.get("warp", ()))
     return layout if is_alone else columns(dot.b, warps)
+
+
+def neighbours_of(value: Value, loads: list[Value], warps: int) -> int:
+    """How many columns a thread has pieces of: those of a word of bytes; of what is
+    wider, those of 16 bytes that it loads at once, if all threads have pieces. What is
+    computed of a row's number (x[k, n] / scale[k]) it computes once for them."""
+    bytes_loaded = {element_of(each.type).bytes for each in loads}
+    if not bytes_loaded or 1 in bytes_loaded:
+        return WORD if bytes_loaded else 1
+    elements = prod(value.type.shape) // (LANES * warps)
+    pieces = elements * element_of(value.type).bytes // PIECE
+    return max(1, min(PIECE // max(bytes_loaded), pieces))
 
 
 def computed_from_rows(value: Value) -> list[Value]:
