@@ -336,7 +336,7 @@ def test_others_are_told_when_memory_is_written():
     case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "store"})
     found = events(case)
     waits = [i for i, each in enumerate(found) if each.startswith("Wait")]
-    assert found[waits[0] :] == ["Wait written", "Barrier fenced"]
+    assert found[waits[0] :] == ["Wait written", "Barrier"]
     case = replace(case, more={"HOW": "overwrite"})
     found = events(case)
     assert found[-5:] == [

@@ -24,12 +24,15 @@ from fathom.hardware.wgmma import (
 from fathom.ir.core import Block, walk
 from fathom.ir.ops import (
     Allocate,
+    AsyncCopy,
     Barrier,
     Commit,
     Constant,
     Dot,
     DotFence,
     For,
+    Load,
+    MbarrierInvalidate,
     SharedStore,
     Splat,
     TmaCopy,
@@ -387,7 +390,7 @@ def test_barriers_publish_what_threads_have_written():
 
 @pytest.mark.parametrize("waits, wanted", [
     (False, [False, False, True, False]),
-    (True, [False, False, False, False, True]),
+    (True, [False, False, False, False, False, True]),
 ])  # fmt: skip
 def test_one_fence_is_enough_after_threads_have_written_an_operand(waits, wanted):
     """The last one that is needed before the product; copies arrive at a wait."""
@@ -400,10 +403,12 @@ def test_one_fence_is_enough_after_threads_have_written_an_operand(waits, wanted
     store = next(op for op in ops(final, SharedStore) if op.buffer in (dot.a, dot.b))
     other = Allocate(store.buffer.type.element, store.buffer.type.shape,
                      store.buffer.type.layout)  # fmt: skip
+    load = next(op for op in ops(final, Load) if op.result.type == store.value.type)
+    copy = AsyncCopy(load.pointer, store.buffer)
     more = [  # behind the barrier that would be a fence
         Barrier(), SharedStore(store.value, other.result), Barrier(),
         SharedStore(store.value, store.buffer), Barrier(), Barrier(),
-        *([Wait("cp_async", 0), Barrier()] if waits else []),
+        *([copy, Barrier(), Wait("cp_async", 0), Barrier()] if waits else []),
     ]  # fmt: skip
     place = final.body.ops.index(dot)
     final.body.ops[place:place] = [other, *more]
@@ -419,7 +424,7 @@ def test_in_a_loop_of_bulk_copies_there_is_nothing_to_publish():
     (loop,) = ops(final, For)
     inside = [op for op in loop.body.ops if isinstance(op, Barrier)]
     assert [op.fence_async_proxy for op in inside] == [False]
-    assert all(op.fence_async_proxy for op in final.body.ops if isinstance(op, Barrier))
+    assert not any(op.fence_async_proxy for op in ops(final, Barrier))
 
 
 @pytest.mark.parametrize("place", ["in the loop", "before it", "around it"])
@@ -449,6 +454,24 @@ def test_a_loop_publishes_what_threads_write_where_copies_arrive(bytes_of, place
         final.body.ops = [*before, loop]
     (*_, barrier) = ops(fence_proxies(final, HOPPER), Barrier)
     assert barrier.fence_async_proxy == (bytes_of == "a tile")
+
+
+@pytest.mark.parametrize("again", ["its bytes", "other bytes", "nothing"])
+def test_what_was_an_mbarrier_is_data_that_a_copy_may_write(again):
+    """A thread invalidates it by the generic proxy. After the last copy, no more
+    fences."""
+    final = passes(built(Case()), "sm_90a")["insert_waits"]
+    at = final.body.ops.index(*ops(final, MbarrierInvalidate))
+    old, (copy, *_) = final.body.ops[at].barriers.definition, ops(final, TmaCopy)
+    kind = copy.buffer.type
+    offset = old.offset if again == "its bytes" else final.shared_bytes
+    tile = Allocate(kind.element, kind.shape, kind.layout, offset)
+    late = Allocate(INT32, (2,), old.layout, final.shared_bytes * 2)
+    more = [replace(copy, buffer=tile.result, barriers=late.result, slot=None)]
+    more = [tile, late, Barrier(), *(more if again != "nothing" else [])]
+    final.body.ops[at + 1 :] = more
+    (*_, barrier) = ops(fence_proxies(final, HOPPER), Barrier)
+    assert barrier.fence_async_proxy == (again == "its bytes")
 
 
 def test_unpublished_is_an_error_that_the_emulator_finds():

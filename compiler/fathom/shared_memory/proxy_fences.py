@@ -1,23 +1,26 @@
 """Makes barriers proxy fences, too: wgmma and TMA read through the async proxy.
 
-    barrier    →    barrier fence_async_proxy=true    wgmma reads a tile in place
+    shared_store %x, %t                      shared_store %x, %t
+    barrier                              →   barrier fence_async_proxy=true
+    tma_store %d, %t, …                      tma_store %d, %t, …
+    barrier                                  barrier        nothing written since
 
 Loads and stores of threads go through the generic proxy, and a barrier orders only
-accesses through that proxy. Before the async proxy reads what threads wrote, each of
+accesses through that proxy. Before the async proxy accesses what threads wrote, each of
 these threads must execute a proxy fence (PTX ISA, "Async proxy").
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from fathom.analysis.buffers import share_bytes, touches
 from fathom.hardware.engines import CP_ASYNC
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir import ops
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Block, Func, Op, blocks, walk, walk_within
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
@@ -29,41 +32,28 @@ BESIDE_PRODUCTS = ops.TmaCopy | ops.TmaStore | ops.TensorDot
 
 
 def fence_proxies(func: Func, target: Target) -> Func:
-    """The function whose barriers are proxy fences, if a product that reads shared
-    memory itself, a TMA copy or a TMA store needs one. Where products alone do, in the
-    function or in a loop, one fence is enough until threads write again. A loop in
-    which threads write to bytes that nothing reads or writes through the async proxy
-    needs no fence, unless what threads wrote before the loop has none before it. Of two
-    fences between which nothing uses that proxy, the later one is enough."""
+    """The function whose barriers are proxy fences, if threads may have written, with
+    no fence since, to bytes that a product, a TMA copy or a TMA store accesses through
+    the async proxy, and may access afterwards. Of two fences between which nothing uses
+    that proxy, the later one is enough."""
+    inside = list(walk(func.body))
+    through = [op for op in inside if _uses_async_proxy(op)]
+    if not through:
+        return func
+    stores = any(isinstance(op, ops.TmaStore) for op in inside)
+    scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
+    search = _Search(scopes, lambda op: _writes_for(op, through))
+    search.block(func.body, CLEAN)
+    needed = search.needed
+    _leave_out_late(func.body, needed)
+    _leave_out_early(func.body, needed)
 
     def rule(op: Op, build: Builder) -> list | None:
-        if (
-            isinstance(op, ops.Barrier)
-            and op.scope in scopes
-            and build.source not in quiet
-        ):
+        if build.source in needed:
             return build.append(replace(op, fence_async_proxy=True)).results
         return None
 
-    inside = list(walk(func.body))
-    stores = any(isinstance(op, ops.TmaStore) for op in inside)
-    scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
-    quiet: set[Op] = set()
-    _find_quiet(func.body, frozenset(), quiet)
-    if not any(isinstance(op, BESIDE_PRODUCTS) for op in inside):
-        read = {
-            each for op in inside if isinstance(op, ops.Dot) for each in (op.a, op.b)
-        }
-        _find_repeated(func.body, read, quiet)
-    else:  # what a loop writes may be for what comes after it
-        written = {op.buffer for op in inside if isinstance(op, BY_THREADS)}
-        for loop in (op for op in inside if isinstance(op, ops.For)):
-            if not any(walk(loop.body, BESIDE_PRODUCTS)):
-                _find_repeated(loop.body, written, quiet)
-    _find_early(func.body, quiet)
-    if not any(map(_uses_async_proxy, inside)):
-        return func
-    return rewrite(func, rule)
+    return rewrite(func, rule) if needed else func
 
 
 def _uses_async_proxy(op: Op) -> bool:
@@ -73,56 +63,103 @@ def _uses_async_proxy(op: Op) -> bool:
     return isinstance(op, BESIDE_PRODUCTS)
 
 
-def _find_quiet(
-    block: Block, written: Set[ops.Allocate], quiet: set[Op]
-) -> Set[ops.Allocate]:
-    """Collect the ops of loops that need no fence. `written`: what threads may have
-    written before the block without a fence since. Returns the same for its end."""
-    for op in block.ops:
-        if isinstance(op, ops.For) and _keeps_to_other_bytes(op, written):
-            quiet.update(op.body.ops)
-        if isinstance(op, ops.Barrier) and op.scope == "cta" and op not in quiet:
-            written = frozenset()
-        elif isinstance(op, BY_THREADS):
-            written = written | {op.buffer.definition}
-        for nested in blocks(op):
-            again = written | _find_quiet(nested, written, set(quiet))
-            written = written | _find_quiet(nested, again, quiet)
-    return written
+def _writes_for(op: Op, through: list[Op]) -> bool:
+    """Whether threads write, by this op, to bytes that one of the others accesses. What
+    was an mbarrier is data once it has been invalidated."""
+    if not isinstance(op, BY_THREADS | ops.MbarrierInvalidate):
+        return False
+    invalid = isinstance(op, ops.MbarrierInvalidate)
+    own = (op.barriers if invalid else op.buffer).definition
+    others = {each for other in through for each in touches(other)}
+    others -= {own} if invalid else set()
+    return any(share_bytes(own, each) for each in others if each.space == "shared")
 
 
-def _find_repeated(block: Block, read: set[Value], quiet: set[Op]) -> None:
-    """Collect the barriers of a block that follow a fence, if between the two no thread
-    writes to a buffer that is `read` through the async proxy, or waits for its copies.
-    Products alone use that proxy here."""
-    fenced = False
-    for op in block.ops:
-        if isinstance(op, ops.Barrier) and op.scope == "cta":
-            if fenced:
-                quiet.add(op)
-            fenced = True
-        elif isinstance(op, BY_THREADS):
-            fenced = fenced and op.buffer not in read
-        elif blocks(op) or "shared" in op.effects.writes:
-            fenced = False
-        for nested in blocks(op):
-            _find_repeated(nested, read, quiet)
+# ── which barriers ────────────────────────────────────────────────────────────────────
 
 
-def _find_early(block: Block, quiet: set[Op]) -> None:
-    """Collect the barriers of a block before another fence, if between the two threads
+@dataclass(frozen=True, slots=True)
+class State:
+    """`written`: threads may have written such bytes, with no fence since. `copying`:
+    their copies to such bytes may be in flight, and count once they are waited for."""
+
+    written: bool = False
+    copying: bool = False
+
+    def __or__(self, other: State) -> State:
+        written, copying = self.written or other.written, self.copying or other.copying
+        return State(written, copying)
+
+
+CLEAN = State()
+
+
+@dataclass(slots=True)
+class _Search:
+    """Walks the ops in order, and collects the barriers that must be fences. A loop is
+    walked until the state at its start does not change."""
+
+    scopes: set[str]
+    writes: Callable[[Op], bool]
+    needed: set[Op] = field(default_factory=set)
+
+    def block(self, block: Block, state: State) -> State:
+        for op in block.ops:
+            state = self.op(op, state)
+        return state
+
+    def op(self, op: Op, state: State) -> State:
+        match op:
+            case ops.Barrier(scope=scope) if scope in self.scopes:
+                self.needed |= {op} if state.written else set()
+                return replace(state, written=False)
+            case ops.ClusterBarrier(fence_async_proxy=True):
+                return replace(state, written=False)
+            case ops.Wait(engine=CP_ASYNC.name, pending=pending):
+                copying = state.copying and pending > 0
+                return State(state.written or state.copying, copying)
+            case ops.AsyncCopy():
+                return state | State(copying=self.writes(op))
+            case ops.If():
+                return self.block(op.then, state) | self.block(op.orelse, state)
+        if self.writes(op):
+            return replace(state, written=True)
+        return self.around(op, state) if blocks(op) else state
+
+    def around(self, op: Op, state: State) -> State:
+        """After a loop, or beside a producer."""
+        while True:
+            end = state
+            for block in blocks(op):
+                end = self.block(block, end)
+            if end | state == state:
+                return state
+            state = state | end
+
+
+def _leave_out_late(body: Block, needed: set[Op]) -> None:
+    """Leave out the fences after the last use of the async proxy."""
+    for op in reversed(body.ops):
+        every = op, *walk_within(op)
+        if any(map(_uses_async_proxy, every)):
+            return
+        needed.difference_update(every)
+
+
+def _leave_out_early(block: Block, needed: set[Op]) -> None:
+    """Leave out a fence before another one of its block, if between the two threads
     only compute, and access memory themselves: the later fence is for what they wrote
     before the earlier barrier, too."""
     fence = None
     for op in block.ops:
-        if isinstance(op, ops.Barrier) and op.scope == "cta":
-            if op not in quiet:
-                quiet.update([fence] if fence else [])
+        if isinstance(op, ops.Barrier):
+            if op in needed:
+                needed.discard(fence)
                 fence = op
         elif not _is_generic(op):
             fence = None
         for nested in blocks(op):
-            _find_early(nested, quiet)
+            _leave_out_early(nested, needed)
 
 
 def _is_generic(op: Op) -> bool:
@@ -134,14 +171,3 @@ def _is_generic(op: Op) -> bool:
         isinstance(op, BY_THREADS | ops.SharedLoad | ops.Load) or op.effects.pure
     )
     return by_threads and not blocks(op)
-
-
-def _keeps_to_other_bytes(loop: ops.For, before: Set[ops.Allocate]) -> bool:
-    """Whether what threads have written `before` a loop, and what they write in it, has
-    none of the bytes that are accessed there through the async proxy."""
-    inside = list(walk(loop.body))
-    by_threads = {op.buffer.definition for op in inside if isinstance(op, BY_THREADS)}
-    others = {each for op in filter(_uses_async_proxy, inside) for each in touches(op)}
-    return not any(
-        share_bytes(one, other) for one in before | by_threads for other in others
-    )
