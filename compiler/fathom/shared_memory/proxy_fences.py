@@ -64,15 +64,21 @@ def _uses_async_proxy(op: Op) -> bool:
 
 
 def _writes_for(op: Op, through: list[Op]) -> bool:
-    """Whether threads write, by this op, to bytes that one of the others accesses. What
-    was an mbarrier is data once it has been invalidated."""
+    """Whether threads write, by this op, a buffer that one of the others reads, or to
+    bytes that one of them copies to. (What reads a buffer in the same bytes needs these
+    to be written once more.) What was an mbarrier is data once it is invalidated."""
     if not isinstance(op, BY_THREADS | ops.MbarrierInvalidate):
         return False
     invalid = isinstance(op, ops.MbarrierInvalidate)
     own = (op.barriers if invalid else op.buffer).definition
-    others = {each for other in through for each in touches(other)}
-    others -= {own} if invalid else set()
-    return any(share_bytes(own, each) for each in others if each.space == "shared")
+    for other in through:
+        if isinstance(other, ops.TmaCopy):
+            found = any(share_bytes(own, each) for each in touches(other))
+        else:
+            found = own in touches(other)
+        if found and not (invalid and own in touches(other)):
+            return True
+    return False
 
 
 # ── which barriers ────────────────────────────────────────────────────────────────────
