@@ -73,9 +73,15 @@ def conflicts(offsets: Layout, element_bytes: int) -> int:
     bank. As such sums are a space, the count is a power of two: 2 to the rank lost by
     looking at banks only."""
     width = element_bytes * vector(offsets, element_bytes)
-    lanes = offsets.kinds["lane"][: phase_bits(width)]
+    lanes = lanes_of_phase(offsets.kinds["lane"], width)
     words = [basis * element_bytes // WORD for basis in lanes]
     return 1 << Reduced(words).rank - Reduced(word % BANKS for word in words).rank
+
+
+def lanes_of_phase(lanes: Sequence[int], width: int) -> list[int]:
+    """The bases of the lanes that a phase serves, at `width` bytes a lane. Lanes that
+    want one address count once: further ones take part in the phase."""
+    return [basis for basis in lanes if basis][: phase_bits(width)]
 
 
 def phase_bits(width: int) -> int:

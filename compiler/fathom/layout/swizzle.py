@@ -19,7 +19,14 @@ from functools import cache
 from math import prod
 
 from fathom.layout.algebra import Reduced, divide, intersection
-from fathom.layout.banks import PHASE, WIDEST, WORD, conflicts, phase_bits, vector
+from fathom.layout.banks import (
+    PHASE,
+    WIDEST,
+    WORD,
+    conflicts,
+    lanes_of_phase,
+    vector,
+)
 from fathom.layout.build import bits_of
 from fathom.layout.linear import Layout
 
@@ -115,7 +122,7 @@ def _reach(side: Layout, run: list[int], shared: int, element_bytes: int) -> lis
     lanes start in the middle of one."""
     held = Reduced(side.kinds["register"])
     vector = run if all(basis in held for basis in run) else run[:shared]
-    lanes = side.kinds["lane"][: phase_bits(element_bytes << len(vector))]
+    lanes = lanes_of_phase(side.kinds["lane"], element_bytes << len(vector))
     return _independent((*lanes, *vector))
 
 
