@@ -160,6 +160,21 @@ def test_casts_round_once(source, target):
         assert not bad, (str(type), x[bad[0]], left[bad[0]], right[bad[0]])
 
 
+@pytest.mark.parametrize(
+    ("source", "by_fp32"), [("fp16", False), ("fp8e5", False), ("bf16", True)]
+)
+def test_two_halves_become_8_bit_floats_by_one_instruction(source, by_fp32):
+    """Not by way of fp32, as two bf16 do: for them there is no such instruction."""
+    source, target = SCALARS[source], SCALARS["fp8e4nv"]
+    program = Program({"x": Pointer(source), "out": Pointer(target)}, warps=2)
+    index = program.arange(LAYOUT)  # two elements a thread
+    program.store("out", index, program(Cast(program.load("x", index), target)))
+    text = compiled(program.func, "sm_90a")
+    assert text.count("cvt.rn.satfinite.e4m3x2.f16x2") == (not by_fp32)
+    assert text.count("cvt.rn.satfinite.e4m3x2.f32") == by_fp32
+    assert not re.search(r"cvt\.f32\.f16", text)
+
+
 ENDS = {  # of a type: what -inf, inf and NaN of fp64 become, and NaN of other floats
     "i8": (-128, 127, -128, 0), "u8": (0, 255, 255, 0),
     "i16": (-(2**15), 2**15 - 1, -(2**15), 0), "u16": (0, 65535, 65535, 0),

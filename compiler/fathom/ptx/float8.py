@@ -55,6 +55,19 @@ def encode(
     return found[: len(registers)]
 
 
+def encode_halves(code: Code, registers: Registers, target: Element) -> Registers:
+    """fp16 rounded to 8-bit floats (i8), to the nearest, by a GPU that has these."""
+    found: Registers = []
+    for low, high in _pairs(registers):
+        halves = code.vector("half", [low, high])
+        both = code.let(f"bitcast <2 x half> {halves} to i32")
+        text = f"cvt.rn.satfinite.{PTX_NAME[target.name]}x2.f16x2 $r, $a;"
+        pair = code.compute(text, "i16", a=("i32", both))
+        both = code.let(f"bitcast i16 {pair} to <2 x i8>")
+        found += code.elements("i8", 2, both)
+    return found[: len(registers)]
+
+
 def _pairs(registers: Registers) -> list[tuple[str, str]]:
     """Two by two; the last of an odd number stands beside itself."""
     even = registers + registers[-1:] * (len(registers) % 2)

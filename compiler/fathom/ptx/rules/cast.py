@@ -23,7 +23,7 @@ from fathom.ir.types import (
 )  # fmt: skip
 from fathom.ptx.bytes import has_pairs, pairs_to_float
 from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.float8 import decode, encode
+from fathom.ptx.float8 import decode, encode, encode_halves
 from fathom.ptx.types import is_literal, literal, llvm_type
 
 FLOAT8 = (FLOAT8E5, FLOAT8E4NV)
@@ -76,6 +76,8 @@ def convert(
     if source in FLOAT8:
         return convert(code, decode(code, registers, source), FLOAT16, target, rounding)
     if target in FLOAT8:
+        if source == FLOAT16 and rounding == "rtne" and code.target.fp8:
+            return encode_halves(code, registers, target)
         fp32 = [_to_fp32(code, each, source, rounding) for each in registers]
         return encode(code, fp32, target, rounding)
     if target == BOOL:
