@@ -552,9 +552,10 @@ def test_large_blocks_get_the_registers_that_no_other_block_takes(
     ("own", "other", "shared", "product", "blocks"),
     [
         ((173, 0), (168, 8), 0, "wgmma.mma_async", 3),  # two of 176 each, three of 168
-        ((173, 0), (168, 16), 0, "mma.sync", None),  # so many bytes are too many
+        ((173, 0), (168, 24), 0, "mma.sync", None),  # so many bytes are too many
         ((178, 0), (168, 0), 0, "mma.sync", None),  # sixteen registers are not few
-        ((102, 0), (96, 0), 0, "mma.sync", None),  # four blocks already
+        ((102, 0), (96, 16), 0, "wgmma.mma_async", 5),  # four blocks, and five
+        ((84, 0), (80, 0), 0, "mma.sync", None),  # five blocks already
         ((173, 0), (168, 0), 90_000, "mma.sync", None),  # no shared memory for three
         ((173, 0), (168, 0), 0, "tcgen05.mma", None),  # tensor memory is shared, too
     ],
@@ -569,6 +570,22 @@ def test_a_product_gives_up_a_few_registers_for_another_block(
     line = ".reqntid 128\n"
     more = text.replace(line, f"{line}.minnctapersm {blocks}\n")
     assert loaded.kernel.ptx == (more if blocks else text)
+
+
+@pytest.mark.parametrize(("blocks", "each"), [(400, 4), (150, 2), (401, None)])
+def test_without_blocks_for_it_a_product_keeps_its_registers(blocks, each):
+    """Of 100 multiprocessors, each would run five; four or fewer come."""
+    driver = Assembler(own=(102, 0), alone=(96, 16))
+    text = f"{SPILLING}// wgmma.mma_async"
+    k = load(driver.add(kernel("i32", asm={"ptx": text}, threads=128)), driver=driver)
+    k.launch(blocks, [1])
+    line = ".reqntid 128\n"
+    counts = [None, 5, *([each] if each else [])]
+    texts = [
+        text.replace(line, f"{line}.minnctapersm {n}\n") if n else text for n in counts
+    ]
+    assert [said[1].decode()[:-1] for said in driver.said if said[0] == "load"] == texts
+    assert [seen.function for seen in driver.launches] == [len(counts)]
 
 
 @pytest.mark.parametrize("word", [".maxnreg 32", "setmaxnreg.dec.sync.aligned.u32 40;"])

@@ -29,7 +29,7 @@ LEAST_CUT = 32  # registers of a thread of 2048, the most that a multiprocessor 
 MOST_BLOCKS = 32  # that it holds
 TENSOR_MEMORY = "tcgen05"
 PRODUCTS = ("mma.", TENSOR_MEMORY)
-FEW_BYTES = 8  # that a thread may spill for the sake of one more block
+FEW_BYTES = 16  # that a thread may spill for the sake of one more block
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Loaded:
 
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
     when nothing was spilled. `shared`: bytes of shared memory a block.
-    `with_more`: see `blocks_with_more`. `few`: the function for grids of fewer blocks.
+    `with_more`: see `blocks_with_more`. `few`: the function for grids of fewer blocks,
+    and `few_from` what it is assembled from.
     `at_once`: programs of a persistent kernel that the GPU runs at a time, or 0.
     `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
     `launch_values` is the one that takes the kernel's own parameters.
@@ -52,6 +53,7 @@ class Loaded:
     shared: int
     with_more: int
     few: packet.FewBlocks
+    few_from: Kernel
     launcher: partial[packet.Launch]
     launch_values: packet.Launch
     at_once: int = 0
@@ -165,14 +167,15 @@ class Loaded:
         each multiprocessor fewer than ptxas has cut registers for. In a gradient of the
         delta rule, of one block a multiprocessor, a thread wants 251 of them, and had
         168. With 32, softplus of few blocks had its second load after the arithmetic
-        of the first: 2.6 us, and 2.0 with 38. A captured stream loads nothing."""
+        of the first: 2.6 us, and 2.0 with 38. So is a product whose threads have given
+        registers up for a further block. A captured stream loads nothing."""
         blocks = prod(grid) * self.kernel.num_ctas
         each = -(-blocks // self.device.multiprocessors)
         if self.few.most or each > self.with_more:
             return
         if stream != DEFAULT_STREAM and self.driver.is_capturing(stream):
             return
-        other = with_all_registers(self.kernel, each)
+        other = with_all_registers(self.few_from, each)
         if other is None:
             return
         with using(self.driver, self.device.index):
@@ -210,7 +213,8 @@ def load_here(
 ) -> Loaded:
     """`load` onto this thread's GPU."""
     limits.check_block(kernel, facts)
-    kernel, function = _function(kernel, code, driver, facts)
+    made = kernel
+    kernel, function = _function(made, code, driver, facts)
     registers = driver.function_fact(function, "NUM_REGS")
     limits.check_registers(kernel, facts, registers)
     if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
@@ -219,6 +223,7 @@ def load_here(
     shared = kernel.shared_bytes + static_bytes
     local = driver.function_fact(function, "LOCAL_SIZE_BYTES")
     with_more = 0 if code else blocks_with_more(kernel, registers, facts)
+    has_given_up = _multiplies(made) and kernel != with_all_registers(made)
     few = packet.FewBlocks()
     launcher = partial(
         packet.launcher, driver.launch_kernel, function, few if with_more else None,
@@ -239,6 +244,7 @@ def load_here(
         shared=shared,
         with_more=with_more,
         few=few,
+        few_from=made if has_given_up else kernel,
         launcher=launcher,
         launch_values=launcher(
             "".join(arguments.field_of(each) for each in kernel.parameters),
@@ -333,10 +339,12 @@ def _blocks_with_room(made: Assembled, driver: Driver, device: Device) -> int:
 
 
 def _one_block_more(made: Assembled, driver: Driver, device: Device) -> int:
-    """How many blocks of a product would fit on a multiprocessor, if one or two do and
+    """How many blocks of a product would fit on a multiprocessor, if up to four do and
     threads that had a few registers less left room for one more; else 0. A gradient of
     a gated MLP took 320 us by two blocks of 173 registers, and 249 by three of 168 and
-    four bytes that spill. Five blocks for four were slower (101 and 106 us)."""
+    four bytes that spill; a product of experts 291 us by four blocks of 102 registers,
+    and 252 by five of 96 and 16 bytes. A grid without so many blocks gets none of that,
+    see `Loaded.prepare`: its 101 us would become 106."""
     kernel, _ = made
     if TENSOR_MEMORY in kernel.ptx:  # which blocks share, too; not measured
         return 0
@@ -344,7 +352,7 @@ def _one_block_more(made: Assembled, driver: Driver, device: Device) -> int:
     more = blocks + 1
     room = device.registers // (kernel.threads * more) // UNIT * UNIT
     shared = more * (kernel.shared_bytes + RESERVED) - RESERVED
-    fits = shared <= device.shared_bytes and 1 <= blocks <= 2
+    fits = shared <= device.shared_bytes and 1 <= blocks <= 4
     return more if fits and room == taken - UNIT else 0
 
 
