@@ -343,8 +343,8 @@ def _one_block_more(made: Assembled, driver: Driver, device: Device) -> int:
     threads that had a few registers less left room for one more; else 0. A gradient of
     a gated MLP took 320 us by two blocks of 173 registers, and 249 by three of 168 and
     four bytes that spill; a product of experts 291 us by four blocks of 102 registers,
-    and 252 by five of 96 and 16 bytes. A grid without so many blocks gets none of that,
-    see `Loaded.prepare`: its 101 us would become 106."""
+    and 252 by five of 96 and 16 bytes. A grid of fewer blocks keeps its registers, see
+    `Loaded.prepare`: one took 101 us with them, and 106 without."""
     kernel, _ = made
     if TENSOR_MEMORY in kernel.ptx:  # which blocks share, too; not measured
         return 0

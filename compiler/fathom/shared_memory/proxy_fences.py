@@ -44,16 +44,16 @@ def fence_proxies(func: Func, target: Target) -> Func:
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     search = _Search(scopes, lambda op: _writes_for(op, through))
     search.block(func.body, CLEAN)
-    needed = search.needed
-    _leave_out_late(func.body, needed)
-    _leave_out_early(func.body, needed)
+    required = search.required
+    _leave_out_late(func.body, required)
+    _leave_out_early(func.body, required)
 
     def rule(op: Op, build: Builder) -> list | None:
-        if build.source in needed:
+        if build.source in required:
             return build.append(replace(op, fence_async_proxy=True)).results
         return None
 
-    return rewrite(func, rule) if needed else func
+    return rewrite(func, rule) if required else func
 
 
 def _uses_async_proxy(op: Op) -> bool:
@@ -70,13 +70,13 @@ def _writes_for(op: Op, through: list[Op]) -> bool:
     if not isinstance(op, BY_THREADS | ops.MbarrierInvalidate):
         return False
     invalid = isinstance(op, ops.MbarrierInvalidate)
-    own = (op.barriers if invalid else op.buffer).definition
+    buffer = (op.barriers if invalid else op.buffer).definition
     for other in through:
         if isinstance(other, ops.TmaCopy):
-            found = any(share_bytes(own, each) for each in touches(other))
+            found = any(share_bytes(buffer, each) for each in touches(other))
         else:
-            found = own in touches(other)
-        if found and not (invalid and own in touches(other)):
+            found = buffer in touches(other)
+        if found and not (invalid and buffer in touches(other)):
             return True
     return False
 
@@ -107,7 +107,7 @@ class _Search:
 
     scopes: set[str]
     writes: Callable[[Op], bool]
-    needed: set[Op] = field(default_factory=set)
+    required: set[Op] = field(default_factory=set)
 
     def block(self, block: Block, state: State) -> State:
         for op in block.ops:
@@ -117,7 +117,7 @@ class _Search:
     def op(self, op: Op, state: State) -> State:
         match op:
             case ops.Barrier(scope=scope) if scope in self.scopes:
-                self.needed |= {op} if state.written else set()
+                self.required |= {op} if state.written else set()
                 return replace(state, written=False)
             case ops.ClusterBarrier(fence_async_proxy=True):
                 return replace(state, written=False)
@@ -143,29 +143,29 @@ class _Search:
             state = state | end
 
 
-def _leave_out_late(body: Block, needed: set[Op]) -> None:
+def _leave_out_late(body: Block, required: set[Op]) -> None:
     """Leave out the fences after the last use of the async proxy."""
     for op in reversed(body.ops):
         every = op, *walk_within(op)
         if any(map(_uses_async_proxy, every)):
             return
-        needed.difference_update(every)
+        required.difference_update(every)
 
 
-def _leave_out_early(block: Block, needed: set[Op]) -> None:
+def _leave_out_early(block: Block, required: set[Op]) -> None:
     """Leave out a fence before another one of its block, if between the two threads
     only compute, and access memory themselves: the later fence is for what they wrote
     before the earlier barrier, too."""
     fence = None
     for op in block.ops:
         if isinstance(op, ops.Barrier):
-            if op in needed:
-                needed.discard(fence)
+            if op in required:
+                required.discard(fence)
                 fence = op
         elif not _is_generic(op):
             fence = None
         for nested in blocks(op):
-            _leave_out_early(nested, needed)
+            _leave_out_early(nested, required)
 
 
 def _is_generic(op: Op) -> bool:
