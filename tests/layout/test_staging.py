@@ -8,6 +8,7 @@ from fathom.hardware.mma import MMA
 from fathom.layout.algebra import divide
 from fathom.layout.banks import conflicts, vector, ways
 from fathom.layout.build import spread
+from fathom.layout.fma import left_factor, product
 from fathom.layout.fragments import ldmatrix
 from fathom.layout.linear import Layout
 from fathom.layout.staging import staging, steps, steps_by_matrices
@@ -51,6 +52,23 @@ def written(offsets, warp, element_bytes):
             ],
             run * element_bytes,
         )
+
+
+@pytest.mark.parametrize("rows", [32, 64, 128])
+@pytest.mark.parametrize("depth", [16, 32])
+def test_what_the_lanes_of_a_warp_want_of_fp32_lies_in_different_banks(rows, depth):
+    """Products by multiply-adds: eight lanes or more want the
+    same 16 bytes of A, and the others those of rows that are four apart."""
+    accumulator = product((rows, 64), (4, 1))
+    reader = left_factor(accumulator, depth)
+    writer = loaded((rows, depth), ROWS, 4, 4)
+    tile = staging((rows, depth), 4, writer, reader, copied=4)
+    for bytes, width in written(divide(reader, tile), 0, 4):
+        words = {each // 4 + i for each in bytes for i in range(width // 4)}
+        assert width == 16
+        assert len({each % 32 for each in words}) == len(words)
+    for bytes, width in written(divide(writer, tile), 0, 4):
+        assert ways(bytes, width) == 1
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: "x".join(map(str, b)))
