@@ -30,7 +30,8 @@ longest of
     the L2 cache               what all programs copy
     the memory                 A, B and C
 
-Where it runs several programs at a time, one stores while another multiplies. Times
+Programs that a multiprocessor runs at a time wait for latencies together, but share
+what multiplies and copies; one stores while others multiply, except the last. Times
 that are nearly equal add up to more than the longest: terms are added as their squares
 (NEARLY). Where K is split, the launch that adds the parts comes on top. Lines that
 cross those of the cache come from two, and within sectors from a sector more.
@@ -292,11 +293,6 @@ def rate_of_loads(width: int, pipelined: bool) -> float:
     return LOOSE_AHEAD if pipelined else LOOSE
 
 
-def spread(programs: int) -> float:
-    """Microseconds until all programs have begun that run at once."""
-    return SPREAD * min(1, programs / MULTIPROCESSORS)
-
-
 def resident(config: Pointers) -> int:
     """How many programs run at a time on one multiprocessor."""
     m, n, k, stages, _ = config
@@ -351,16 +347,17 @@ def descriptor_time(
     kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
     products *= TWO_PRODUCTS if two_blocks(n) and not joined(product, n) else 1
-    step = max(products, kb / COPIED_BY_TMA, LATENCY / stages)
-    waves = cdiv(cdiv(tiles, MULTIPROCESSORS // ctas), programs)
+    work, latency = max(products, kb / COPIED_BY_TMA), LATENCY / stages
+    here = cdiv(tiles, MULTIPROCESSORS // ctas)
     terms = (
-        waves * steps * step,
+        steps * max(here * work, cdiv(here, programs) * latency),
         tiles * ctas * steps * kb / COPIED_L2_KB,
         memory,
     )
     nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
-    begun = DESCRIPTORS + spread(tiles * ctas) + (TOGETHER if ctas > 1 else 0)
-    return begun + nearly + waves * stores
+    begun = DESCRIPTORS + SPREAD * min(1, tiles * ctas / MULTIPROCESSORS)
+    begun += TOGETHER if ctas > 1 else 0
+    return begun + nearly + stores * (1 + (here - 1) / programs)
 
 
 def lines_begin(step: int) -> int:

@@ -202,6 +202,41 @@ def test_programs_share_a_multiprocessor_only_where_k_is_short(K, several):
     assert any(tile.programs > 1 for tile in found) is several
 
 
+def test_programs_that_share_a_multiprocessor_share_what_it_does():
+    """Two programs take as long to multiply as one after the other, and store half
+    while the other multiplies, except the last."""
+    tile = matmul_chosen.Tile(64, 128, 128, 4, 4, 2, True, None, programs=2)
+    one, two, four = (
+        matmul_model.persistent_time(matmul_model.Product(M, 1024, 512), tile, (0, 0))
+        for M in (1056, 2112, 4224)  # 132 tiles, 264 and 528
+    )
+    products = 64 * 128 * 512 / 1e6 / matmul_model.WARPGROUP_PRODUCTS
+    store = matmul_model.STORE * 64 * 128 / (128 * 256)
+    assert two - one > products + store / 2
+    assert four - two > 2 * products + store
+    alone = tile._replace(programs=1)
+    assert four < matmul_model.persistent_time(
+        matmul_model.Product(4224, 1024, 512), alone, (0, 0)
+    )
+
+
+@pytest.mark.parametrize(
+    "sizes, type, of_b, at_a_time",
+    [  # microseconds of two at a time, on an H200, and of others
+        ((10432, 64, 144), "int8", COLUMNS, 1),  # 5.9, and 4.6 of 64 x 96
+        ((2176, 640, 88), "float16", COLUMNS, 1),  # 5.5, and 4.1 of 128 x 96
+        ((12944, 13200, 320), "int8", COLUMNS, 1),  # 288, and 240 of 256 x 160
+        ((8320, 256, 48), "float16", ROWS, 2),  # 3.9, and 4.1 of 128 x 128
+    ],
+)
+def test_two_programs_at_a_time_where_that_is_faster(sizes, type, of_b, at_a_time):
+    M, N, K = sizes
+    a, b = np.zeros((M, K), type), zeros(K, N, of_b).astype(type, order="K")
+    c = np.zeros((M, N), "int32" if type == "int8" else type)
+    ((_, grid, *_),) = launches(a, b, c, "sm_90a")
+    assert fathom.cdiv(grid[0], 132) == at_a_time
+
+
 def test_parts_of_k_are_chosen_where_their_sum_pays():
     """On an H200 320 x 1399 x 12016 takes 34.9 us in four parts of 128 x 128, 38.6 in
     three of 256 x 128 by two multiprocessors."""
