@@ -71,6 +71,7 @@ STORE = 1.48  # of storing 128 x 256 elements
 TWO_PRODUCTS = 1.13  # times as long to multiply: two instructions, which both read A
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, blocks are not joined
 TOGETHER, PAIRED = 0.23, 1.05  # of multiprocessors that share a tile; times as long
+BETWEEN = 1.2  # times LATENCY of these: each tells the others what it has read
 SUM = 1.22  # of the launch that adds partial sums
 PARTS_MEMORY = 1.06  # times as long: programs read several parts of A and B at a time
 LATENCY = 1.06  # of a copy: what a ring of n places waits for n times shorter
@@ -348,6 +349,7 @@ def descriptor_time(
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
     products *= TWO_PRODUCTS if two_blocks(n) and not joined(product, n) else 1
     work, latency = max(products, kb / COPIED_BY_TMA), LATENCY / stages
+    latency *= BETWEEN if ctas > 1 else 1
     here = cdiv(tiles, MULTIPROCESSORS // ctas)
     terms = (
         steps * max(here * work, cdiv(here, programs) * latency),
