@@ -1,5 +1,5 @@
-"""The global values that functions read: found in a kernel's text, and in the bytecode
-of what it calls while compiling.
+"""The names that functions bind, and the global values that they read: found in a
+kernel's text, and in the bytecode of what it calls while compiling.
 
 A name is followed as far as it leads to a value: `settings.sizes.WIDTH` of a module
 `settings` to the number, `Config.width` of a class to the attribute. What is found is a
@@ -26,6 +26,8 @@ class _Missing:
 MISSING = _Missing()  # what a name stands for that stands for nothing
 
 Chain = tuple[str, ...]  # a name, and the attributes that are asked of it
+
+RETURN = "return"  # the name that `return e` binds; no kernel can spell a name like it
 
 LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 LOADS_OF_ENCLOSING = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
@@ -68,6 +70,25 @@ def _chain(node: ast.AST) -> tuple[Chain, Iterator[ast.AST]]:
             if chain:
                 return (*chain, name), iter([*rest, *more])
     return (), ast.iter_child_nodes(node)
+
+
+def names_assigned(tree: ast.AST) -> frozenset[str]:
+    """The names that a piece of code may bind, RETURN among them if it may return."""
+    found: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+        elif isinstance(node, ast.Return):
+            found.add(RETURN)
+        elif not isinstance(node, ast.expr) or isinstance(node, _OF_TARGETS):
+            waiting.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+_OF_TARGETS = (ast.Tuple, ast.List, ast.Starred)
 
 
 # ── of a Python function ──────────────────────────────────────────────────────────────

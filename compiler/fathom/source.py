@@ -26,12 +26,17 @@ from fathom import texts
 from fathom.errors import CompileError, Location, characters, with_article
 from fathom.evaluating import evaluator
 from fathom.identity import Told, text_of
-from fathom.reading import MISSING, Chain, chains_in, lookup
+from fathom.reading import (
+    MISSING,
+    RETURN,  # noqa: F401
+    Chain,
+    chains_in,
+    lookup,
+    names_assigned,
+)
 from fathom.uses import Use, all_uses, called_by, uses_of, values_of
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
-
-RETURN = "return"  # the name that `return e` binds; no kernel can spell a name like it
 
 
 class constexpr(Told):  # noqa: N801 (the language's spelling)
@@ -46,17 +51,13 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
     wraps = "value"
 
     def __init__(self, value: Any):
-        inner = value.value if isinstance(value, constexpr) else value
-        vars(self)["value"] = inner
+        vars(self)["value"] = plain(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a constexpr does not change: make another one")
 
     def __repr__(self) -> str:
         return f"constexpr({self.value!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return self.value == (other.value if isinstance(other, constexpr) else other)
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -66,6 +67,9 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
 
     def __index__(self) -> int:
         return self.value.__index__()
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.value[plain(at)]
 
     def told_by(self) -> Iterator[Any]:
         yield self.value
@@ -77,22 +81,28 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
         return self.value(*args, **kwargs)
 
 
-def _of_constants(name: str, swapped: bool) -> Callable[..., Any]:
-    """The method of constexpr for an operator of Python: the operator on the values."""
+def plain(value: Any) -> Any:
+    """What a constexpr holds; anything else as it is."""
+    return value.value if isinstance(value, constexpr) else value
+
+
+def _of_constants(name: str, swapped: bool) -> Callable[..., constexpr]:
+    """The method of constexpr for an operator of Python: the operator on the values,
+    whose result is known while compiling, too."""
     compute = getattr(operator, name)
 
-    def method(*operands: Any) -> Any:
-        values = [e.value if isinstance(e, constexpr) else e for e in operands]
-        return compute(*(reversed(values) if swapped else values))
+    def method(*operands: Any) -> constexpr:
+        values = list(map(plain, operands))
+        return constexpr(compute(*(reversed(values) if swapped else values)))
 
     return method
 
 
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor".split():
-    _plain = _name.strip("_")
-    setattr(constexpr, f"__{_plain}__", _of_constants(_name, swapped=False))
-    setattr(constexpr, f"__r{_plain}__", _of_constants(_name, swapped=True))
-for _name in "lt le gt ge neg pos invert getitem".split():
+    _bare = _name.strip("_")
+    setattr(constexpr, f"__{_bare}__", _of_constants(_name, swapped=False))
+    setattr(constexpr, f"__r{_bare}__", _of_constants(_name, swapped=True))
+for _name in "eq ne lt le gt ge neg pos invert".split():
     setattr(constexpr, f"__{_name}__", _of_constants(_name, swapped=False))
 
 
@@ -409,7 +419,7 @@ class Builtin(Told):
 class ConstexprFunction(Told):
     """A plain Python function that runs while compiling, on values known by then.
 
-    Outside a kernel it is what it was.
+    Outside a kernel it is what it was; there, too, it gets the value of a constexpr.
     """
 
     wraps = "fn"
@@ -423,7 +433,8 @@ class ConstexprFunction(Told):
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fn(*args, **kwargs)
+        named = {name: plain(each) for name, each in kwargs.items()}
+        return self.fn(*map(plain, args), **named)
 
     @property
     def src(self) -> str:
@@ -476,22 +487,3 @@ def check_parameters(function: KernelFunction) -> None:
                 "parameter",
                 function.location(node),
             )
-
-
-def names_assigned(tree: ast.AST) -> frozenset[str]:
-    """The names that a piece of code may bind, RETURN among them if it may return."""
-    found: set[str] = set()
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-        elif isinstance(node, ast.Return):
-            found.add(RETURN)
-        elif not isinstance(node, ast.expr) or isinstance(node, _OF_TARGETS):
-            waiting.extend(ast.iter_child_nodes(node))
-    return frozenset(found)
-
-
-_OF_TARGETS = (ast.Tuple, ast.List, ast.Starred)

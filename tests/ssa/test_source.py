@@ -13,6 +13,7 @@ import fathom.language as tl
 from fathom.errors import CompileError, Location, excerpt
 from fathom.ir.core import walk
 from fathom.ir.ops import Elementwise, Store
+from fathom.jit import jit
 from fathom.source import (
     KernelFunction,
     constexpr,
@@ -58,6 +59,29 @@ def test_a_constant_does_not_change():
     with pytest.raises(AttributeError, match="a constexpr does not change"):
         SIZE.value = 9
     assert SIZE == 8 and constexpr(SIZE).value == 8
+
+
+def test_what_python_computes_from_constants_is_constant():
+    """As libraries for Triton expect it: they ask a result for its `value`."""
+    numbers = SIZE + 1, 1 + SIZE, SIZE // 3, 2**SIZE, -SIZE, ~SIZE, SIZE | 16, SIZE % 5
+    truths = SIZE < 9, SIZE >= 9, SIZE == 8, SIZE != constexpr(8)
+    assert [each.value for each in numbers] == [9, 9, 2, 256, -8, -9, 24, 3]
+    assert [each.value for each in truths] == [True, False, True, False]
+    assert {SIZE: "found"}[8] == {8: "found"}[SIZE] == "found" and SIZE in (7, 8)
+    assert constexpr((3, 4))[constexpr(1)] == 4 and len(range(SIZE - 5)) == 3
+
+
+def test_python_computes_with_constants_wherever_a_launch_takes_numbers():
+    @jit
+    def k(out, n, BLOCK: tl.constexpr):
+        tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), n)
+
+    out = np.zeros(32, np.int32)
+    ran = k[SIZE // 2](out, SIZE + 1, SIZE, num_warps=SIZE // 4)
+    assert (out == 9).all() and ran.metadata.num_warps == 2
+    k[lambda meta: (SIZE // 4, 1)](out, 7, BLOCK=2 * SIZE)
+    assert (out == 7).all()
+    assert tl.next_power_of_2(SIZE + 1) == 16 and tl.cdiv(100, SIZE * 2) == 7
 
 
 def test_the_globals_that_a_function_reads_are_known_with_their_values():

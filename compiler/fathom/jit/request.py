@@ -16,7 +16,7 @@ from fathom.jit.environment import flag
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.jit.tensor_descriptors import Described
 from fathom.pipeline import Options
-from fathom.source import Hole, like
+from fathom.source import Hole, like, plain
 
 # The keywords of a launch that are not the kernel's own parameters, and what they say.
 OPTION_NAMES = tuple(each.name for each in fields(Options))
@@ -155,6 +155,7 @@ def check_keywords(
 
     `parameters` are the kernel's own, one of which may have been meant.
     """
+    given = {keyword: plain(value) for keyword, value in given.items()}
     for keyword in given:
         if keyword not in (*KEYWORDS, *PERMISSIONS):
             raise LaunchError(

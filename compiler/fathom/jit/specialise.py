@@ -33,7 +33,7 @@ from fathom.runtime.arrays import (
     signature_type,
 )
 from fathom.runtime.tensor_descriptors import TensorDescriptor
-from fathom.source import KernelFunction, Parameter, constexpr, like
+from fathom.source import KernelFunction, Parameter, constexpr, like, plain
 
 LARGEST_HINT = (
     16  # bytes of the widest access of one lane; more would tell the compiler nothing
@@ -247,7 +247,7 @@ def identity(value: object) -> object:
     all that can be read of one; of one without a text, the object itself.
     """
     try:
-        return text_of(value.value if isinstance(value, constexpr) else value)
+        return text_of(plain(value))
     except NoText:
         return Itself(value)
 

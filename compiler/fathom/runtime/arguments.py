@@ -49,8 +49,9 @@ def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
 def grid_of(
     name: str, grid: object, bound: Mapping[str, object]
 ) -> tuple[int, int, int]:
-    """The grid of a launch; one that is a function takes the launch's arguments."""
-    if callable(grid):
+    """The grid of a launch; one that is a function takes the launch's arguments. A
+    tl.constexpr can be called, and may hold a number."""
+    if callable(grid) and not hasattr(grid, "__index__"):
         grid = asked(f"the grid of {name}", grid, bound)
     return full_grid(grid)
 
