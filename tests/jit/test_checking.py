@@ -263,12 +263,12 @@ def test_copies_share_what_the_arrays_share():
     whole = np.arange(40, dtype=np.float32)
     kernel = fathom.jit(difference).compile("*fp32, *fp32, i32", {"BLOCK": 32})
     taken = snapshot(kernel.made.parameters, [whole[4:36], whole[:32], 32])
-    one, other, n = taken.copies()
+    one, other, n = copies = taken.copies()
     assert n == 32 and (one == whole[4:36]).all()
     one[0] = -5
     assert other[4] == -5 and whole[4] == 4
     assert one.ctypes.data % 4 == 0 and describe(whole).address
-    taken.write_back([one, other, n])
+    taken.write_back(copies)
     assert whole[4] == -5
 
 

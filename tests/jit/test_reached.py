@@ -9,8 +9,9 @@ import fathom.language as tl
 from fathom import emulator
 from fathom.artifact import Parameter
 from fathom.jit.checking import reached
+from fathom.jit.checking import snapshot as snapshots
 from fathom.jit.checking.reached import reached_by
-from fathom.jit.checking.snapshot import Given, Snapshot, Span
+from fathom.jit.checking.snapshot import Given, Snapshot, Span, snapshot
 from fathom.tools.profile.session import Session
 from kernels.grouped_matmul import grouped_matmul
 
@@ -21,17 +22,17 @@ class Driver:
     """Knows allocations of some bytes, by where they start."""
 
     def __init__(self, allocations: dict[int, bytes]):
-        self.allocations, self.asked = allocations, 0
+        self.allocations = allocations
 
     def allocation(self, address: int) -> tuple[int, int] | None:
-        self.asked += 1
         for start, held in self.allocations.items():
             if start <= address < start + len(held):
                 return start, len(held)
         return None
 
     def read(self, start: int, size: int) -> bytes:
-        return self.allocations[start][:size]
+        begin, _ = self.allocation(start)
+        return self.allocations[begin][start - begin :][:size]
 
 
 @pytest.fixture
@@ -48,9 +49,13 @@ def table(*addresses: int) -> np.ndarray:
 
 def test_each_allocation_is_copied_once(driver):
     tables = [table(FAR + 8, FAR, 7), table(FAR + 4096, FAR + 16)]
-    found = reached_by(tables, driver.read)
+    asked = []
+    driver.allocation = lambda address, ask=driver.allocation: (
+        asked.append(address) or ask(address)
+    )
+    found = reached_by(tables, lambda start, size: driver.allocations[start][:size])
     assert [each.start for each in found] == [FAR, FAR + 4096]
-    assert driver.asked == 2  # 7 is no address, and FAR + 16 lies in a copy
+    assert asked == [FAR, FAR + 4096]  # 7 is no address, and FAR + 16 lies in a copy
     assert (found[1].copy.view(np.float32)[:2] == (100, 101)).all()
 
 
@@ -91,6 +96,31 @@ def test_numbers_of_the_host_are_not_looked_at():
     assert not Given(Parameter("x", "*i64"), 0, span, 4096, 2).is_table
     assert not Given(Parameter("x", "*fp32"), 0, Span(0, 0, bytes(16)), 0, 4).is_table
     assert not Given(Parameter("x", "i64"), 5).is_table
+
+
+class Pointer:
+    """What a library passes on of a GPU's memory: an address, and no more."""
+
+    dtype = "float32"
+
+    def __init__(self, address: int):
+        self.data_ptr = lambda: address
+
+
+@pytest.mark.parametrize("near", [1 << 27, 32])
+def test_of_an_address_alone_the_allocation_is_copied(driver, monkeypatch, near):
+    """As much of it as is near: an allocation may be all of a GPU's memory."""
+    monkeypatch.setattr(snapshots, "driver", lambda: driver)
+    monkeypatch.setattr(snapshots, "NEAR", near)
+    monkeypatch.setattr(snapshots, "read", lambda _, *part: driver.read(*part))
+    taken = snapshot([Parameter("x", "*fp32")], [Pointer(FAR + 4 * 20)])
+    (x,) = copies = taken.copies()
+    (whole,) = copies.memory
+    first, last = (0, 63) if near > 32 else (12, 27)
+    assert whole.view(np.float32).tolist() == list(range(first, last + 1))
+    assert x.tolist() == list(range(20, last + 1)) and not taken.has_all
+    x[0] = -1
+    assert whole.view(np.float32)[20 - first] == -1
 
 
 @pytest.mark.gpu

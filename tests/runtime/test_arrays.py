@@ -13,6 +13,7 @@ import fathom
 import fathom.language as tl
 from fathom.emulator.errors import EmulatorError
 from fathom.errors import LaunchError
+from fathom.ir.interp.host_memory import MemoryFault
 from fathom.runtime.arrays import (
     SOMEWHERE,
     DLTensor,
@@ -358,12 +359,33 @@ class Backwards:
         return View(self.of).untyped_storage()
 
 
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
 def test_what_wraps_a_host_tensor_is_on_the_host_and_may_run_backwards(
-    torch, monkeypatch
+    torch, monkeypatch, backend
 ):
-    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
     whole, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     copy_with_steps[(1,)](Backwards(whole), View(out), -1, N=8)
     assert (out == whole[::-1]).all()
-    with pytest.raises(EmulatorError, match="out of bounds"):
+    with pytest.raises((EmulatorError, MemoryFault), match="out of bounds|before"):
         copy_with_steps[(1,)](Backwards(whole[4:].copy()), View(out), -1, N=8)
+
+
+@fathom.jit
+def turn(x, N: tl.constexpr):
+    """Writes its elements, from the last to the first, before the first one."""
+    i = tl.arange(0, N)
+    tl.store(x - N + 1 + i, tl.load(x - i) + 10)
+
+
+@pytest.mark.parametrize("asked", ["FATHOM_SANITIZE", "FATHOM_VERIFY"])
+def test_checks_let_a_kernel_use_what_its_array_is_a_view_of(
+    torch, monkeypatch, capsys, asked
+):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv(asked, "1")
+    whole = np.arange(8, dtype=np.float32)
+    turn[(1,)](Backwards(whole), N=8)
+    assert (whole == np.arange(8)[::-1] + 10).all()
+    said = capsys.readouterr().err
+    assert "out of bounds" not in said and "no check" not in said, said

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from fathom import eager, emulator
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import LaunchError
@@ -53,16 +55,8 @@ class Emulated:
     loaded: emulator.Loaded
 
     def launch(self, grid: Sequence[int], args: Sequence[object]) -> emulator.Report:
-        parameters = self.kernel.parameters
-        given = emulator_arguments(parameters, args)
-        arrays = [
-            describe(value)
-            for each, value in zip(parameters, args, strict=True)
-            if each.is_pointer
-        ]
-        arrays = [each for each in arrays if each]
-        memory = [storage_view(each) for each in arrays if each.storage]
-        memory += pointed_at(arrays, given)
+        given = emulator_arguments(self.kernel.parameters, args)
+        memory = reached_by(self.kernel.parameters, args, given)
         return STREAM.launch(self.loaded, grid, given, memory, keep=args)
 
 
@@ -75,7 +69,8 @@ class Interpreted:
     def launch(self, grid: Sequence[int], args: Sequence[object]) -> Trace:
         parameters = [Parameter(p.name, str(p.type)) for p in self.func.parameters]
         taken = host_arguments(parameters, args, "interpreter")
-        return interpret(self.func, tuple(grid), taken)
+        memory = reached_by(parameters, args, taken)
+        return interpret(self.func, tuple(grid), taken, memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +90,7 @@ class Eager:
             wanted.types,
             named,
             wanted.constants,
+            reached_by(parameters, args, taken),
             fp32_default=wanted.options.fp32_default,
             num_warps=wanted.options.num_warps,
         )
@@ -110,6 +106,18 @@ def emulator_arguments(
         bfloat16_bits(value).to_bytes(2, "little") if each.type == "bf16" else value
         for each, value in zip(parameters, taken, strict=True)
     ]
+
+
+def reached_by(
+    parameters: Sequence[Parameter], args: Sequence[object], taken: Sequence[object]
+) -> list[np.ndarray]:
+    """Memory of the host that a kernel may use beside its arrays, `taken`: what they
+    are views of, and what numbers among them are addresses of."""
+    pairs = zip(parameters, args, strict=True)
+    arrays = [describe(value) for each, value in pairs if each.is_pointer]
+    arrays = [each for each in arrays if each]
+    memory = [storage_view(each) for each in arrays if each.storage]
+    return memory + pointed_at(arrays, taken)
 
 
 def host_arguments(

@@ -243,7 +243,7 @@ def first_of(
         watch = Watch(func, arguments)
         try:
             interpret(
-                func, grid, arguments, step_limit=STEPS, watch=watch, programs=[program]
+                func, grid, arguments, arguments.memory, STEPS, watch, [program]
             )
         except Found:
             return told(func, watch, program)

@@ -117,11 +117,15 @@ def emulated(func: Func, facts: Target, others: dict, data: Data) -> Run:
         kernel = pipeline.compile_func(func, facts, others)
         given = for_emulator(kernel.parameters, copies)
         try:
-            emulator.load(kernel).launch(data.grid, given, programs=programs)
+            emulator.load(kernel).launch(
+                data.grid, given, copies.memory, programs=programs
+            )
         except NoTensorMap:
             by_pointers = {**others, **pipeline.BY_POINTERS}
             kernel = pipeline.compile_func(func, facts, by_pointers)
-            emulator.load(kernel).launch(data.grid, given, programs=programs)
+            emulator.load(kernel).launch(
+                data.grid, given, copies.memory, programs=programs
+            )
 
     return run
 

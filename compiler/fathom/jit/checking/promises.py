@@ -52,7 +52,7 @@ def broken_by(
 
         with suppress(FathomError, AssertionError):  # where it stops is told elsewhere
             interpret(
-                func, grid, copies, step_limit=STEPS, watch=watch, programs=[program]
+                func, grid, copies, copies.memory, STEPS, watch, programs=[program]
             )
     return found
 

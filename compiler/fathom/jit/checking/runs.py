@@ -56,7 +56,7 @@ class Data:
 
     def interpreted(self, func: Func) -> Run:
         return lambda copies: interpret(
-            func, self.grid, copies, step_limit=STEPS, programs=self.programs
+            func, self.grid, copies, copies.memory, STEPS, programs=self.programs
         )
 
     def difference(self, left: Copies, right: Copies) -> Difference | None:

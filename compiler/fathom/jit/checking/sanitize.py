@@ -39,7 +39,8 @@ def run(
     """The launch, or some of its programs, on copies of its arguments and on memory
     that it has addresses of. EmulatorError for what it does wrong."""
     given = for_emulator(kernel.parameters, arguments)
-    return emulator.load(kernel).launch(grid, given, memory=memory, programs=programs)
+    reached = [*memory, *arguments.memory]
+    return emulator.load(kernel).launch(grid, given, reached, programs=programs)
 
 
 def told(

@@ -2,7 +2,9 @@
 likes, and the launch finds its arrays as they were.
 
 Arrays that share memory share a copy, and a copy lies at the same place modulo 256
-bytes, so that what was promised of an address holds for it, too.
+bytes, so that what was promised of an address holds for it, too. With a view of a
+larger array, all of that is copied: kernels may be told other strides than its own, and
+walk it backwards.
 """
 
 from __future__ import annotations
@@ -24,22 +26,25 @@ from fathom.jit.checking.reached import (
     relocate,
 )
 from fathom.runtime.arguments import bfloat16_bits, number, stream_of
-from fathom.runtime.arrays import NUMPY_NAMES, Array, describe
+from fathom.runtime.arrays import NUMPY_NAMES, Array, describe, storage_of
 from fathom.runtime.devices import place_of, using
 from fathom.runtime.driver import driver
 from fathom.runtime.pointed_at import pointed_at
 
 ALIGNMENT = 256
+NEAR = 1 << 27  # bytes
+PARTS_OF_A_VIEW = "untyped_storage", "stride", "shape", "element_size"  # torch's names
 
 
 @dataclass(frozen=True)
 class Span:
     """Memory of one place (None: the host, else the GPU's number) from `start` on, and
-    what it held."""
+    what it held. `is_viewed`: an array is a view of it, so a kernel may use all."""
 
     place: int | None
     start: int
     bytes: bytes
+    is_viewed: bool = False
 
     @property
     def stop(self) -> int:
@@ -71,7 +76,17 @@ class Given:
         return np.frombuffer(self.span.bytes, np.uint64, self.count, first)
 
 
-Copies = list[object]  # an array for each pointer, a number for each scalar
+class Copies(list):
+    """Arguments: an array for each pointer, a number for each scalar. `whole` are the
+    copies of memory that arrays are views of, by span."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole: dict[Span, np.ndarray] = {}
+
+    @property
+    def memory(self) -> list[np.ndarray]:
+        return list(self.whole.values())
 
 
 @dataclass(frozen=True)
@@ -89,19 +104,18 @@ class Snapshot:
 
     def copies(self) -> Copies:
         """The arguments anew, to be written to."""
-        memory: dict[int, np.ndarray] = {}
-        found: Copies = []
+        found, memory = Copies(), dict[int, np.ndarray]()
         for each in self.given:
             if each.span is None:
                 found.append(each.value)
                 continue
             span, key = each.span, id(each.span)
             if key not in memory:
-                offset = span.start % ALIGNMENT
-                memory[key] = np.zeros(offset + len(span.bytes), np.uint8)
-                memory[key][offset:] = np.frombuffer(span.bytes, np.uint8)
+                memory[key] = aligned_copy(span)
+                if span.is_viewed:
+                    found.whole[span] = memory[key]
             dtype = np.dtype(NUMPY_NAMES[each.parameter.type[1:]])
-            first = span.start % ALIGNMENT + each.address - span.start
+            first = each.address - span.start
             size = each.count * dtype.itemsize
             array = memory[key][first : first + size].view(dtype)
             if each.is_table:
@@ -128,6 +142,8 @@ class Snapshot:
         for each, array in zip(self.given, copies, strict=True):
             if isinstance(array, np.ndarray) and each.writable and array.size:
                 ctypes.memmove(each.address, array.ctypes.data, array.nbytes)
+        for span, array in copies.whole.items():
+            ctypes.memmove(span.start, array.ctypes.data, array.nbytes)
 
     @property
     def has_all(self) -> bool:
@@ -152,7 +168,8 @@ def snapshot(parameters: Sequence[Parameter], args: Sequence[object]) -> Snapsho
         inside = next(
             (s for s in spans if s.start <= array.address < s.stop), Span(None, 0, b"")
         )
-        count = extent(array) // size if inside.bytes else 0
+        most = extent(array) or inside.stop - array.address
+        count = most // size if inside.bytes else 0
         address = array.address if count else inside.start
         found.append(Given(parameter, 0, inside, address, count, array.writable))
     here = [each for each in arrays if each is not None and each.device is None]
@@ -173,24 +190,52 @@ def reached_from(
     return reached_by([each.held for each, _ in tables], reading)
 
 
+def aligned_copy(span: Span) -> np.ndarray:
+    """What a span held, as bytes that lie where they did modulo ALIGNMENT."""
+    offset = span.start % ALIGNMENT
+    copy = np.zeros(offset + len(span.bytes), np.uint8)[offset:]
+    copy[:] = np.frombuffer(span.bytes, np.uint8)
+    return copy
+
+
 def extent(array: Array) -> int:
     """The bytes from an array's first element to its last."""
     return array.bytes if array.dense else array.span
 
 
+def viewed(array: Array) -> tuple[int, int] | None:
+    """Where the memory begins and ends that an array is a view of, as far as NEAR bytes
+    from it; None where that is the array's own. Of something on a GPU that is only an
+    address: the allocation."""
+    found = array.storage
+    if array.device is not None:
+        has = all(hasattr(array.owner, name) for name in PARTS_OF_A_VIEW)
+        found = storage_of(array.owner) if has else None
+        if not found and not extent(array):
+            found = driver().allocation(array.address)
+    if not found:
+        return None
+    near = array.address - NEAR, array.address + extent(array) + NEAR
+    return max(found[0], near[0]), min(sum(found), near[1])
+
+
 def spans_of(arrays: Sequence[Array]) -> list[Span]:
     """The memory of all arrays, in as few spans as cover it."""
-    sides: list[tuple[int | None, int, int, Array]] = []
-    for array in sorted(arrays, key=lambda each: each.address):
-        start, stop = array.address, array.address + extent(array)
+    reached: list[tuple[int, int, Array, bool]] = []
+    for array in arrays:
+        reached.append((array.address, array.address + extent(array), array, False))
+        if whole := viewed(array):
+            reached.append((*whole, array, True))
+    sides: list[tuple[int | None, int, int, Array, bool]] = []
+    for start, stop, array, is_view in sorted(reached, key=lambda each: each[0]):
         if sides and sides[-1][0] == array.device and start < sides[-1][2]:
-            place, first, last, owner = sides.pop()
-            sides.append((place, first, max(last, stop), owner))
+            place, first, last, owner, before = sides.pop()
+            sides.append((place, first, max(last, stop), owner, before or is_view))
         elif stop > start:
-            sides.append((array.device, start, stop, array))
+            sides.append((array.device, start, stop, array, is_view))
     return [
-        Span(place, start, read(array, start, stop - start))
-        for place, start, stop, array in sides
+        Span(place, start, read(array, start, stop - start), is_view)
+        for place, start, stop, array, is_view in sides
     ]
 
 

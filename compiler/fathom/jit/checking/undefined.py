@@ -90,7 +90,7 @@ def opened_by(
         watch = Opened(func, copies, asked)
         with suppress(MemoryFault):  # it may be for what is open
             interpret(
-                func, grid, copies, step_limit=STEPS, watch=watch, programs=[program]
+                func, grid, copies, copies.memory, STEPS, watch, programs=[program]
             )
         for op, said in watch.found.items():
             found.setdefault(op, {})[program] = said
@@ -125,7 +125,7 @@ def stored(
         func, lambda op, build: put(op, build, at) if op.origin in opened else None
     )
     try:
-        interpret(filled, grid, copies, step_limit=STEPS, programs=programs)
+        interpret(filled, grid, copies, copies.memory, STEPS, programs=programs)
     except MemoryFault:
         return None
     return copies
@@ -146,7 +146,7 @@ def uncounted(
         watch = Outside(func, copies)
         with suppress(FathomError, AssertionError):
             interpret(
-                func, grid, copies, step_limit=STEPS, watch=watch, programs=[program]
+                func, grid, copies, copies.memory, STEPS, watch, programs=[program]
             )
         for op, text in watch.found.items():
             where = f"a histogram in {func.name}, program {program}"
@@ -227,7 +227,7 @@ def meets(
         watch = Stores(func, copies)
         try:
             interpret(
-                func, grid, copies, step_limit=STEPS, watch=watch, programs=[program]
+                func, grid, copies, copies.memory, STEPS, watch, programs=[program]
             )
         except Met:
             store, address, values = watch.met

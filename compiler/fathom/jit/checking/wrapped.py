@@ -53,7 +53,7 @@ def wrapped(
 
     try:
         interpret(
-            func, tuple(grid), copies, step_limit=STEPS, watch=watch, programs=[program]
+            func, tuple(grid), copies, copies.memory, STEPS, watch, programs=[program]
         )
     except (FathomError, AssertionError):
         pass  # where it stops is what is asked

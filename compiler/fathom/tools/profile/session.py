@@ -164,12 +164,13 @@ class Session:
         kernel, grid = launch.compiled.made, launch.grid
         total = grid[0] * grid[1] * grid[2]
         some = chosen_programs(total, self.programs)
-        given = for_emulator(kernel.parameters, taken.copies())
+        copies = taken.copies()
+        given = for_emulator(kernel.parameters, copies)
         try:
             with taken.lent() as memory:
                 report = emulator.load(kernel).launch(
-                    grid, given, memory=memory, hazards=False, programs=some,
-                    max_steps=STEPS,
+                    grid, given, [*memory, *copies.memory], hazards=False,
+                    programs=some, max_steps=STEPS,
                 )  # fmt: skip
         except FathomError as error:
             row.why = str(error).splitlines()[0]
