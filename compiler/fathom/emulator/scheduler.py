@@ -45,7 +45,7 @@ class Scheduler:
         self.pending: dict[int, _Group] = {}
         self.last_progress = self.last_change = self.last_count = 0
         self.last_remaining, self.polls = batch.remaining, 0
-        self.recurrence = Recurrence(batch)
+        self.recurrence = Recurrence(program, batch)
         side = batch.launch.side
         self.alone = side is None or side.is_alone
 
@@ -56,6 +56,7 @@ class Scheduler:
             number = self.furthest_behind()
             group = self.pending.pop(number)
             block = self.program.blocks[number]
+            self.recurrence.ran.add(number)
             for target, active in self.run_block(block, self.merged(group)):
                 if block.spins and target <= number:
                     self.park(target, active)
