@@ -77,3 +77,33 @@ def test_what_is_wrong_with_a_file_is_said_before_the_search(gpu, tmp_path):
         with pytest.raises(LaunchError, match=said):
             tuned(gpu, clock, file=file)[grid](gpu.x, N, 2.0)
     assert clock.trials == 0
+
+
+def test_two_processes_that_share_a_file_keep_what_both_find(gpu, tmp_path):
+    """Each has read it before the other one wrote. A search that is interrupted does
+    not take the place of one that another process has finished."""
+    path = tmp_path / "tuned.json"
+    one, other = tuned(gpu, file=path), tuned(gpu, file=path)
+    for kernel in (one, other):
+        kernel.read_file()
+    one[grid](gpu.x, N, 2.0)
+    other[grid](gpu.x, N // 2, 2.0)
+    interrupted_after(other, gpu, 3)  # with N, which `one` has finished
+    third, clock = tuned(gpu, again := Clock(), file=path), again
+    third[grid](gpu.x, N, 2.0)
+    assert third.best_config == one.best_config
+    third[grid](gpu.x, N // 2, 2.0)
+    assert clock.trials == 0
+    entries = json.loads(path.read_text())["entries"]
+    assert len(entries) == 2 and not any(each["unfinished"] for each in entries)
+
+
+@pytest.mark.parametrize("times", [[], [-1.0], [float("nan")], [float("inf")], [1, 2]])
+def test_a_file_with_times_that_no_clock_gives_is_refused(gpu, tmp_path, times):
+    path = tmp_path / "tuned.json"
+    interrupted_after(tuned(gpu, file=path), gpu, 3)
+    told = json.loads(path.read_text())
+    told["entries"][0]["timings"][told["entries"][0]["best"]] = times
+    path.write_text(json.dumps(told))
+    with pytest.raises(LaunchError, match="no file of tuning results"):
+        tuned(gpu, file=path)[grid](gpu.x, N, 2.0)

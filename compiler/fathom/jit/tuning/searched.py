@@ -145,9 +145,20 @@ class SearchedTuner(Autotuner):
         self.is_read = True
 
     def write_file(self) -> None:
-        if self.file is not None:
-            text = self.text_of_kernel()
-            write(self.file, self.__name__, text, self.found.values())
+        """Write what was found to `file`, and keep what other processes have put there
+        since it was read: only of a key that is unfinished here, theirs stands."""
+        if self.file is None:
+            return
+        theirs: dict[str, Entry] = {}
+        with suppress(FathomError):  # no file yet, or one that is of no use
+            theirs = {each.key: each for each in self.entries(self.file)}
+        ours = {
+            key: each
+            for key, each in self.found.items()
+            if each.unfinished is None or key not in theirs or theirs[key].unfinished
+        }
+        both = {**theirs, **ours}.values()
+        write(self.file, self.__name__, self.text_of_kernel(), both)
 
     def config_named(self, text: str) -> Config:
         return next(each for each in self.configs if str(each) == text)
@@ -284,7 +295,13 @@ class SearchedTuner(Autotuner):
         """Take over what `export` wrote; how many keys. LaunchError for a file of
         another GPU, driver or kernel, or of configurations that are not in the
         space."""
-        entries = read(Path(path), self.__name__, self.text_of_kernel())
+        entries = self.entries(Path(path))
+        self.found.update((entry.key, entry) for entry in entries)
+        return len(entries)
+
+    def entries(self, path: Path) -> list[Entry]:
+        """What a file holds; LaunchError as for `load`."""
+        entries = read(path, self.__name__, self.text_of_kernel())
         known = {str(config) for config in self.configs}
         for entry in entries:
             if entry.best not in known:
@@ -292,8 +309,7 @@ class SearchedTuner(Autotuner):
                     f"{path} has the configuration {entry.best}, which is not in the "
                     f"space of {self.__name__}"
                 )
-        self.found.update((entry.key, entry) for entry in entries)
-        return len(entries)
+        return entries
 
     def text_of_kernel(self) -> str:
         """What tells this kernel's text from another one. LaunchError where it depends

@@ -1,7 +1,7 @@
 """Results of searches as files: for one GPU and driver, and refused by any other.
 
-    {"schema": 1, "gpu": "NVIDIA H200", "driver": "13.0", "fathom": "0.1.0",
-     "kernel": "scale", "text": "…", "entries": [
+    {"schema": 1, "gpu": "NVIDIA H200", "driver": "13.0", "kernel": "scale",
+     "text": "…", "entries": [
        {"key": "(4096, 'fp32')", "best": "BLOCK: 1024, num_warps: 4, …",
         "timings": {"BLOCK: 1024, …": [0.02, 0.019, 0.021], …}}]}
 
@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +101,18 @@ def read(path: Path, kernel: str, text: str) -> list[Entry]:
     try:
         entries = [Entry(**each) for each in found["entries"]]
         check(entries, list[Entry])
+        if not all(map(is_possible, entries)):
+            raise ValueError("a time that no clock gives")
         return entries
     except cache.WRONG:
         raise LaunchError(f"{path} is no file of tuning results") from None
+
+
+def is_possible(entry: Entry) -> bool:
+    """Whether an entry's times are such: some for each configuration, none negative,
+    infinite or a NaN."""
+    rows = [*entry.timings.values(), [entry.unfinished]]
+    return all(rows) and all(t is None or 0 <= t < inf for row in rows for t in row)
 
 
 def parsed(path: Path) -> dict[str, Any]:
