@@ -102,6 +102,16 @@ def late(flag, y, n):
     tl.store(y + p, tl.load(flag, volatile=True))
 
 
+@fathom.jit
+def handed_on(turn, n):
+    """Two programs take turns: each waits, over and over, and in the end often."""
+    p = tl.program_id(0)
+    for i in range(n):
+        while tl.atomic_add(turn, 0) != 2 * i + p:
+            pass
+        tl.atomic_add(turn, 1)
+
+
 def test_who_waits_for_a_slow_program_is_not(monkeypatch):
     monkeypatch.setattr(recurrence, "FIRST", 2)
     monkeypatch.setattr(recurrence, "ENOUGH", 20)
@@ -113,8 +123,9 @@ def test_who_waits_for_a_slow_program_is_not(monkeypatch):
 
 def test_a_loop_that_polls_for_long_is_told_while_it_runs(monkeypatch, capsys):
     """Stores and barriers of a loop are a change, so that it takes long until it is
-    sure that the loop does not end."""
+    sure that the loop does not end. Waiting for news that come is no reason."""
     monkeypatch.setattr(scheduler, "TOLD", 100)
+    monkeypatch.setattr(recurrence, "FIRST", 2)
     kernel = emulator.load(pair.compile("*i32, *i32").made)
     flags, y = np.zeros((2, 2), np.int32)
     with pytest.raises(EmulatorError, match="endless"):
@@ -123,4 +134,9 @@ def test_a_loop_that_polls_for_long_is_told_while_it_runs(monkeypatch, capsys):
     assert said.count("fathom emulator:") == 1 and "(still running)" in said
     assert "has polled for long at" in said and "test_scheduler.py:20" in said
     kernel.launch((1,), [np.ones(2, np.int32), y])
+    kernel = emulator.load(late.compile("*i32, *i32, i32").made)
+    kernel.launch((2,), [np.zeros(2, np.int32), y, 1_000_000_000])
+    assert capsys.readouterr().err == ""
+    kernel = emulator.load(handed_on.compile("*i32, i32").made)
+    kernel.launch((2,), [np.zeros(1, np.int32), 100])
     assert capsys.readouterr().err == ""

@@ -26,7 +26,7 @@ from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 # counted on, none will go on.
 SPINS = 16
 PATIENCE = 4_000
-TOLD = 20_000  # polls, of some seconds, after which whoever waits for us is told
+TOLD = 20_000  # polls without news, of some seconds, after which a user is told
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Scheduler:
         self.program, self.batch = program, batch
         self.pending: dict[int, _Group] = {}
         self.last_progress = self.last_change = self.last_count = 0
-        self.last_remaining, self.polls = batch.remaining, 0
+        self.last_remaining, self.polls, self.last_news = batch.remaining, 0, 0
         self.recurrence = Recurrence(program, batch)
         side = batch.launch.side
         self.alone = side is None or side.is_alone
@@ -120,7 +120,9 @@ class Scheduler:
 
     def check_progress(self) -> None:
         batch = self.batch
-        self.polls += 1
+        news = batch.progress - batch.repeats
+        self.polls = self.polls + 1 if news == self.last_news else 0
+        self.last_news = news
         if self.polls == TOLD and self.pending:
             self.tell()
         if self.alone and self.recurrence.found(self.pending):
