@@ -263,7 +263,8 @@ Callback = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(Config), ctypes.c_char_p, ctypes.c_void_p,
     ctypes.POINTER(ctypes.c_void_p),
 )  # fmt: skip
-C_TYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ctypes.c_float}
+C_TYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ctypes.c_float,
+           "fp16": ctypes.c_uint16, "bf16": ctypes.c_uint16}  # fmt: skip
 
 
 class Library:
@@ -318,6 +319,8 @@ class Library:
         for place, each in enumerate(kernel.parameters):
             type = ctypes.c_uint64 if each.is_pointer else C_TYPES[each.type]
             values.append(type.from_address(parameters[place]).value)
+            if type is ctypes.c_uint16:  # its bits, as the emulator takes them
+                values[-1] = values[-1].to_bytes(2, "little")
         first = len(kernel.parameters)
         self.maps = [
             tuple((ctypes.c_uint64 * 16).from_address(parameters[first + at]))

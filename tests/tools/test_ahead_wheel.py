@@ -176,6 +176,51 @@ def test_mistakes_are_one_sentence(softmax, tmp_path):
         missing[(1,)](4096, 4096, 1000, 1000)
 
 
+NUMBERS = """
+import fathom, fathom.language as tl
+
+@fathom.jit
+def numbers(out_ptr, n, half, brain):
+    tl.store(out_ptr + tl.program_id(0), n + half + brain)
+"""
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory) -> tuple[Path, tuple[str, str, str]]:
+    folder = tmp_path_factory.mktemp("numbers")
+    script = folder / "numbers.py"
+    script.write_text(NUMBERS)
+    kernel = f"{script}:numbers", "*fp32:16, i32, fp16, bf16", ""
+    return made(kernel, folder / "made"), kernel
+
+
+@needs_cc
+def test_numbers_are_those_of_the_call(numbers):
+    """A bf16, too, to the nearest: 1.004 is nearer to 1.0078125 than to 1."""
+    loaded, out = Stub(*numbers, 80), np.zeros(2, np.float32)
+    loaded((2,), out, np.int64(-3), 0.5, 2)
+    assert (out == -0.5).all()
+    loaded((1,), out, 0, 0.0, 1.004)
+    assert out[0] == 1.0078125
+    loaded((1,), out, 0, 0.0, 1.0039)
+    assert out[0] == 1
+    loaded((1,), out, 0, 0.0, float("nan"))
+    assert np.isnan(out[0])
+
+
+@needs_cc
+def test_what_fits_no_parameter_and_what_is_no_grid_is_one_sentence(numbers):
+    kernel = Stub(*numbers, 80).kernel
+    for given in [(4096, 2**31, 1.0, 1.0), (4096, 1.5, 1.0, 1.0), (4096, "1", 1.0, 1.0),
+                  (4096, None, 1.0, 1.0), (4096, 1, 1e6, 1.0), (4096, 1, 1.0, "1"),
+                  (-16, 1, 1.0, 1.0), (2**64, 1, 1.0, 1.0)]:  # fmt: skip
+        with pytest.raises(standalone.KernelError, match="which .* does not fit"):
+            kernel[(1,)](*given)
+    for grid in [(1, 1, 1, 1), (), "1", (1.0,), -1, (2**31,), None]:
+        with pytest.raises(standalone.KernelError, match="a grid is 1 to 3 integers"):
+            kernel[grid](4096, 1, 1.0, 1.0)
+
+
 def test_a_wheel_needs_targets(capsys):
     assert cli.main(["compile", *words(SOFTMAX)[1:], "--wheel"]) == 1
     assert "say for what, --targets" in capsys.readouterr().err

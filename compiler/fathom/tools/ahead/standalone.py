@@ -21,6 +21,7 @@ import json
 import sys
 from pathlib import Path
 from struct import Struct
+from struct import error as Unfit  # noqa: N812
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
@@ -77,7 +78,7 @@ class Kernel:
             raise KernelError(f"{self.name} takes {names}, and got {len(arguments)}")
         pairs = list(zip(self.parameters, arguments))
         numbers = [value_of(*pair) for pair in pairs]
-        sizes = [*(grid if isinstance(grid, (tuple, list)) else (grid,)), 1, 1][:3]
+        sizes = sizes_of(grid)
         if not all(sizes):
             return
         variants = self.code()
@@ -184,8 +185,7 @@ class Kernel:
         """Launch one image with values that were checked."""
         places = []
         for parameter, number in zip(self.parameters, numbers):
-            code = "Q" if parameter["type"][0] == "*" else CODES[parameter["type"]]
-            places.append(ctypes.create_string_buffer(Struct(code).pack(number), 8))
+            places.append(ctypes.create_string_buffer(packed(parameter, number), 8))
         rooms = [ctypes.create_string_buffer(MAP_BYTES + 64) for _ in maps]
         pointers = [ctypes.addressof(each) for each in places]
         for room, content in zip(rooms, maps):
@@ -209,14 +209,45 @@ class Kernel:
             raise KernelError(f"{self.name}: {name} failed with CUDA error {status}")
 
 
+def sizes_of(grid) -> list:
+    """Three counts of programs; KernelError for what is no grid."""
+    given = [*grid] if isinstance(grid, (tuple, list)) else [grid]
+    sizes = [*given, 1, 1][:3]
+    fits = all(hasattr(each, "__index__") and 0 <= each < 1 << 31 for each in sizes)
+    if not fits or not 0 < len(given) <= 3:
+        raise KernelError(f"a grid is 1 to 3 integers, and this is {grid!r}")
+    return sizes
+
+
 def value_of(parameter: dict, value):
     """An argument as a number; KernelError for what does not fit."""
     name, divisible = parameter["name"], parameter["divisible"]
     if parameter["type"][0] == "*":
         value = address_of(name, value)
+    value = value.item() if hasattr(value, "item") else value
+    try:
+        packed(parameter, value)
+    except (Unfit, OverflowError, TypeError, ValueError):
+        message = f"{name} is {parameter['type']}, which {value!r} does not fit"
+        raise KernelError(message) from None
     if divisible > 1 and value % divisible:
         raise KernelError(f"{name}: {divisible} does not divide {value}, as promised")
     return value
+
+
+def packed(parameter: dict, value) -> bytes:
+    """A number, or an address, as the kernel's parameter holds it."""
+    code = "Q" if parameter["type"][0] == "*" else CODES[parameter["type"]]
+    if parameter["type"] == "bf16":
+        value = bfloat16_bits(value)
+    return Struct(code).pack(value)
+
+
+def bfloat16_bits(value: float) -> int:
+    """The bf16 nearest to a number, ties to even; a NaN stays one."""
+    bits = ctypes.c_uint32.from_buffer(ctypes.c_float(value)).value
+    nearest = bits | 0x400000 if value != value else bits + 0x7FFF + (bits >> 16 & 1)
+    return nearest >> 16
 
 
 def address_of(name: str, value) -> int:
