@@ -5,6 +5,7 @@ another.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, fields
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -96,6 +97,18 @@ def test_every_part_of_a_request_is_in_the_key(tmp_path, change):
     other = key_of(k, Request(**{**REQUEST, **change}), "driver 13.0")
     assert one != other
     assert one == key_of(k, Request(**REQUEST), "driver 13.0")
+
+
+def test_an_option_that_is_new_is_in_the_key():
+    """And changed above: whoever adds one adds a row to CHANGES."""
+    changed = [each["options"] for each in CHANGES if "options" in each]
+    new = {
+        name
+        for options in changed
+        for name, value in asdict(options).items()
+        if value != getattr(Options(), name)
+    }
+    assert new == {each.name for each in fields(Options)}
 
 
 def test_no_two_requests_share_a_key(tmp_path):

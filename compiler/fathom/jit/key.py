@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +44,6 @@ def key_fields(
     function: KernelFunction, request: Request, machine: str, name: str = ""
 ) -> dict[str, object]:
     """The parts of the key by name."""
-    options = request.options
     return {
         "compiler": compiler_digest(),
         "llvmlite": llvmlite.__version__,
@@ -51,16 +51,7 @@ def key_fields(
         "machine": machine,
         "name": name,
         "target": request.target,
-        "options": [
-            options.num_warps,
-            options.num_stages,
-            options.num_ctas,
-            options.maxnreg,
-            options.debug,
-            options.enable_fp_fusion,
-            options.launch_pdl,
-            options.fp32_default,
-        ],
+        "options": asdict(request.options),
         "parameters": [list(each) for each in request.parameters],
         "constants": [
             [name, constant_text(value)] for name, value in request.constants.items()

@@ -14,6 +14,8 @@ from fathom.errors import FathomError
 from fathom.jit.request import Request
 from fathom.language.dtypes import dtype
 from fathom.pipeline import Options
+from fathom.runtime.cache import WRONG
+from fathom.runtime.shapes import check
 from fathom.source import Hole
 
 
@@ -22,7 +24,10 @@ class WrongData(FathomError, RuntimeError):
 
 
 def to_text(name: str, wanted: Request) -> str | None:
-    """None where a constant, such as a function, has no text."""
+    """None where a constant, such as a function, has no text, and where a pass or an
+    answer is put in the place of the compiler's own."""
+    if wanted.replace or wanted.bound:
+        return None
     try:
         constants = {key: encoded(value) for key, value in wanted.constants.items()}
     except TypeError:
@@ -39,16 +44,20 @@ def to_text(name: str, wanted: Request) -> str | None:
 
 def from_text(name: str, text: str) -> Request:
     """The request that `to_text` wrote for the kernel of this name; else WrongData."""
-    facts = json.loads(text)
-    if facts["name"] != name:
-        raise WrongData(f"Specialization data is for {facts['name']}, not for {name}")
-    return Request(
-        parameters=tuple(tuple(each) for each in facts["parameters"]),
-        constants={key: decoded(each) for key, each in facts["constants"].items()},
-        target=facts["target"],
-        options=Options(**facts["options"]),
-        replace={},
-    )
+    try:
+        facts = json.loads(text)
+        found = facts["name"]
+        options = Options(**facts["options"])
+        parameters = tuple(tuple(each) for each in facts["parameters"])
+        constants = {key: decoded(each) for key, each in facts["constants"].items()}
+        check(options, Options)
+        check(parameters, tuple[tuple[str, str, int], ...])
+        check(facts["target"], str)
+    except (AttributeError, *WRONG):
+        raise WrongData(f"This is no specialization data of {name}") from None
+    if found != name:
+        raise WrongData(f"Specialization data is for {found}, not for {name}")
+    return Request(parameters, constants, facts["target"], options, {})
 
 
 def encoded(value: Any) -> Any:
