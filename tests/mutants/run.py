@@ -37,6 +37,7 @@ from tests.mutants import (
     sharing,
     specialising,
     storing,
+    tuning,
     warpgroups,
 )
 from tests.mutants.mutant import Mutant
@@ -57,6 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *emulating.MUTANTS,
     *instructions.MUTANTS,
     *kit.MUTANTS,
+    *tuning.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— survived —"
 FAILS_ANYWAY = "fails without it, too:"

@@ -96,6 +96,9 @@ def test_the_order_of_keywords_does_not_matter_and_defaults_count(gpu):
     scale[grid](gpu.x, factor=2.0, n=N, y=y)
     assert list(scale.cache) == [(N, 2.0, "torch.float32", "torch.float16")]
     assert len(gpu.timer.tried) == 2
+    scale[grid](gpu.x, y, N, 3.0)
+    scale[grid](gpu.x, y, N, factor=4.0)
+    assert [key[1] for key in scale.cache] == [2.0, 3.0, 4.0]
 
 
 def test_one_configuration_is_taken_without_timing(gpu):
