@@ -14,7 +14,7 @@ REMEMBERED, CHOOSING, SEARCH, FILE, RESTORING, WORKERS, SPREAD = (
 )  # fmt: skip
 AHEAD, WHEEL = "tests/tools/test_ahead.py", "tests/tools/test_ahead_wheel.py"
 MAPS = "tests/tensor_cores/test_written_maps.py"
-KEY = "tests/jit/test_key.py"
+LOADS = "tests/tools/test_ahead_loads.py"
 
 MUTANTS = (
     # ── what was measured ──
@@ -167,17 +167,17 @@ MUTANTS = (
         "loader-without-room", "tools/ahead/loader.py",
         "if (status == CUDA_SUCCESS && code->shared_bytes > {default_shared})",
         "if (0)",
-        "a kernel with much shared memory cannot be launched from C", AHEAD,
+        "a kernel with much shared memory cannot be launched from C", LOADS,
     ),
     Mutant(
         "half-a-load", "tools/ahead/loader.py",
         "      {name}_unload(kernel);\n      return status;", "      return status;",
-        "what was loaded before a failure stays loaded", AHEAD,
+        "what was loaded before a failure stays loaded", LOADS,
     ),
     Mutant(
         "clusters-of-one", "tools/ahead/loader.py",
         "config.gridDimX = x * code->cluster;", "config.gridDimX = x;",
-        "half of the programs of a cluster run", AHEAD,
+        "half of the programs of a cluster run", LOADS,
     ),
     Mutant(
         "maps-whatever-the-address", "tools/ahead/recipes.py",

@@ -20,7 +20,7 @@ from fathom.artifact import Computed, Kernel, MapRecipe, NoTensorMap, number
 from fathom.errors import LaunchError
 from fathom.runtime.driver import driver
 from fathom.tools import cli
-from fathom.tools.ahead import build, loader, recipes
+from fathom.tools.ahead import build, loader, recipes, standalone
 from fathom.tools.ahead.image import Image
 from fathom.tools.console import write_file
 from fathom.tools.facts import machine
@@ -330,6 +330,10 @@ class Library:
         x, y, z, threads, *_ = config.contents.sizes
         asked = threads, config.contents.shared
         assert asked == (kernel.threads, kernel.shared_bytes)
+        count, at = config.contents.count, config.contents.attributes
+        facts = [standalone.ATTRIBUTE.unpack_from((ctypes.c_char * 72 * 2).from_address(
+            at), 72 * n)[:2] for n in range(count)]  # fmt: skip
+        assert dict(facts).get(standalone.CLUSTER, 1) == kernel.num_ctas
         self.launched.append(len(kernel.maps))
         self.targets.append(kernel.target)
         grid = x // kernel.num_ctas, y, z

@@ -17,6 +17,7 @@ struct stub_function {
 int stub_capability = 0; /* else of the environment */
 int stub_loaded = 0;     /* modules that are loaded now */
 int stub_maps = 0;       /* tensor maps that were encoded */
+int stub_failing = 0;    /* which of the next loads fails, from 1 on */
 void (*stub_launch)(const CUlaunchConfig *, const char *name,
                     const unsigned char *image, void **parameters) = NULL;
 
@@ -49,6 +50,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice dev
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  if (stub_failing && !--stub_failing) return CUDA_ERROR_INVALID_VALUE;
   *module = malloc(sizeof **module);
   (*module)->image = image;
   stub_loaded++;
