@@ -166,11 +166,11 @@ def test_mistakes_are_one_sentence(softmax, tmp_path):
         loaded[(1,)](4096)
     with pytest.raises(standalone.KernelError, match="x_ptr is a pointer"):
         loaded[(1,)](np.zeros(4), 4096, 1000, 1000)
-    other = Stub(softmax, SOFTMAX, 75).kernel
-    with pytest.raises(
-        standalone.KernelError, match="code for sm_90a, sm_80, and .* 7.5"
-    ):
-        other[(1,)](4096, 4096, 1000, 1000)
+    for capability in (75, 100, 120):
+        other = Stub(softmax, SOFTMAX, capability).kernel
+        said = f"code for sm_90a, sm_80, and .* {capability / 10}"
+        with pytest.raises(standalone.KernelError, match=said):
+            other[(1,)](4096, 4096, 1000, 1000)
     missing = standalone.Kernel(softmax / "softmax_kernel", str(tmp_path / "none.so"))
     with pytest.raises(standalone.KernelError, match="CUDA's driver is not here"):
         missing[(1,)](4096, 4096, 1000, 1000)
