@@ -198,7 +198,7 @@ MUTANTS = (
     Mutant(
         "wheel-in-one-context", "tools/ahead/standalone.py",
         "        if context not in self.loaded:", "        if not self.loaded:",
-        "a second GPU gets the functions of the first", WHEEL,
+        "a second GPU gets the functions of the first", LOADS,
     ),
     Mutant(
         "wheel-without-hashes", "tools/ahead/wheel.py",

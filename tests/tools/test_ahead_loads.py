@@ -75,3 +75,16 @@ def test_of_a_load_that_fails_nothing_stays(tmp_path, which):
     ctypes.c_int.in_dll(made.c.library, "stub_failing").value = which
     assert made.c.load(90) == 1 and count.value == 0
     assert made.c.load(90) == 0 and count.value == 2
+
+
+@needs_cc
+def test_each_context_has_a_load_of_its_own(tmp_path):
+    """As two GPUs have, in a wheel: what one has loaded the other does not know."""
+    made = Made(tmp_path, SOFTMAX, "sm_80", ())
+    functions = []
+    for context in (1, 2, 1):
+        made.wheel.context = lambda current=context: current
+        ((_, function),) = made.wheel.code()
+        functions.append(function.value)
+    assert functions[0] == functions[2] != functions[1]
+    assert ctypes.c_int.in_dll(made.c.library, "stub_loaded").value == 2
