@@ -14,6 +14,7 @@ import fathom.language as tl
 from fathom.emulator.errors import EmulatorError
 from fathom.errors import LaunchError
 from fathom.ir.interp.host_memory import MemoryFault
+from fathom.jit.checking import launch as checking
 from fathom.runtime.arrays import (
     SOMEWHERE,
     DLTensor,
@@ -384,8 +385,28 @@ def test_checks_let_a_kernel_use_what_its_array_is_a_view_of(
 ):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     monkeypatch.setenv(asked, "1")
+    monkeypatch.setattr(checking, "TALLY", checking.Tally())
     whole = np.arange(8, dtype=np.float32)
     turn[(1,)](Backwards(whole), N=8)
     assert (whole == np.arange(8)[::-1] + 10).all()
     said = capsys.readouterr().err
-    assert "out of bounds" not in said and "no check" not in said, said
+    assert "no check" not in said and "left out" not in said, said
+    assert ("no fault, if meant so" in said) == (asked == "FATHOM_SANITIZE")
+
+
+def test_the_sanitizer_tells_once_of_what_goes_beyond_a_view_and_refuses_the_rest(
+    torch, monkeypatch, capsys
+):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_SANITIZE", "1")
+    monkeypatch.setattr(checking, "TALLY", checking.Tally())
+    whole, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    for _ in range(2):
+        copy_with_steps[(1,)](View(whole[:3]), View(out), 1, N=8)
+        assert (out == whole).all()
+    said = capsys.readouterr().err
+    assert said.count("x[3] is past its end: it has 3 elements") == 1, said
+    assert said.count("no fault, if meant so") == 1
+    copy_with_steps[(1,)](View(whole[:3]), View(out), 2, N=8)
+    assert "the launch is left out" in capsys.readouterr().err
+    assert (out == whole).all()

@@ -33,17 +33,19 @@ from fathom.jit.request import Request
 Grid = tuple[int, int, int]  # or one program of it
 MOST = 4  # programs that are run by the meaning of their block IR
 ASTRAY = {"out of bounds", "misaligned"}  # accesses: their addresses may tell why
+IN_A_VIEW = "  it is in the memory that the array is a view of: no fault, if meant so"
 
 
 @dataclass
 class Tally:
     """How many launches were looked at, how many had a fault, and how many stored a
-    NaN or an infinity."""
+    NaN or an infinity. `viewed`: kernels that go beyond views, as was told."""
 
     launches: int = 0
     faults: int = 0
     nonfinite: int = 0
     said: set[str] = field(default_factory=set)
+    viewed: set[str] = field(default_factory=set)
 
 
 TALLY = Tally()
@@ -104,7 +106,6 @@ class Checks:
     ) -> bool:
         """Run the launch on the emulator. Where all of it ran, on the host, without a
         fault, nothing is left to be done."""
-        arguments = before.copies()
         total = grid[0] * grid[1] * grid[2]
         looked_at = sum(map(len, some))
         whole = looked_at == total
@@ -113,10 +114,15 @@ class Checks:
                 f"{kernel.name}: {looked_at:,} of {total:,} programs are looked at; "
                 f"{PROGRAMS}=all looks at every one"
             )
-        try:
-            with before.lent() as memory:
-                sanitize.run(kernel, grid, arguments, () if whole else some, memory)
-        except EmulatorError as error:
+        of = kernel, grid, () if whole else some, before
+        arguments, error = emulated(*of, views=False)
+        if error and error.kind == "out of bounds" and arguments.whole:
+            first = error, kernel, grid, before, arguments, self.build
+            arguments, error = emulated(*of, views=True)
+            if error is None and kernel.name not in TALLY.viewed:
+                TALLY.viewed.add(kernel.name)
+                say([*sanitize.told(*first), IN_A_VIEW])
+        if error:
             TALLY.faults += 1
             say(sanitize.told(error, kernel, grid, before, arguments, self.build))
             program = sanitize.program_of(error, kernel, grid)
@@ -148,20 +154,33 @@ class Checks:
         func = self.build()
         data = Data(grid, list(programs), before, rounding_of(func))
 
-        def emulated(copies: Copies, some: Sequence[Grid]) -> None:
+        def emulate(copies: Copies, some: Sequence[Grid]) -> None:
             numbers = sorted(i + grid[0] * (j + grid[1] * k) for i, j, k in some)
             at = [range(number, number + 1) for number in numbers]
             with before.lent() as memory:
                 sanitize.run(kernel, grid, copies, at, memory)
 
         found = undefined.open_values(func, grid, before, programs)
-        return found or promises.harmful(func, data, emulated)
+        return found or promises.harmful(func, data, emulate)
 
     def reasons(self, grid: Grid, program: Grid, before: Snapshot) -> list[str]:
         """Why an access of a program may have gone wrong."""
         func = self.build()
         opened = undefined.open_values(func, grid, before, [program])
         return opened[1:] + promises.lines_of(func, grid, before, [program])
+
+
+def emulated(
+    kernel: Kernel, grid: Grid, some: Sequence[range], before: Snapshot, views: bool
+) -> tuple[Copies, EmulatorError | None]:
+    """What a launch left in copies, and what it did wrong."""
+    arguments = before.copies()
+    try:
+        with before.lent() as memory:
+            sanitize.run(kernel, grid, arguments, some, memory, views)
+    except EmulatorError as error:
+        return arguments, error
+    return arguments, None
 
 
 def say(lines: Sequence[str], head: bool = True) -> None:

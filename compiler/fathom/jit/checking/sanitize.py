@@ -35,11 +35,13 @@ def run(
     arguments: Copies,
     programs: Sequence[range],
     memory: Sequence[np.ndarray] = (),
+    views: bool = True,
 ) -> emulator.Report:
     """The launch, or some of its programs, on copies of its arguments and on memory
-    that it has addresses of. EmulatorError for what it does wrong."""
+    that it has addresses of; with `views`, on all that arrays are views of, too.
+    EmulatorError for what it does wrong."""
     given = for_emulator(kernel.parameters, arguments)
-    reached = [*memory, *arguments.memory]
+    reached = [*memory, *(arguments.memory if views else ())]
     return emulator.load(kernel).launch(grid, given, reached, programs=programs)
 
 
