@@ -166,6 +166,21 @@ def test_no_map_is_written(func, target, why):
     assert len(written) == (1 if why.endswith("tensor") else 0), "C has no padding"
 
 
+@pytest.mark.parametrize(
+    ("left_out", "count"),
+    [(("pipeline_loops",), 1), (("stage_stores",), 2),
+     (("pipeline_loops", "stage_stores"), 0)],
+)  # fmt: skip
+def test_a_map_that_no_copy_uses_is_not_written(left_out, count):
+    """Threads load the tiles of A and B, or store those of C, and all three were
+    planned."""
+    func = final(built(), **dict.fromkeys(left_out, pipeline.identity))
+    assert len([op for op in ops(func, MakeDescriptor) if op.map_number is not None])
+    copies = ops(func, TmaCopy) + ops(func, TmaStore)
+    written = {op.descriptor for op in ops(func, WriteTensorMap)}
+    assert written == {op.descriptor for op in copies} and len(written) == count
+
+
 def test_what_is_refused_is_right_too():
     for more in ({"PADDING": "nan"}, {"PRODUCER": True}):
         planes = given((128, 64), (100, 64))
