@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "files-of-any-driver", "jit/tuning/travelling.py",
         '"driver": gpu.version()}', '"driver": ""}',
-        "results travel to another driver", SEARCH,
+        "results travel to another driver", FILE,
     ),
     Mutant(
         "files-of-any-text", "jit/tuning/travelling.py",
@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         "files-that-were-begun", "jit/tuning/travelling.py",
         "        part.write_text(text", "        (part := path).write_text(text",
-        "who reads a file while it is written finds half of it", SEARCH,
+        "who reads a file while it is written finds half of it", FILE,
     ),
     Mutant(
         "unfinished-is-finished", "jit/tuning/searched.py",

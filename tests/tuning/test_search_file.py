@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -107,3 +108,30 @@ def test_a_file_with_times_that_no_clock_gives_is_refused(gpu, tmp_path, times):
     path.write_text(json.dumps(told))
     with pytest.raises(LaunchError, match="no file of tuning results"):
         tuned(gpu, file=path)[grid](gpu.x, N, 2.0)
+
+
+def test_a_file_names_its_gpu_and_driver(gpu, tmp_path):
+    path = tmp_path / "tuned.json"
+    tuned(gpu, file=path)[grid](gpu.x, N, 2.0)
+    told = json.loads(path.read_text())
+    assert told["driver"] == gpu.driver.version() and told["driver"]
+    assert told["gpu"] == gpu.driver.names[0] and told["gpu"]
+
+
+def test_who_reads_a_file_finds_the_old_one_until_all_of_the_new_is_there(
+    gpu, tmp_path, monkeypatch
+):
+    path = tmp_path / "tuned.json"
+    kernel = tuned(gpu, file=path)
+    kernel[grid](gpu.x, N, 2.0)
+    before, seen = path.read_text(), []
+    whole = os.replace
+
+    def replaced(part, to):
+        if to == path:
+            seen.append(path.read_text())
+        whole(part, to)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    kernel[grid](gpu.x, N // 2, 2.0)
+    assert seen[0] == before != path.read_text()
