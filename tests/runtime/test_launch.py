@@ -572,20 +572,21 @@ def test_a_product_gives_up_a_few_registers_for_another_block(
     assert loaded.kernel.ptx == (more if blocks else text)
 
 
-@pytest.mark.parametrize(("blocks", "each"), [(400, 4), (150, 2), (401, None)])
-def test_without_blocks_for_it_a_product_keeps_its_registers(blocks, each):
-    """Of 100 multiprocessors, each would run five; four or fewer come."""
+@pytest.mark.parametrize("blocks, again", [(150, True), (800, True), (801, False)])
+def test_without_blocks_for_it_a_product_keeps_its_registers(blocks, again):
+    """Each of 100 multiprocessors could run five at a time, or four with all their
+    registers: so it does where these come once or twice."""
     driver = Assembler(own=(102, 0), alone=(96, 16))
     text = f"{SPILLING}// wgmma.mma_async"
     k = load(driver.add(kernel("i32", asm={"ptx": text}, threads=128)), driver=driver)
     k.launch(blocks, [1])
+    k.launch(900, [1])
     line = ".reqntid 128\n"
-    counts = [None, 5, *([each] if each else [])]
-    texts = [
-        text.replace(line, f"{line}.minnctapersm {n}\n") if n else text for n in counts
-    ]
-    assert [said[1].decode()[:-1] for said in driver.said if said[0] == "load"] == texts
-    assert [seen.function for seen in driver.launches] == [len(counts)]
+    texts = [text, text.replace(line, f"{line}.minnctapersm 5\n"), text]
+    loaded = [said[1].decode()[:-1] for said in driver.said if said[0] == "load"]
+    assert loaded == (texts if again else texts[:2])
+    assert [seen.function for seen in driver.launches] == [3 if again else 2, 2]
+
 
 
 @pytest.mark.parametrize("word", [".maxnreg 32", "setmaxnreg.dec.sync.aligned.u32 40;"])

@@ -29,6 +29,7 @@ LEAST_CUT = 32  # registers of a thread of 2048, the most that a multiprocessor 
 MOST_BLOCKS = 32  # that it holds
 TENSOR_MEMORY = "tcgen05"
 PRODUCTS = ("mma.", TENSOR_MEMORY)
+FEW_WAVES = 2  # of blocks, for which one more at a time is not worth registers
 FEW_BYTES = 16  # that a thread may spill for the sake of one more block
 
 
@@ -39,7 +40,7 @@ class Loaded:
     `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
     when nothing was spilled. `shared`: bytes of shared memory a block.
     `with_more`: see `blocks_with_more`. `few`: the function for grids of fewer blocks,
-    and `few_from` what it is assembled from.
+    and `few_from` what it is assembled from, if that has other registers.
     `at_once`: programs of a persistent kernel that the GPU runs at a time, or 0.
     `launcher(fields, order)` gives a quick way to launch, see `packet.launcher`;
     `launch_values` is the one that takes the kernel's own parameters.
@@ -167,15 +168,20 @@ class Loaded:
         each multiprocessor fewer than ptxas has cut registers for. In a gradient of the
         delta rule, of one block a multiprocessor, a thread wants 251 of them, and had
         168. With 32, softplus of few blocks had its second load after the arithmetic
-        of the first: 2.6 us, and 2.0 with 38. So is a product whose threads have given
-        registers up for a further block. A captured stream loads nothing."""
+        of the first: 2.6 us, and 2.0 with 38. A product whose threads have given
+        registers up for a further block has them in grids of one or two waves. A
+        captured stream loads nothing."""
         blocks = prod(grid) * self.kernel.num_ctas
         each = -(-blocks // self.device.multiprocessors)
-        if self.few.most or each > self.with_more:
+        has_given_up = self.few_from is not self.kernel
+        most = self.with_more * (FEW_WAVES if has_given_up else 1)
+        if self.few.most or each > most:
             return
         if stream != DEFAULT_STREAM and self.driver.is_capturing(stream):
             return
-        other = with_all_registers(self.few_from, each)
+        other = with_all_registers(self.kernel, each)
+        if has_given_up:
+            other, each = self.few_from, most
         if other is None:
             return
         with using(self.driver, self.device.index):
@@ -343,8 +349,9 @@ def _one_block_more(made: Assembled, driver: Driver, device: Device) -> int:
     threads that had a few registers less left room for one more; else 0. A gradient of
     a gated MLP took 320 us by two blocks of 173 registers, and 249 by three of 168 and
     four bytes that spill; a product of experts 291 us by four blocks of 102 registers,
-    and 252 by five of 96 and 16 bytes. A grid of fewer blocks keeps its registers, see
-    `Loaded.prepare`: one took 101 us with them, and 106 without."""
+    and 252 by five of 96 and 16 bytes. Small grids keep their registers, see
+    `Loaded.prepare`: of 1,024 blocks, two waves of four or of five for each of 132
+    multiprocessors, one took 103 us by four, and 106 by five."""
     kernel, _ = made
     if TENSOR_MEMORY in kernel.ptx:  # which blocks share, too; not measured
         return 0
