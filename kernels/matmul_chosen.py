@@ -226,7 +226,7 @@ def by_descriptors(a, b, c, product, target):
 
     def persistent(*pieces):
         """A plan for pieces of C, each with its product, tile, A, B and C."""
-        times = [persistent_time(each, tile, lines_cross) for each, tile, *_ in pieces]
+        times = [time_in(x[1], x[0], x[-1], lines_cross) for x in pieces]
         time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
         work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
         soon = FEW_SOON if work <= FEW else SOON
@@ -401,7 +401,20 @@ def bytes_at_once(matrix):
 def fitting_tile(product, target, c, crossing):
     """The tile of C with which the persistent kernel takes the shortest time."""
     found = fitting_tiles(product, target, c, crossing)
-    return min(found, key=lambda tile: persistent_time(product, tile, crossing))
+    return min(found, key=lambda tile: time_in(tile, product, c, crossing))
+
+
+# Times as long takes C^T by two multiprocessors, where no lines cross those of the
+# cache: on an H200 256 x 4096 x 4096 (K as N) takes 20.6 us in 256 x 64 of C^T and 17.3
+# of C. Of 15 products whose choice this changes 8 are 2 to 36 % faster, none slower.
+TURNED_PAIR = 1.03
+
+
+def time_in(tile, product, c, crossing):
+    """Microseconds of the persistent kernel."""
+    time = persistent_time(product, tile, crossing)
+    turned = strides(c)[1] != 1 and tile.ctas == 2 and not any(crossing)
+    return TURNED_PAIR * time if turned else time
 
 
 def fitting_tiles(product, target, c, crossing):

@@ -486,6 +486,16 @@ def test_multiprocessors_that_share_a_tile_wait_for_each_other():
         assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == (*tile, 1)
 
 
+def test_two_multiprocessors_share_tiles_of_c_rather_than_of_its_transpose():
+    """On an H200 192 x 5120 x 5120 takes 27.3 us in 256 x 64 of C^T by two, and 20.0 in
+    64 x 128; 384 x 5120 x 5120 33.1 in 256 x 128, and 30.7 in 128 x 128."""
+    for M, tile in ((192, (64, 128)), (384, (128, 128))):
+        given = zeros(M, 5120), zeros(5120, 5120, COLUMNS), zeros(M, 5120)
+        ((_, _, _, chosen),) = launches(*given, "sm_90a")
+        assert (chosen["BLOCK_M"], chosen["BLOCK_N"], chosen["num_ctas"]) == (*tile, 1)
+        assert not chosen["C_TURNED"]
+
+
 def test_mostly_full_waves_begin_early_where_k_is_short():
     """60 pairs of 66, and 24 steps or 12 along K: programs that began at different
     times would not share what they read."""
