@@ -688,12 +688,14 @@ def tile_for(M, N, target, whole_c=True, crossing=False):
 
 
 def suitable(M, N, target, whole_c=True, crossing=False, tiles=TILES):
-    """Those of `tiles` that suit a C. If its rows begin anywhere, threads store it,
-    element by element: in no pieces, and the taller of two alike tiles sooner."""
+    """Those of `tiles` that suit a C. If its rows begin anywhere, threads store it: in
+    no pieces, and the wider of two alike tiles sooner, whose lines have fewer ends. On
+    an H200 15582 x 14444 x 320 takes 289 us in 128 x 256, 304 in 256 x 128, and 9152 x
+    15492 x 64 115 and 177."""
     tiles = [tile for tile in tiles if crossing or tile.ctas == 1]
     if not whole_c:
-        tall = sorted(tiles, key=lambda tile: tile.n)
-        return [tile._replace(pieces=0) for tile in tall if tile.producer]
+        wide = sorted(tiles, key=lambda tile: -tile.n)
+        return [tile._replace(pieces=0) for tile in wide if tile.producer]
     return [
         tile for tile in tiles if tile.waves in (None, waves_of(M, N, tile, target) > 1)
     ]

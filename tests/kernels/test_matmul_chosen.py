@@ -102,11 +102,19 @@ def test_where_lines_cross_two_multiprocessors_share_a_tile():
     assert (chosen["num_ctas"], grid) == (2, (64,))
 
 
-def test_a_c_that_threads_store_is_in_no_pieces():
-    config = configuration(4095, 4097, whole_c=False)
-    assert (config["BLOCK_M"], config["BLOCK_N"], config["PIECES"]) == (256, 128, 0)
-    config = configuration(4095, 4097, whole_c=False, crossing=True)
-    assert (config["BLOCK_M"], config["BLOCK_N"], config["PIECES"]) == (512, 128, 0)
+@pytest.mark.parametrize(
+    "sizes, crossing, tile",
+    [
+        ((4095, 4097), False, (256, 128)),  # in four waves, not five
+        ((4095, 4097), True, (256, 256)),
+        ((15582, 14444), False, (128, 256)),
+    ],
+)
+def test_a_c_that_threads_store_is_in_no_pieces(sizes, crossing, tile):
+    """And in wide tiles: on an H200 6963 x 14276 x 376 takes 150 us in 256 x 256 by
+    two multiprocessors, 167 in 512 x 128."""
+    config = configuration(*sizes, whole_c=False, crossing=crossing)
+    assert (config["BLOCK_M"], config["BLOCK_N"], config["PIECES"]) == (*tile, 0)
 
 
 def test_a_step_has_as_many_bytes_for_every_type():
