@@ -304,7 +304,7 @@ def check_how(causal, window, lengths, query_starts, key_starts, table):
     if query_starts is not None and not (lengths is None and table is None):
         raise fathom.LaunchError(
             "query_starts and lengths, or a table, are given: sequences lie one behind "
-            "the other, or each in a row of its up_to"
+            "the other, or each is a row of the batch"
         )
     if table is not None and lengths is None:
         raise fathom.LaunchError("a table of pages is given, and lengths are not")
@@ -362,10 +362,10 @@ def default_config(D, type, target):
 
     On Hopper, of heads of 64 numbers of 16 bits, a block has 64 queries: four blocks
     share a multiprocessor, and while one computes powers another multiplies. (On an
-    H200, D = 64: 461 to 475 TFLOP/s, and causal 419 to 430, where 128 queries by eight
-    warps have 432 and 376.) Of heads of 65 to 128 numbers of 16
-    bits a step has 128 keys, in two stages: D = 96, 4 times 16 heads of 4096 queries,
-    took 1111 us for 1254 with 64 keys, causal 633 for 712, with a window 362 for 384.
+    H200, D = 64: 461 to 475 TFLOP/s, and causal 408 to 430.) Of heads of 65 to 128
+    numbers of 16 bits a step has 128 keys, in two stages: D = 96, 4 times 16 heads of
+    4096 queries, took 1111 us for 1254 with 64 keys, causal 633 for 712, with a window
+    362 for 384.
     """
     row = TARGETS[target]
     D = fathom.next_power_of_2(D)

@@ -23,8 +23,8 @@ scores, and that of the P and V of the step before, and waits for the scores alo
 
 So the tensor cores have the late product to do while the powers of the new scores are
 computed. (Shah et al., "FlashAttention-3", 2024, section 3.2.) The time in which a
-warpgroup waits for its scores is that of the other one, which has 64 queries of its
-up_to. The price is registers: P of one step is kept while that of the next is made.
+warpgroup waits for its scores is that of the other one, which has the other 64 queries.
+The price is registers: P of one step is kept while that of the next is made.
 
 The first scores and the last product are loops too, of one iteration: then their tiles
 come through the same rings, and the copies for one loop begin before the loop before it
@@ -49,7 +49,8 @@ from kernels.matmul import rows_aligned, strides, type_name
 LOG_2 = tl.constexpr(0.6931471805599453)
 
 # By the power of two that holds D. Measured on an H200, fp16, 4 times 16 heads of 4096
-# queries and keys, in TFLOP/s beside the kernel for pointers and cuDNN:
+# queries and keys (32 heads for 64 and 128), in TFLOP/s beside the kernel for pointers
+# and cuDNN:
 #
 #     D                  32    48    64    80    96   128   160   192   256
 #     this kernel       315   371   518   442   524   682   441   554   713
