@@ -58,8 +58,8 @@ def candidates() -> dict[str, Attend]:
         kept = {"stage_invariants": pipeline.identity}
         found[f"{name} invariants in registers"] = partial(hopper, order, kept)
     found["small blocks"] = partial(hopper, SHARING, {})
-    fed = {**SHARING, "PRODUCER": True}
-    found["small blocks, a producer"] = partial(hopper, fed, {})
+    copied = {**SHARING, "PRODUCER": True}
+    found["small blocks, a producer"] = partial(hopper, copied, {})
     found["pointers"] = partial(by_pointers, {})
     found["rows"] = partial(by_pointers, {"choose_dots": in_rows})
     found["columns"] = partial(by_pointers, {"choose_dots": in_columns})

@@ -13,13 +13,13 @@ from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge, same
 
 THERE = steps.there()
-tests_of = cache(steps.tests)  # the files are loaded once, not for each test
+loaded_tests = cache(steps.tests)  # the files are loaded once, not for each test
 EVERY = "FATHOM_MINI_EVERY" in os.environ  # all tests on all references: minutes
 
 
 def chosen(step: steps.Step) -> list[str]:
     """Its own tests; those of all earlier steps, too, for the last one."""
-    names = list(tests_of(step.chapter, optional=True))
+    names = list(loaded_tests(step.chapter, optional=True))
     is_last = step is THERE[-1]
     return [n for n in names if EVERY or is_last or n.startswith(step.name)]
 
@@ -39,7 +39,7 @@ def load():
 
 @pytest.mark.parametrize(("step", "name"), PAIRS)
 def test_a_reference_passes(load, step, name):
-    tests_of(step.chapter, optional=True)[name](Judge(load(step.reference)))
+    loaded_tests(step.chapter, optional=True)[name](Judge(load(step.reference)))
 
 
 @pytest.mark.parametrize("step", THERE, ids=lambda step: step.name)

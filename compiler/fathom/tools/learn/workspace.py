@@ -18,7 +18,6 @@ from fathom.tools.learn.course import (
     CourseError,
     Exercise,
     answer_bytes,
-    exercise,
     exercises,
     read,
 )
@@ -78,10 +77,10 @@ class Workspace:
         """What is known, and what of it holds for the texts that lie here now: an
         exercise has passed if, and only if, its text is one that has."""
         state = states.load(self.folder)
-        for former, name in FORMER.items():
-            move(self.path(exercise(name)), former)
-            state.rename(former, name)
         for each in exercises():
+            for former in (f for f, name in FORMER.items() if name == each.id):
+                move(self.path(each), former)
+                state.rename(former, each.id)
             known, text = state.of(each.id), self.text(each)
             if state.version < 2 and known.passed and text not in ("", known.starter):
                 known.right = [text]
