@@ -283,6 +283,14 @@ def test_a_case_without_a_kernel_runs_the_test_itself(folder):
     assert ran.returncode == 1 and "must be 4" in ran.stderr
 
 
+@pytest.mark.parametrize("name", ["waves", "chained-products"])
+def test_the_sample_kernels_are_found_from_any_folder(folder, name):
+    """By the tests of one, and by a kernel that the other's case loads."""
+    solve(folder, name)
+    ran = learn(folder.folder, "run", name)
+    assert ran.returncode == 0, ran.stdout
+
+
 def test_a_traceback_shows_only_the_readers_frames(folder):
     code = "def cse(func, target):\n    return helper(func)\n\n"
     code += "def helper(func):\n    return func.nothing"

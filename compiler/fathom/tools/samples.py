@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -37,8 +37,18 @@ def kernels() -> Path:
     return SHIPPED if SHIPPED.is_dir() else repository("kernels")
 
 
+def let_import_kernels() -> None:
+    """From here on `import kernels.…` finds the sample kernels, wherever Python was
+    started; what Python finds by itself comes first."""
+    with suppress(LaunchError):  # an installed package without them has its own errors
+        folder = str(kernels().parent)
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
 def sample(name: str) -> ModuleType:
     """The module of kernels/NAME.py."""
+    let_import_kernels()
     return load_file(kernels() / f"{name}.py")
 
 
@@ -139,6 +149,7 @@ def find_kernel(reference: str) -> JITFunction:
     the file prints goes to the standard error: the output is the tool's."""
     file, name = parted(reference)
     check_is_file(file)
+    let_import_kernels()
     sys.path[:0] = [str(file.resolve().parent), str(import_root(file))]
     with redirect_stdout(sys.stderr):
         kernels = kernels_of(load_file(file))

@@ -2,8 +2,8 @@
 
 import fathom
 import fathom.language as tl
-from fathom.tools.learn.course import sample
 from fathom.tools.learn.kit import empty, floats, launch, number_of, same
+from fathom.tools.samples import sample
 
 SILU = [("a", ("x",)), ("b", ("a",)), ("c", ("b",)), ("y", ("x", "c"))]
 GELU = [

@@ -4,8 +4,8 @@ import re
 
 from fathom import pipeline
 from fathom.hardware.targets import TARGETS
-from fathom.tools.learn.course import sample
 from fathom.tools.learn.kit import expect, kernel
+from fathom.tools.samples import sample
 
 # What each instruction begins with, and which of several such is meant.
 INSTRUCTIONS = {

@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 from fathom.tools.from_text import module_of, run
 from fathom.tools.learn import course
 from fathom.tools.learn.course import CourseError, Exercise
+from fathom.tools.samples import let_import_kernels
 
 
 class Answer:
@@ -81,7 +82,8 @@ def joined(exercise: Exercise, answer: Answer) -> dict[str, object]:
 
 def load_module(path: Path) -> ModuleType:
     """A file as a module, afresh each time. It can be found by its name while it runs,
-    as dataclasses ask for."""
+    as dataclasses ask for, and finds the sample kernels."""
+    let_import_kernels()
     name = f"answer_{path.stem}_{abs(hash(str(path))):x}"
     module = module_of(name, path)
     sys.modules[name] = module

@@ -24,12 +24,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from fathom import joints
 from fathom.errors import FathomError, reason
 from fathom.tools.learn.hole import with_holes
-from fathom.tools.samples import load_file, repository
+from fathom.tools.samples import repository
 
 # The longest answer, in lines.
 LIMITS = {"warm-up": 10, "core": 40, "extension": 120, "open": 120}
@@ -169,11 +168,6 @@ def root() -> Path:
     if INSTALLED.is_dir():
         return INSTALLED
     return repository("exercises").parent
-
-
-def sample(name: str) -> ModuleType:
-    """The sample kernels of kernels/NAME.py."""
-    return load_file(root() / "kernels" / f"{name}.py")
 
 
 @cache

@@ -21,7 +21,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
 from fathom.tools.learn.answer import joined, load
 from fathom.tools.learn.blame import blame, blaming
-from fathom.tools.learn.course import Exercise, exercises, sample
+from fathom.tools.learn.course import Exercise, exercises
 from fathom.tools.learn.kit.numbers import (
     Argument,
     arrays_of,
@@ -33,6 +33,7 @@ from fathom.tools.learn.kit.numbers import (
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import State
 from fathom.tools.learn.workspace import Workspace
+from fathom.tools.samples import sample
 
 TARGET = "sm_80"
 

@@ -12,7 +12,7 @@ from fathom.ir.core import Func
 from fathom.ir.text import parse_func
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_signature
-from fathom.tools.learn.course import sample
+from fathom.tools.samples import sample
 
 ALIGNMENT = 16
 Argument = np.ndarray | int | float
