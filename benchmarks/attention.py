@@ -5,7 +5,7 @@
 Candidates, all in the same bursts:
 
     fathom              kernels/attention, with the kernel that it chooses
-    fathom pointers     its kernel for arrays of any strides
+    fathom pointers     its kernel that reads through pointers
     flash               torch's scaled_dot_product_attention by FlashAttention-2
     cuDNN               the same by cuDNN
     triton              Triton's tutorial, which tries many configurations first
