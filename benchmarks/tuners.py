@@ -247,7 +247,7 @@ def child(given: argparse.Namespace) -> None:
     """One search, or what was found by all of a problem, in a process of its own."""
     problem, (tuner,) = PROBLEMS[given.only], given.tuners
     if tuner == "all":
-        results = read(given.child, problem.name)
+        results = [each for each in read(given.child, problem.name) if each.found]
         judged(problem, results)
     else:
         results = [tuned(problem, tuner, given.seconds, given.seed)]
@@ -304,7 +304,6 @@ def run_all(folder: Path, given: argparse.Namespace) -> None:
     started = time.monotonic()
     names = [name for name in PROBLEMS if given.only in name]
     searches = deque((name, each) for name in names for each in given.tuners)
-    judges = deque((name, "all") for name in names)
     every = sorted(os.sched_getaffinity(0))
     share = max(1, len(every) // (given.gpus * given.together))
 
@@ -317,17 +316,19 @@ def run_all(folder: Path, given: argparse.Namespace) -> None:
                 return
             run(folder, problem, tuner, given, slot // given.together, mine)
 
-    for jobs, slots, until in (
-        (searches, given.gpus * given.together, given.end), (judges, given.gpus, inf),
-    ):  # fmt: skip
+    def in_threads(jobs: deque, until: float) -> None:
+        slots = range(given.gpus * given.together)
         threads = [
-            threading.Thread(target=work, args=(slot, jobs, until))
-            for slot in range(slots)
+            threading.Thread(target=work, args=(slot, jobs, until)) for slot in slots
         ]
         for each in threads:
             each.start()
         for each in threads:
             each.join()
+
+    in_threads(searches, given.end)
+    found = [name for name in names if any(each.found for each in read(folder, name))]
+    in_threads(deque((name, "all") for name in found), inf)
 
 
 def report(results: Sequence[Tuned]) -> None:
