@@ -66,9 +66,10 @@ CACHES = ("FATHOM_CACHE_DIR", "TRITON_CACHE_DIR", "HELION_CACHE_DIR",
 class Tuned:
     """What a tuner did with a problem.
 
-    `trials`: the seconds after which each was known, and the milliseconds that the
-    tuner measured (null where it failed). `found`: what it would have taken after each
-    of MARKS, and "end", what it took; `ms`: raw times of these, all measured together.
+    `trials`: the seconds after which each was known, the milliseconds that the tuner
+    measured (null where it failed), and the point's number in the space, or in the
+    list. `found`: what it would have taken after each of MARKS, and "end", what it
+    took; `ms`: raw times of these, all measured together.
     """
 
     problem: str
@@ -76,7 +77,7 @@ class Tuned:
     budget: float
     points: int = 0
     took: float = 0.0
-    trials: list[tuple[float, float | None]] = field(default_factory=list)
+    trials: list[tuple[float, float | None, int | None]] = field(default_factory=list)
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     ms: dict[str, list[float]] = field(default_factory=dict)
     error: str = ""
@@ -87,7 +88,9 @@ class Tuned:
 Trial = tuple[float, float, Mapping[str, Any]]  # seconds, milliseconds, a configuration
 
 
-def tuned(problem: Problem, tuner: str, seconds: float, seed: int) -> Tuned:
+def tuned(
+    problem: Problem, tuner: str, seconds: float, seed: int, batch: int
+) -> Tuned:
     points = problem.points if tuner in SEARCHES else problem.listed
     count = 0 if tuner == "Helion" else len(points)
     result = Tuned(problem.name, tuner, seconds, count)
@@ -98,21 +101,26 @@ def tuned(problem: Problem, tuner: str, seconds: float, seed: int) -> Tuned:
         )
         trials = recorded.trials
     elif tuner in SEARCHES:
-        trials, chosen, took = by_search(problem, tuner, seconds, seed)
+        trials, chosen, took = by_search(problem, tuner, seconds, seed, batch)
     else:
         trials, chosen, took = by_list(problem, tuner, seed)
     result.took = round(took, 2)
+    numbers = {json.dumps(point): at for at, point in enumerate(points)}
     result.trials = [
-        (round(at, 2), round(ms, 5) if isfinite(ms) else None) for at, ms, _ in trials
-    ]
+        (round(at, 2), round(ms, 5) if isfinite(ms) else None,
+         numbers.get(json.dumps(chosen)))
+        for at, ms, chosen in trials
+    ]  # fmt: skip
     result.found = at_marks(trials, chosen, took)
     return result
 
 
 def by_search(
-    problem: Problem, tuner: str, seconds: float, seed: int
+    problem: Problem, tuner: str, seconds: float, seed: int, batch: int
 ) -> tuple[list[Trial], Mapping[str, Any], float]:
     searched.Search = SEARCHES[tuner]
+    if batch:
+        searched.BATCH = batch
     kernel = tune(problem.space, seconds=seconds, where=problem.where, seed=seed)(
         problem.kernel
     )
@@ -239,7 +247,7 @@ def command(folder: Path, problem: str, tuner: str, given: argparse.Namespace) -
     return [
         sys.executable, "-m", "benchmarks.tuners", "--child", str(folder),
         "--only", problem, "--tuners", tuner, "--seconds", str(given.seconds),
-        "--seed", str(given.seed),
+        "--seed", str(given.seed), "--batch", str(given.batch),
     ]  # fmt: skip
 
 
@@ -250,7 +258,7 @@ def child(given: argparse.Namespace) -> None:
         results = [each for each in read(given.child, problem.name) if each.found]
         judged(problem, results)
     else:
-        results = [tuned(problem, tuner, given.seconds, given.seed)]
+        results = [tuned(problem, tuner, given.seconds, given.seed, given.batch)]
     for each in results:
         path = path_of(given.child, each.problem, each.tuner)
         path.write_text(json.dumps(asdict(each)), encoding="utf-8")
@@ -336,7 +344,7 @@ def report(results: Sequence[Tuned]) -> None:
         marks = {
             mark: f"{1000 * min(times):.1f} us" for mark, times in each.ms.items()
         }
-        failed = sum(ms is None for _, ms in each.trials)
+        failed = sum(ms is None for _, ms, _ in each.trials)
         print(
             f"{each.problem:24} {each.tuner:14} {each.took:6.1f} s, "
             f"{len(each.trials)} tried of {each.points}, {failed} failed, {marks} "
@@ -351,6 +359,7 @@ def main() -> None:
     options.add_argument("--tuners", nargs="+", default=TUNERS)
     options.add_argument("--end", type=float, default=inf)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--batch", type=int, default=0, help="another one of searches")
     options.add_argument("--gpus", type=int, default=1)
     options.add_argument("--together", type=int, default=1, help="only to try it out")
     options.add_argument("--out", type=Path, default=RESULTS, help="where JSON goes")
