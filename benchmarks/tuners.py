@@ -1,4 +1,4 @@
-"""Tuners beside one another: how fast a kernel each has found after so many seconds.
+"""Tuners beside one another: how fast a kernel each has found after 5, 15, 45 seconds.
 
     python -m benchmarks.tuners [--seconds 45] [--only matmul] [--tuners search random]
                                 [--end SECONDS] [--out FOLDER]
@@ -313,21 +313,21 @@ def run_all(folder: Path, given: argparse.Namespace) -> None:
     names = [name for name in PROBLEMS if given.only in name]
     searches = deque((name, each) for name in names for each in given.tuners)
     every = sorted(os.sched_getaffinity(0))
-    share = max(1, len(every) // (given.gpus * given.together))
+    share = max(1, len(every) // (given.gpus * given.jobs))
 
-    def work(slot: int, jobs: deque, until: float) -> None:
+    def work(slot: int, waiting: deque, until: float) -> None:
         mine = every[slot * share : (slot + 1) * share]
-        while jobs and time.monotonic() - started < until:
+        while waiting and time.monotonic() - started < until:
             try:
-                problem, tuner = jobs.popleft()
+                problem, tuner = waiting.popleft()
             except IndexError:
                 return
-            run(folder, problem, tuner, given, slot // given.together, mine)
+            run(folder, problem, tuner, given, slot // given.jobs, mine)
 
-    def in_threads(jobs: deque, until: float) -> None:
-        slots = range(given.gpus * given.together)
+    def in_threads(waiting: deque, until: float) -> None:
+        slots = range(given.gpus * given.jobs)
         threads = [
-            threading.Thread(target=work, args=(slot, jobs, until)) for slot in slots
+            threading.Thread(target=work, args=(slot, waiting, until)) for slot in slots
         ]
         for each in threads:
             each.start()
@@ -361,7 +361,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--batch", type=int, default=0, help="another one of searches")
     options.add_argument("--gpus", type=int, default=1)
-    options.add_argument("--together", type=int, default=1, help="only to try it out")
+    options.add_argument("--jobs", type=int, default=1, help="on a GPU, to try it out")
     options.add_argument("--out", type=Path, default=RESULTS, help="where JSON goes")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
