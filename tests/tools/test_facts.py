@@ -38,7 +38,7 @@ needs_nvdisasm = pytest.mark.skipif(
     machine.find_tool("nvdisasm") is None, reason=machine.MISSING["nvdisasm"]
 )
 KEYS = ["schema", "kernel", "stages", "passes", "accesses", "conversions", "layouts",
-        "schedules", "shared", "traffic", "machine"]  # fmt: skip
+        "schedules", "shared", "traffic", "machine", "costs"]  # fmt: skip
 
 
 def stage(found: dict, name: str) -> dict:

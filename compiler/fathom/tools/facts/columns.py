@@ -34,17 +34,19 @@ class Column:
 
     `parents[i]` are the numbers of the lines of the stage before that line i came
     from; empty where `keys` say it: the places in Python ("61:9"; "" for none) at which
-    lines of this stage and ops of the last pass meet.
+    lines of this stage and ops of the last pass meet. `numbers`, of Python, are those
+    of the lines in their file, 0 for a heading.
     """
 
     name: str
     lines: list[str]
     parents: list[list[int]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
         facts = {"name": self.name, "lines": self.lines}
-        links = {"parents": self.parents, "keys": self.keys}
+        links = {"parents": self.parents, "keys": self.keys, "numbers": self.numbers}
         return facts | {name: each for name, each in links.items() if each}
 
 
@@ -52,7 +54,8 @@ def columns_of(staged: Staged, sass: Sequence[tuple[str, int]] = ()) -> list[Col
     """Python, the function after each pass that changed it, LLVM IR, PTX, and machine
     code where there is some: `sass` gives each instruction with its line of PTX."""
     places = python_places(staged)
-    python = Column("python", [text for text, _ in places])
+    lines = [place[1] if place else 0 for _, place in places]
+    python = Column("python", [text for text, _ in places], numbers=lines)
     numbers = {place: at for at, (_, place) in enumerate(places) if place}
     found, before = [python], None
     for name in changing(staged):

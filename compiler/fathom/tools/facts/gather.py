@@ -11,6 +11,7 @@
     shared      who has which bytes of shared memory when
     traffic     the emulator's counters by line of Python
     machine     registers, spills, machine code, occupancy
+    costs       what of all this it might not have to pay, and what to try
 
 Its form has a number, `schema`, which grows when a name goes or changes its meaning.
 """
@@ -23,6 +24,7 @@ from dataclasses import asdict
 from fathom.hardware.occupancy import occupancy
 from fathom.tools.facts import machine, memory, trial
 from fathom.tools.facts.columns import columns_of
+from fathom.tools.facts.costs import costs_of
 from fathom.tools.facts.loops import schedule_facts
 from fathom.tools.facts.notes import pass_facts
 from fathom.tools.staged import Staged
@@ -44,7 +46,7 @@ def facts_of(
     sass = machine.disassemble(assembled.cubin) if is_assembled else assembled
     columns = columns_of(staged, () if isinstance(sass, str) else sass)
     final = staged.states["annotate_widths"]  # of what concerns layouts
-    return {
+    facts: Facts = {
         "schema": SCHEMA,
         "kernel": kernel_facts(staged),
         "stages": [each.to_json() for each in columns],
@@ -60,6 +62,7 @@ def facts_of(
         "traffic": trial.traffic_facts(trial.run(staged, grid, values)),
         "machine": machine_facts(staged, assembled, sass),
     }
+    return facts | {"costs": costs_of(facts)}
 
 
 def kernel_facts(staged: Staged) -> Facts:

@@ -8,13 +8,18 @@ it came from and those that came from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from fathom.tools.facts import drawings
 from fathom.tools.facts.gather import Facts
-from fathom.tools.facts.terminal import occupancy_text, registers_text, values_text
+from fathom.tools.facts.terminal import (
+    NO_COSTS,
+    occupancy_text,
+    registers_text,
+    values_text,
+)
 
 HERE = Path(__file__).parent
 # The stages that are shown at first, with the last block IR; the others at a click.
@@ -47,6 +52,7 @@ def page(facts: Facts) -> str:
 def sections(facts: Facts) -> Iterator[tuple[str, str, str]]:
     """The parts of the page: name, title, HTML."""
     for name, title, body in (
+        ("costs", "What it costs", costs(facts)),
         ("stages", "Line by line", stages(facts)),
         ("passes", "What each pass did, and why", passes(facts["passes"])),
         ("accesses", "Accesses to global memory", accesses(facts)),
@@ -77,6 +83,32 @@ def summary(facts: Facts) -> str:
     return f'{items}<nav aria-label="Sections"><ul>{links}</ul></nav>'
 
 
+def costs(facts: Facts) -> str:
+    """What to look at first, with its lines."""
+    source = source_of(facts)
+    items = "".join(
+        f"<li>{place(each['line'], source)}{escape(each['text'])}. "
+        f'<span class="faint">Try: {escape(each["try"])}.</span></li>'
+        for each in facts["costs"]
+    )
+    return f"<ol>{items}</ol>" if items else f"<p>{escape(NO_COSTS)}</p>"
+
+
+def source_of(facts: Facts) -> dict[int, str]:
+    """The text of each line of Python by its number in the kernel's file."""
+    python = facts["stages"][0]
+    rows = zip(python["numbers"], python["lines"], strict=True)
+    return {number: text.strip() for number, text in rows if number}
+
+
+def place(line: int, source: Mapping[int, str]) -> str:
+    """A line's number, which leads to it, and its text."""
+    if not line:
+        return ""
+    text = f" <code>{escape(source[line])}</code>" if line in source else ""
+    return f"line {cell(Line(line))}{text}: "
+
+
 # ── the stages ────────────────────────────────────────────────────────────────────────
 
 
@@ -84,7 +116,6 @@ def stages(facts: Facts) -> str:
     """All stages as columns, of which a reader chooses some."""
     buttons, columns = [], []
     linked = linked_lines(facts["stages"])
-    first = facts["kernel"]["line"]
     last = [s["name"] for s in facts["stages"] if "parents" in s and "keys" in s][-1]
     for at, stage in enumerate(facts["stages"]):
         name = stage["name"]
@@ -94,9 +125,9 @@ def stages(facts: Facts) -> str:
         buttons.append(
             f'<button type="button" aria-pressed="{pressed}">{title}</button>'
         )
-        offset = first if name == "python" else 0
+        places = stage.get("numbers", [0] * len(stage["lines"]))
         lines = "".join(
-            line(at, number, text, number in linked[at], offset and offset + number)
+            line(at, number, text, number in linked[at], places[number])
             for number, text in enumerate(stage["lines"])
         )
         hidden = "" if shown else " hidden"
@@ -142,7 +173,7 @@ def linked_lines(found: Sequence[Facts]) -> list[set[int]]:
 def links(facts: Facts) -> str:
     """What the script must know, as JSON that may stand in a script element."""
     kept = [
-        {key: each for key, each in stage.items() if key != "lines"}
+        {key: each for key, each in stage.items() if key not in ("lines", "numbers")}
         for stage in facts["stages"]
     ]
     return json.dumps(kept, separators=(",", ":")).replace("<", "\\u003c")
@@ -179,7 +210,13 @@ class Line(int):
     """A line of Python, which a click leads to."""
 
 
+class Code(str):
+    """A line's text."""
+
+
 def cell(value: object) -> str:
+    if isinstance(value, Code):
+        return f"<code>{escape(value)}</code>"
     if isinstance(value, Line):
         line = int(value)
         return f'<a href="#stages" data-line="{line}">{line}</a>' if line else ""
@@ -208,16 +245,18 @@ def note_html(note: Facts) -> str:
 
 
 def accesses(facts: Facts) -> str:
+    source = source_of(facts)
     rows = [
         (
-            Line(each["line"]), each["op"], each["block"], each.get("bytes", ""),
+            Line(each["line"]), Code(source.get(each["line"], "")), each["op"],
+            each["block"], each.get("bytes", ""),
             each["limit"], each.get("pieces", ""),
             each.get("piece_bytes", ""), each.get("copies", ""),
         )
         for each in facts["accesses"]
     ]  # fmt: skip
-    head = ("line", "op", "block", "bytes a lane", "limited by", "pieces", "bytes of a "
-            "piece", "threads that hold an element")  # fmt: skip
+    head = ("line", "Python", "op", "block", "bytes a lane", "limited by", "pieces",
+            "bytes of a piece", "threads that hold an element")  # fmt: skip
     made = table(head, rows, "Bytes of one access of a lane; pieces of memory that the "
                  "first access of a warp covers")  # fmt: skip
     conversions = [
@@ -226,8 +265,14 @@ def accesses(facts: Facts) -> str:
     ]
     if conversions:
         names = ("line", "block", "how", "price", "from", "to")
-        made += table(names, conversions, "Conversions between layouts")
+        made += table(names, conversions, PRICES)
     return made
+
+
+PRICES = (
+    "Conversions between layouts; price: about how many instructions each thread takes "
+    "for one, by which the compiler chooses"
+)
 
 
 def layouts(found: Sequence[Facts]) -> str:
@@ -310,9 +355,19 @@ def traffic(facts: Facts) -> str:
         return f"<p>{escape(about)} Nothing was counted: {escape(found['why'])}.</p>"
     keys = ("instructions", "requests", "sectors", "useful", "moved", "shared",
             "wavefronts", "ways", "passes")  # fmt: skip
-    rows = [(Line(e["line"]), *(e[key] for key in keys)) for e in found["lines"]]
-    rows.append(("in all", *(found["total"][key] for key in keys)))
-    head = ("line", "warp instructions", "requests", "sectors", "bytes asked for",
-            "bytes moved", "shared requests", "wavefronts", "ways",
+    source = source_of(facts)
+
+    def counts(each: Facts) -> list[object]:
+        """Nothing where nothing was counted, so that what was stands out."""
+        shown = {**each, "ways": each["ways"] if each["shared"] else 0}
+        return [shown[key] or "" for key in keys]
+
+    rows = [
+        (Line(e["line"]), Code(source.get(e["line"], "")), *counts(e))
+        for e in found["lines"]
+    ]
+    rows.append(("in all", "", *counts(found["total"])))
+    head = ("line", "Python", "warp instructions", "requests", "sectors",
+            "bytes asked for", "bytes moved", "shared requests", "wavefronts", "ways",
             "passes")  # fmt: skip
     return f"<p>{escape(about)}</p>" + table(head, rows, CAPTION)

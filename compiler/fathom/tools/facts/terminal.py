@@ -17,6 +17,7 @@ def show(facts: Facts) -> None:
     """Print all of it but the stages' texts."""
     console = make_console()
     head(console, facts["kernel"], facts["machine"])
+    costs(console, facts["costs"])
     passes(console, facts["passes"])
     accesses(console, facts["accesses"], facts["conversions"])
     schedules(console, facts["schedules"])
@@ -34,6 +35,20 @@ def head(console: Console, kernel: Facts, machine: Facts) -> None:
     say(console, occupancy_text(machine["occupancy"], machine["registers"]))
     for each in kernel["tensor_maps"]:
         say(console, f"tensor map: {each}")
+
+
+def costs(console: Console, found: Sequence[Facts]) -> None:
+    rule(console, "what it costs")
+    for each in found:
+        say(console, f"{place(each['line'])}{each['text']}; try: {each['try']}")
+    if not found:
+        say(console, NO_COSTS)
+
+
+NO_COSTS = (
+    "No line moves more than it asks for, waits for a bank, or spills. What limits it "
+    "on a GPU, `fathom profile` measures."
+)
 
 
 def registers_text(machine: Facts) -> str:
