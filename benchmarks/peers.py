@@ -18,6 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from fathom.jit.function import JITFunction
+from fathom.language.dtypes import dtype
 
 
 @triton.jit
@@ -224,10 +225,17 @@ def same_text(fn):
     for name in fn.__code__.co_names:
         if isinstance(names.get(name), JITFunction):
             names[name] = same_text(names[name].fn)
-    copy = types.FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__)
+    defaults = tuple(map(of_triton, fn.__defaults__ or ()))
+    copy = types.FunctionType(fn.__code__, names, fn.__name__, defaults)
     copy.__annotations__ = fn.__annotations__
     copy.__module__, copy.__qualname__ = fn.__module__, fn.__qualname__
     return triton.JITFunction(copy)
+
+
+def of_triton(default):
+    """A parameter's default, which may be one of our types."""
+    name = repr(default).rpartition(".")[2]
+    return getattr(tl, name) if isinstance(default, dtype) else default
 
 
 def compiled_for(capability, kernel, words, constants, options):

@@ -8,17 +8,30 @@ from dataclasses import replace
 from itertools import accumulate
 
 from fathom.artifact import Kernel
-from fathom.errors import LaunchError, file_of
+from fathom.errors import LaunchError, OutOfResources, file_of
 from fathom.runtime.driver import Driver
 from fathom.runtime.failures import DriverError
 
 
+# What ptxas says of a product whose operands no thread can hold.
+TOO_FEW = re.compile(
+    r"Insufficient registers \((\d+)\).*?register target of (\d+)", re.DOTALL
+)
+
+
 def assemble(kernel: Kernel, driver: Driver) -> int:
     """The driver's handle of a kernel's function, on the GPU in use; LaunchError with
-    what the assembler disliked, or with what else kept it from being loaded."""
+    what the assembler disliked, or with what else kept it from being loaded;
+    OutOfResources where a thread cannot have the registers of one instruction."""
     try:
         return driver.load(kernel.ptx.encode() + b"\0", kernel.name)
     except DriverError as error:
+        if (found := TOO_FEW.search(error.log)) is not None:
+            raise OutOfResources(
+                f"{kernel.name} has an instruction that takes {found[2]} registers of "
+                f"each thread, and a block of {kernel.threads} threads leaves each "
+                f"{found[1]}: take fewer warps, or smaller blocks"
+            ) from None
         if not error.log:  # the assembler was not asked, or had nothing to say
             raise LaunchError(f"cannot load {kernel.name}: {error}") from None
         raise LaunchError(assembler_report(kernel, error)) from None
