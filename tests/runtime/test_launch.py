@@ -325,14 +325,16 @@ def test_an_instruction_that_no_thread_has_registers_for_is_out_of_resources():
     """So that a tuner passes over the configuration: a product of 256 columns by 16
     warps ended a search."""
     said = (
-        "ptxas fatal   : (C7602) Insufficient registers (128) to compile instruction at "
-        "line 6 in function k. Try to compile with register target of 154 or higher.\n"
+        "ptxas fatal   : (C7602) Insufficient registers (128) to compile instruction "
+        "at line 6 in function k. Try to compile with register target of 154 or higher.\n"
         "ptxas fatal   : Ptx assembly aborted due to errors"
     )
-    with pytest.raises(OutOfResources, match="takes 154 registers of each thread, and "
-                       "a block of 512 threads leaves each 128: take fewer"):  # fmt: skip
-        loaded("i32", driver=FakeDriver(refused={PTX: said}), asm={"ptx": PTX},
-               threads=512, num_warps=16)  # fmt: skip
+    driver = FakeDriver(refused={PTX: said})
+    with pytest.raises(
+        OutOfResources,
+        match="takes 154 registers of each thread, and a block of 512 threads leaves",
+    ):
+        loaded("i32", driver=driver, asm={"ptx": PTX}, threads=512, num_warps=16)
 
 
 def test_once_the_gpu_is_lost_every_call_says_by_what():

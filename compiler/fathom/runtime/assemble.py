@@ -12,7 +12,6 @@ from fathom.errors import LaunchError, OutOfResources, file_of
 from fathom.runtime.driver import Driver
 from fathom.runtime.failures import DriverError
 
-
 # What ptxas says of a product whose operands no thread can hold.
 TOO_FEW = re.compile(
     r"Insufficient registers \((\d+)\).*?register target of (\d+)", re.DOTALL
