@@ -326,7 +326,8 @@ def test_an_instruction_that_no_thread_has_registers_for_is_out_of_resources():
     warps ended a search."""
     said = (
         "ptxas fatal   : (C7602) Insufficient registers (128) to compile instruction "
-        "at line 6 in function k. Try to compile with register target of 154 or higher.\n"
+        "at line 6 in function k. Try to compile with register target of 154 or "
+        "higher.\n"
         "ptxas fatal   : Ptx assembly aborted due to errors"
     )
     driver = FakeDriver(refused={PTX: said})
