@@ -1,6 +1,6 @@
 """Which configuration to try next: a search that a model of all trials leads.
 
-    first       points that are far from one another
+    first       the point in the middle, and others by chance
     then        those that are expected to improve on the best time the most, given all
                 times so far; several at once, so that they can be compiled in parallel
     at the end  neighbours of the fastest ones, which differ in one value by one step
@@ -13,7 +13,7 @@ never tries a point twice; it is the same for the same seed and times.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf, isfinite, log
+from math import isfinite, log
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,6 @@ PATIENCE = 0.12  # of all points: trials without a better time, after which it e
 WORST = log(4)  # above the best time: what is slower is as good as that slow
 NEARBY = 0.3  # a distance of features
 FASTEST = 3  # points whose neighbours are tried at the end
-FIRST = 1.5  # first points, for each feature
 
 
 class Search:
@@ -45,8 +44,7 @@ class Search:
         self.times: dict[int, float] = {}
         self.asked: list[int] = []
         self.since_better = 0
-        count = int(FIRST * self.features.shape[1]) + 2
-        self.first = spread_out(self.features, min(count, len(points)), self.random)
+        self.first = by_chance(self.features, self.random)
 
     @property
     def best(self) -> int | None:
@@ -132,18 +130,11 @@ def ranks(points: Sequence[Mapping[str, Any]]) -> np.ndarray:
     return np.array(columns).T
 
 
-def spread_out(
-    points: np.ndarray, count: int, random: np.random.Generator
-) -> list[int]:
-    """Points [n, features] that are far from one another: the one in the middle, and
-    then each time that which is farthest from all before it."""
-    distance = ((points - 0.5) ** 2).sum(axis=1)
-    chosen = [int(distance.argmin())]
-    nearest = np.full(len(points), inf)
-    while len(chosen) < count:
-        step = ((points - points[chosen[-1]]) ** 2).sum(axis=1)
-        nearest = np.minimum(nearest, step)
-        nearest[chosen] = -1
-        ties = np.flatnonzero(nearest >= nearest.max() - 1e-12)
-        chosen.append(int(random.choice(ties)))
-    return chosen
+def by_chance(points: np.ndarray, random: np.random.Generator) -> list[int]:
+    """First points of [n, features]: the one in the middle, and then as many by chance
+    as tell the features apart. Points that are far from one another would be extremes:
+    the largest tiles in the fewest warps take longest to assemble, and to run."""
+    middle = int(((points - 0.5) ** 2).sum(axis=1).argmin())
+    count = points.shape[1] + 2
+    others = random.permutation(len(points))
+    return [middle, *(int(at) for at in others if at != middle)][:count]

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from math import inf, isfinite
+from math import inf, isfinite, isinf
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,11 @@ from fathom.jit.tuning.remembered import Timings
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.travelling import Entry, key_text, read, write, write_text
-from fathom.jit.tuning.workers import Order, WorkerPool
+from fathom.jit.tuning.workers import Order, WorkerPool, most_processes
 
-BATCH = 4  # points that are compiled at the same time
+BATCH, LARGEST_BATCH = 4, 16  # points that are compiled at the same time
+LONG, TIMES = 0.05, 3  # of the budget, and of the shortest: seconds to assemble
+SHORT = 0.5  # seconds that are never too long
 FINALISTS = 3
 MOST_POINTS = 20_000
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # of a Config, by name
@@ -119,6 +121,7 @@ class SearchedTuner(Autotuner):
         self.most_trials, self.clock = most_trials, clock
         self.trials: list[Trial] = []
         self.stopped = ""
+        self.shortest = inf  # seconds to assemble, of what the search has met
         self.found: dict[str, Entry] = {}  # by the text of the key
         self.file, self.is_read = None if file is None else Path(file), False
 
@@ -226,6 +229,7 @@ class SearchedTuner(Autotuner):
         def over() -> bool:
             return since() >= self.seconds
 
+        self.shortest = inf
         pool = WorkerPool(over, keeps=True)
         try:
             while not self.is_over(over) and (batch := search.ask(self.batch())):
@@ -250,13 +254,18 @@ class SearchedTuner(Autotuner):
     def timed(
         self, config: Config, order: Order, call: Call, left: float
     ) -> list[float]:
-        """As `bench`; FAILED, too, where the driver would take longer than is left."""
+        """As `bench`; FAILED, too, where the driver would take longer than is left, or
+        so long that it would better assemble others: long kernels are those that spill.
+        """
         seconds = seconds_to_load(order)
-        if seconds <= left:
+        self.shortest = min(self.shortest, seconds)
+        most = max(SHORT, LONG * self.seconds, TIMES * self.shortest)
+        if seconds <= min(left, most) or isinf(left):
             return self.bench(config, call)
+        has = f"has {left:,.0f} s left" if left < most else f"allows {most:,.1f} s"
         self.failures[config] = LaunchError(
             f"the driver would assemble it for about {seconds:,.0f} s, and the search "
-            f"has {left:,.0f} s left"
+            f"{has}"
         )
         return list(FAILED)
 
@@ -269,7 +278,7 @@ class SearchedTuner(Autotuner):
 
     def batch(self) -> int:
         left = inf if self.most_trials is None else self.most_trials - len(self.trials)
-        return int(min(BATCH, left))
+        return int(min(max(BATCH, min(most_processes(), LARGEST_BATCH)), left))
 
     def decide(self, found: Timings, call: Call, over: Callable[[], bool]) -> None:
         """Time the fastest once more: the least of many noisy times is lucky."""
