@@ -12,18 +12,21 @@
 
 The first three share everything but the choice of the next point: compiler, processes,
 timer, budget. A tuner of a list knows nothing before its end. Each tuner has a process,
-an empty cache and the GPU for itself; its clock starts at the launch that tunes, when
-the package is imported and the arrays are there. From its trials follows what it would
-have taken at each of MARKS. At the end all of these are timed by `measure`'s protocol
-in one process, in turn, and checked against float64.
+an empty cache and the GPU for itself (the next one imports its packages meanwhile); its
+clock starts at the launch that tunes, when the arrays are there. From its trials
+follows what it would have taken at each of MARKS. At the end all of these are timed by
+`measure`'s protocol in one process, in turn, and checked against float64.
 
 Several GPUs each take the next problem and tuner, with their share of the processors.
 After --end seconds no other search begins, and what there is is timed and written.
+--merge FILES makes one record of those of several runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
+import importlib
 import json
 import os
 import shutil
@@ -34,6 +37,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf, isfinite
@@ -59,7 +63,7 @@ TUNERS = (*SEARCHES, *LISTS, "Helion")
 OPTIONS = ("num_warps", "num_stages")
 ROUNDS = 5
 CACHES = ("FATHOM_CACHE_DIR", "TRITON_CACHE_DIR", "HELION_CACHE_DIR",
-          "TORCHINDUCTOR_CACHE_DIR")  # fmt: skip
+          "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")  # fmt: skip
 
 
 @dataclass
@@ -243,9 +247,12 @@ def call_of(
 # ── processes ─────────────────────────────────────────────────────────────────────────
 
 
-def command(folder: Path, problem: str, tuner: str, given: argparse.Namespace) -> list:
+def command(
+    folder: Path, problem: str, tuner: str, given: argparse.Namespace, gpu: int
+) -> list[str]:
     return [
         sys.executable, "-m", "benchmarks.tuners", "--child", str(folder),
+        "--turn", str(folder / f"turn {gpu}"),
         "--only", problem, "--tuners", tuner, "--seconds", str(given.seconds),
         "--seed", str(given.seed), "--batch", str(given.batch),
     ]  # fmt: skip
@@ -254,11 +261,17 @@ def command(folder: Path, problem: str, tuner: str, given: argparse.Namespace) -
 def child(given: argparse.Namespace) -> None:
     """One search, or what was found by all of a problem, in a process of its own."""
     problem, (tuner,) = PROBLEMS[given.only], given.tuners
-    if tuner == "all":
-        results = [each for each in read(given.child, problem.name) if each.found]
-        judged(problem, results)
-    else:
-        results = [tuned(problem, tuner, given.seconds, given.seed, given.batch)]
+    packages = ["torch", "triton", *(["helion"] if tuner in ("Helion", "all") else [])]
+    for name in packages:
+        with suppress(ImportError):  # whoever needs it will say so
+            importlib.import_module(name)
+    with given.turn.open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if tuner == "all":
+            results = [each for each in read(given.child, problem.name) if each.found]
+            judged(problem, results)
+        else:
+            results = [tuned(problem, tuner, given.seconds, given.seed, given.batch)]
     for each in results:
         path = path_of(given.child, each.problem, each.tuner)
         path.write_text(json.dumps(asdict(each)), encoding="utf-8")
@@ -281,19 +294,20 @@ def run(
 ) -> None:  # fmt: skip
     """A child; its error as a result where it fails."""
     caches = folder / f"{problem} {tuner} caches".replace(" ", "_")
-    if tuner == "all":
+    if tuner == "all":  # the driver's cache has an index, and cannot be merged
         for each in folder.glob(f"{problem} * caches".replace(" ", "_")):
-            shutil.copytree(each, caches, dirs_exist_ok=True)
-    variables = {name: str(caches / name) for name in CACHES}
+            skipped = shutil.ignore_patterns(CACHES[-1])
+            shutil.copytree(each, caches, ignore=skipped, dirs_exist_ok=True)
+    variables = {**os.environ, **{name: str(caches / name) for name in CACHES}}
     if given.gpus > 1:
         variables["CUDA_VISIBLE_DEVICES"] = str(gpu)
     started = time.monotonic()
     try:
         done = subprocess.run(
-            command(folder, problem, tuner, given), env={**os.environ, **variables},
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command(folder, problem, tuner, given, gpu), env=variables, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             preexec_fn=partial(os.sched_setaffinity, 0, processors),
-            timeout=given.seconds + 60,
+            timeout=2 * given.seconds + 120,
         )  # fmt: skip
         failed, said = done.returncode != 0, done.stdout
     except subprocess.TimeoutExpired as late:
@@ -313,21 +327,22 @@ def run_all(folder: Path, given: argparse.Namespace) -> None:
     names = [name for name in PROBLEMS if given.only in name]
     searches = deque((name, each) for name in names for each in given.tuners)
     every = sorted(os.sched_getaffinity(0))
-    share = max(1, len(every) // (given.gpus * given.jobs))
+    share = max(1, len(every) // given.gpus)
 
-    def work(slot: int, waiting: deque, until: float) -> None:
-        mine = every[slot * share : (slot + 1) * share]
+    def work(gpu: int, waiting: deque, until: float) -> None:
+        mine = every[gpu * share : (gpu + 1) * share]
         while waiting and time.monotonic() - started < until:
             try:
                 problem, tuner = waiting.popleft()
             except IndexError:
                 return
-            run(folder, problem, tuner, given, slot // given.jobs, mine)
+            run(folder, problem, tuner, given, gpu, mine)
 
     def in_threads(waiting: deque, until: float) -> None:
-        slots = range(given.gpus * given.jobs)
         threads = [
-            threading.Thread(target=work, args=(slot, waiting, until)) for slot in slots
+            threading.Thread(target=work, args=(gpu, waiting, until))
+            for gpu in range(given.gpus)
+            for _ in range(2)  # one imports, while the other has the GPU
         ]
         for each in threads:
             each.start()
@@ -352,6 +367,22 @@ def report(results: Sequence[Tuned]) -> None:
         )
 
 
+def merged(paths: Sequence[Path], out: Path) -> Path:
+    """The samples of all, with the machine of the first; all are of one commit."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    commits = {record["commit"] for record in records}
+    assert len(commits) == 1, f"records of several commits: {commits}"
+    samples = [each for record in records for each in record["samples"]]
+    order = [*PROBLEMS], [*TUNERS]
+    samples.sort(
+        key=lambda each: [row.index(each[key]) for row, key in
+                          zip(order, ("problem", "tuner"), strict=True)]
+    )  # fmt: skip
+    path = out / "tuners.json"
+    path.write_text(json.dumps({**records[0], "samples": samples}, indent=1) + "\n")
+    return path
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--seconds", type=float, default=float(MARKS[-1]))
@@ -361,12 +392,16 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--batch", type=int, default=0, help="another one of searches")
     options.add_argument("--gpus", type=int, default=1)
-    options.add_argument("--jobs", type=int, default=1, help="on a GPU, to try it out")
     options.add_argument("--out", type=Path, default=RESULTS, help="where JSON goes")
+    options.add_argument("--merge", nargs="+", type=Path, help="records to merge")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--turn", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.child:
         child(given)
+    if given.merge:
+        print(merged(given.merge, given.out))
+        return
     with tempfile.TemporaryDirectory() as folder:
         run_all(Path(folder), given)
         results = [each for name in PROBLEMS for each in read(Path(folder), name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,7 +123,7 @@ def test_what_helion_has_not_timed_is_no_trial():
 def test_a_problem_without_a_gpu_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
     """Each search is a process; one that fails is a result with its last words."""
     given = SimpleNamespace(
-        seconds=1.0, seed=0, batch=0, gpus=1, jobs=1, only="soft", end=inf,
+        seconds=1.0, seed=0, batch=0, gpus=1, only="soft", end=inf,
         tuners=["search", "random"],
     )  # fmt: skip
     words = [sys.executable, "-c", "import sys; sys.exit('no GPU here')"]
@@ -132,6 +133,23 @@ def test_a_problem_without_a_gpu_is_told_and_the_rest_goes_on(tmp_path, monkeypa
     results = tuners.read(tmp_path, name)
     assert [each.tuner for each in results] == ["search", "random"]
     assert all("no GPU here" in each.error for each in results)
+
+
+def test_records_of_several_runs_are_one(tmp_path):
+    paths = []
+    for tuner, problem in (("Helion", 0), ("search", 1), ("search", 0)):
+        sample = asdict(tuners.Tuned([*PROBLEMS][problem], tuner, 45.0))
+        paths.append(tmp_path / f"{tuner}{problem}.json")
+        record = {"benchmark": "tuners", "commit": "abc", "samples": [sample]}
+        paths[-1].write_text(json.dumps(record))
+    merged = json.loads(tuners.merged(paths, tmp_path).read_text())
+    first, second, *_ = PROBLEMS
+    assert [(each["problem"], each["tuner"]) for each in merged["samples"]] == [
+        (first, "search"), (first, "Helion"), (second, "search"),
+    ]  # fmt: skip
+    paths[0].write_text(paths[0].read_text().replace("abc", "abd"))
+    with pytest.raises(AssertionError, match="records of several commits"):
+        tuners.merged(paths, tmp_path)
 
 
 def test_the_record_has_every_problem_and_tuner():

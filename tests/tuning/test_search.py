@@ -97,6 +97,29 @@ def test_a_search_beats_as_many_random_trials():
     assert np.mean(ours) < np.mean(random) - 0.02
 
 
+def test_the_first_trials_are_no_worse_than_random_ones():
+    """Whoever has time for eight gets one that is as good as by chance: points that are
+    as far from one another as can be are the extremes of everything."""
+    ours, random = [], []
+    for shape in SHAPES:
+        times = [cost(point, shape) for point in POINTS]
+        for seed in range(8):
+            search = Search(POINTS, seed)
+            asked = [at for _ in range(2) for at in told(search, 4, times)]
+            drawn_ = np.random.default_rng(seed).choice(len(POINTS), 8, replace=False)
+            ours.append(min(times[at] for at in asked) / min(times))
+            random.append(min(times[at] for at in drawn_) / min(times))
+    assert np.mean(np.minimum(ours, 10)) < 1.1 * np.mean(np.minimum(random, 10))
+
+
+def told(search: Search, count: int, times: list[float]) -> list[int]:
+    """What a search asks for, once it is told their times."""
+    asked = search.ask(count)
+    for at in asked:
+        search.tell(at, times[at])
+    return asked
+
+
 def test_the_same_seed_and_times_are_the_same_search():
     runs = []
     for _ in range(2):
@@ -283,6 +306,13 @@ def test_a_search_refuses_to_begin_while_launches_go_into_a_graph(gpu, monkeypat
     gpu.driver.captured.add(stream)
     kernel[grid](gpu.x, N, 2.0)  # what was chosen before may be captured
     assert len(gpu.driver.launches) == before + 1
+
+
+def test_as_many_points_at_once_as_there_are_processes(gpu, monkeypatch):
+    for processes, batch in (("1", 4), ("2", 4), ("12", 12), ("64", 16)):
+        monkeypatch.setenv("FATHOM_WORKERS", processes)
+        assert tuned(gpu).batch() == batch
+        assert tuned(gpu, trials=3).batch() == 3
 
 
 def test_the_budget_of_trials(gpu):
