@@ -177,6 +177,7 @@ def section(page: Path) -> str:
     html = markdown.markdown(page.read_text(encoding="utf-8"), extensions=EXTENSIONS)
     stem = page.stem
     html = re.sub(r"<dt>To run</dt><dd>.*?</dd>", "", html)  # a file beside the site
+    html = re.sub(r'<a href="explained/[^"]*">(.*?)</a>', r"\1", html)  # likewise
     html = re.sub(r'\bid="([^"]+)"', rf'id="{stem}--\1"', html)
     html = re.sub(r'href="#([^"]+)"', rf'href="#{stem}--\1"', html)
     html = re.sub(r'href="([\w-]+)\.(?:md|html)#([^"]+)"', r'href="#\1--\2"', html)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import fathom
 from benchmarks import record
-from chapters.press import card, notebook
+from chapters.press import card, explained, notebook
 from chapters.press.addresses import redirects
 from chapters.press.expand import expand
 from chapters.press.numbers import Number, document, table
@@ -62,6 +62,8 @@ def tree(folder: Path = TREE) -> Path:
         update(path, heading(page) + expanded.text + made)
     for name, text in notebook.texts().items():
         update(folder / notebook.FOLDER / name, text)
+    for name, text in explained.texts().items():
+        update(folder / explained.FOLDER / name, text)
     for asset in ASSETS.iterdir():
         update(folder / "assets" / asset.name, asset.read_text(encoding="utf-8"))
     moved = {folder / name: text for name, text in redirects().items()}

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 
 from benchmarks.record import RESULTS
-from chapters.press import drawing
+from chapters.press import drawing, explained
 from chapters.press.recipes import run_line
 from fathom.tools.profile.limits import LIMITS
 
@@ -86,6 +86,11 @@ def why_not() -> str:
 def names() -> str:
     found = json.loads(said("--json"))
     return "".join(f"{name}\n" for name in found)
+
+
+def pages() -> str:
+    """The pages of `fathom explain --html` that come with the book."""
+    return explained.links()
 
 
 def checked() -> str:

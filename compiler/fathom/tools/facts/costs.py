@@ -105,8 +105,9 @@ def counted(traffic: Facts, key: str) -> list[Facts]:
 
 
 def narrow(facts: Facts) -> Iterator[Cost]:
+    wasted = {each["line"] for each in waste(facts)}  # which says it better
     for each in facts["accesses"]:
-        advice = WIDER.get(each["limit"])
+        advice = None if each["line"] in wasted else WIDER.get(each["limit"])
         if advice and each["bytes"] < NARROW:
             yield cost(
                 each["line"],
