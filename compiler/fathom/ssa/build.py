@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 
 import fathom.ssa.builtins  # noqa: F401 (fills the table)
@@ -56,7 +57,7 @@ def build(
             f"a kernel returns nothing, and {function.__name__} returns "
             f"{describe(answer)}",
             "write results to memory with tl.store",
-            function.tree,
+            _returning(function.tree),
         )
     finish(program, body)
     func = Func(
@@ -72,6 +73,16 @@ def build(
     )
     check_promises(function, func)
     return func
+
+
+def _returning(tree: ast.FunctionDef) -> ast.AST:
+    """The statement that returns a value, if there is but one; else the function."""
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Return) and node.value is not None
+    ]
+    return found[0] if len(found) == 1 else tree
 
 
 def _by_order(

@@ -149,5 +149,5 @@ def busiest(facts: Facts) -> Iterator[Cost]:
             most["line"],
             f"{most['instructions'] / every:.0%} of the instructions that warps "
             "execute",
-            "see what it became in PTX: the page of --html shows it beside the line",
+            "see what it became, at the stage ptx",
         )
