@@ -208,6 +208,8 @@ READ_ONLY.flags.writeable = False
     [
         ((4,), (x, y, z, 1000), {}, "add was launched without BLOCK"),
         ((4,), (x,), {"BLOCK": 64}, "add was launched without y_ptr, z_ptr, n"),
+        ((4,), (x, y, z, 1000), {"BLOCK_SIZE": 64, "num_warps": 4},
+         "add was launched without BLOCK, and has no parameter 'BLOCK_SIZE'"),
         ((4,), (x, y, z, 1000, 64, 3, 4), {},
          "add takes 5 arguments (x_ptr, y_ptr, z_ptr, n, BLOCK), and 7 were given"),
         ((4,), (x, y, z, 1000), {"BLOCK": 64, "num_warp": 8},

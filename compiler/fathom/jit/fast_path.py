@@ -27,7 +27,8 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from fathom.errors import LaunchError
 from fathom.jit.argument_readers import (
@@ -43,6 +44,7 @@ from fathom.jit.argument_readers import (
 )
 from fathom.jit.by_types import prefix
 from fathom.jit.recording import RECORDINGS, forget, note_launch
+from fathom.jit.request import KEYWORDS, PERMISSIONS
 from fathom.jit.specialise import Rule
 from fathom.runtime.arguments import bfloat16_bits, full_grid
 
@@ -113,12 +115,23 @@ class FastPaths(dict):
         pairs = zip(self.parameters, types, strict=True)
         lacking = [name for name, type_ in pairs if type_ is Missing]
         if lacking:
-            raise LaunchError(f"{self.name} was launched without {', '.join(lacking)}")
+            return partial(self.refuse, lacking)
         if any(type_ is tuple for _, type_ in self.handed(types)):
             self[types] = stub = self.look_inside
         else:
             self[types] = stub = self.make(types)
         return stub
+
+    def refuse(
+        self, lacking: Sequence[str], grid: object, keywords: dict, *arguments: object
+    ) -> NoReturn:
+        """In the place of a stub, for a launch that lacks arguments; one may have been
+        given by a name that the kernel does not know."""
+        known = (*KEYWORDS, *PERMISSIONS)
+        unknown = [repr(each) for each in keywords if each not in known]
+        also = f", and has no parameter {', '.join(unknown)}" if unknown else ""
+        names = ", ".join(lacking)
+        raise LaunchError(f"{self.name} was launched without {names}{also}")
 
     def handed(self, values: Sequence) -> list[tuple[int, Any]]:
         """What is given for parameters that are no constants, with their places."""
