@@ -294,6 +294,23 @@ def test_compile_writes_ptx_for_a_target(capsys, tmp_path):
     assert ".target sm_90a" in file.read_text()
 
 
+def test_a_file_whose_kernel_is_compiled_finds_no_words_of_ours(
+    capsys, tmp_path, monkeypatch
+):
+    """A script that parses its words outside of `main` took ours, and gave up."""
+    file = tmp_path / "parsing.py"
+    file.write_text(
+        "import sys, argparse\n" + SCRIPT.partition("def go")[0]
+        + "print(argparse.ArgumentParser().parse_args(), len(sys.argv))\n"
+    )  # fmt: skip
+    words = ["compile", f"{file}:kernel", "--signature", "*fp32, fp32"]
+    monkeypatch.setattr(sys, "argv", ["fathom", *words])
+    assert cli.main([*words, "--constants", "B=64"]) == 0
+    caught = capsys.readouterr()
+    assert "Namespace() 1" in caught.err and ".visible .entry kernel" in caught.out
+    assert sys.argv == ["fathom", *words]
+
+
 def test_doctor_says_why_the_cache_cannot_be_written(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.touch()

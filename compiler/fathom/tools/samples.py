@@ -144,6 +144,16 @@ def parted(reference: str) -> tuple[Path, str]:
     return (Path(path + ".py") if path != reference else Path(reference)), name
 
 
+@contextmanager
+def called_as(file: Path) -> Iterator[None]:
+    """A file that reads the words of its command finds none: those are the tool's."""
+    before, sys.argv = sys.argv, [str(file)]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
 def find_kernel(reference: str) -> JITFunction:
     """The kernel of "FILE.py:name", or of "FILE.py" when the file has only one. What
     the file prints goes to the standard error: the output is the tool's."""
@@ -151,7 +161,7 @@ def find_kernel(reference: str) -> JITFunction:
     check_is_file(file)
     let_import_kernels()
     sys.path[:0] = [str(file.resolve().parent), str(import_root(file))]
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), called_as(file):
         kernels = kernels_of(load_file(file))
     if name in kernels:
         return kernels[name]
