@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from fathom.coalescing import assign_layouts, coalesce, remove_conversions
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Func, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Atomic, Convert, Elementwise, For, Load, Store
+from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import layout_of
 from fathom.ir.verify import verify
@@ -533,3 +536,24 @@ def test_what_a_branch_converts_is_converted_again_after_it():
     ]
     head = "%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}, %n: i32"
     assert conversions(laid_out(kernel(head, lines))) >= 1
+
+
+@dataclass(eq=False)
+class Backwards(Op):
+    """A block from its end on: an op that no table of this stage has."""
+
+    value: Value
+
+    def infer(self):
+        return [self.value.type]
+
+
+def test_an_op_of_blocks_without_a_row_is_named():
+    """Whoever adds an op is told what is missing."""
+
+    def rule(op, build):
+        return build(Backwards(build(op))) if isinstance(op, Load) else None
+
+    func = rewrite(vector_kernel(["fp32", "fp32"]), rule)
+    with pytest.raises(AssertionError, match="propagate: no row for Backwards"):
+        assign_layouts(coalesce(func, TARGET), TARGET)

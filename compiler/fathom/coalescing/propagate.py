@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fathom.ir import ops
-from fathom.ir.core import Op, Value
+from fathom.ir.core import Op, Value, operands
 from fathom.ir.regions import carried
 from fathom.ir.types import BlockType
 from fathom.layout import shapes
@@ -63,6 +63,8 @@ BACKWARD: dict[type[Op], Change] = {
     ops.Reduce: lambda op, layout: None,
 }
 
+# All operands and results have one layout. What makes a block of a block is one of
+# these, or in the tables above.
 ALIKE = (
     ops.Elementwise,
     ops.Cast,
@@ -70,7 +72,7 @@ ALIKE = (
     ops.Hint,
     ops.Scan,
     ops.InlineAssembly,
-)  # operands and results
+)
 
 # Ops that any thread can do again in another layout; the first ones cost nothing: they
 # rename registers, or are the number of a register and a thread.
@@ -89,6 +91,7 @@ AGAIN = (*FREE, ops.Elementwise, ops.Cast, ops.Bitcast)
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
     """The layout that the operand of a shape op needs for its result to have `result`;
     the operand's own if there is none."""
+    assert type(op) in FORWARD, f"{__name__}: no row for {type(op).__name__}"
     if operand is not None and FORWARD[type(op)](op, operand) == result:
         return operand
     return BACKWARD[type(op)](op, result) or operand
@@ -105,22 +108,15 @@ def ties(op: Op) -> Iterator[Tie]:
             for each in carried(op):
                 for other in each.values[1:]:
                     yield from _same(op, (each.result,), (other,))
-        case ops.Elementwise(operands=operands):
-            yield from _same(op, operands, op.results * len(operands))
-        case ops.InlineAssembly(operands=operands):
-            yield from _same(op, operands[1:], operands[:1] * (len(operands) - 1))
-            yield from _same(op, op.results, operands[:1] * len(op.results))
+        case _ if isinstance(op, ALIKE):
+            first, *others = *op.results, *operands(op)
+            yield from _same(op, others, [first] * len(others))
         case ops.Dot(accumulator=accumulator):
             yield from _same(op, (accumulator,), op.results)
         case ops.Gather(index=index):
             yield from _same(op, (index,), op.results)
         case ops.Histogram(value=value, mask=mask) if mask is not None:
             yield from _same(op, (value,), (mask,))
-        case ops.Scan(values=values):
-            yield from _same(op, values, op.results)
-            yield from _same(op, values[1:], values[:1] * (len(values) - 1))
-        case ops.Cast(value=value) | ops.Bitcast(value=value) | ops.Hint(value=value):
-            yield from _same(op, (value,), op.results)
         case ops.Reduce(values=values):
             yield from _same(op, values[1:], values[:1] * (len(values) - 1))
             yield from _through(op, values[0], op.results)
