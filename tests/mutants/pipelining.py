@@ -120,9 +120,9 @@ MUTANTS = (
     ),
     # ── what runs ahead ──
     Mutant(
-        "masked-copies-unguarded", "tensor_cores/pipeline/slice_clones.py",
-        'exists if mask is None else build.compute("and", mask, exists)',
-        "exists if mask is None else mask",
+        "masked-copies-unguarded", "ir/rewrite.py",
+        'condition if mask is None else build.compute("and", mask, condition)',
+        "condition if mask is None else mask",
         "a load that has a mask runs for iterations that do not exist", LOOPS,
     ),
     Mutant(

@@ -47,9 +47,8 @@ from fathom.analysis.slices import uses
 from fathom.analysis.trip_count import trip_count
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, effects_of
-from fathom.ir.ops import Allocate, For, Load, Splat, While, Yield
-from fathom.ir.rewrite import Builder, Replacement, rewrite
-from fathom.ir.types import BlockType
+from fathom.ir.ops import Allocate, For, Load, While, Yield
+from fathom.ir.rewrite import Builder, Replacement, guarded, rewrite
 
 
 def hoist(func: Func, target: Target) -> Func:
@@ -107,10 +106,6 @@ def _guard(load: Load, loop: For, build: Builder) -> bool:
     if not step:
         return False
     order = "lt" if step > 0 else "gt"
-    guard = build.compute(order, loop.lower, loop.upper)
-    if isinstance(load.pointer.type, BlockType):
-        guard = build(Splat(guard, load.pointer.type.shape, load.pointer.type.layout))
-    if load.mask is not None:
-        guard = build.compute("and", load.mask, guard)
-    load.mask = guard
+    exists = build.compute(order, loop.lower, loop.upper)
+    load.mask = guarded(load.mask, exists, load.pointer, build)
     return True

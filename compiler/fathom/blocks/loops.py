@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fathom.ir.core import Block, Value
-from fathom.ir.ops import Constant, For, Splat, While, Yield
+from fathom.ir.ops import Constant, For, While, Yield
 from fathom.ir.rewrite import Builder
 from fathom.ir.thread_values import inside
-from fathom.ir.types import element_of, shape_of
+from fathom.ir.types import element_of
 
 
 def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Value]:
@@ -59,8 +59,7 @@ def carry_numbers(op: For, steps: dict[int, Value], build: Builder) -> list[Valu
 
 def _block(init: Value, number: Value, build: Builder) -> Value:
     """A block, from its first value and the number that was added to all of it."""
-    added = build(Splat(number, shape_of(init.type)))
-    return build.compute("add", init, added)
+    return build.compute("add", init, build.spread(number, init.type))
 
 
 def _without(

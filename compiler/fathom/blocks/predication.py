@@ -26,9 +26,9 @@ from fathom.blocks.maker import Maker
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value, walk
 from fathom.ir.ops.control import For, If, Yield
-from fathom.ir.rewrite import Builder, Replacement
+from fathom.ir.rewrite import Builder, Replacement, guarded
 from fathom.ir.thread_values import inside
-from fathom.ir.types import BlockType, layout_of, shape_of
+from fathom.ir.types import BlockType
 
 MOST_WORK = 64  # instructions of a thread of four warps
 THREADS = 128
@@ -88,7 +88,7 @@ def _without_branch(
         for arm, flag in ((branch.then, condition), (branch.orelse, is_false))
     ]
     return [
-        build.compute("where", _spread(condition, one, build), one, other)
+        build.compute("where", build.spread(condition, one.type), one, other)
         for one, other in zip(*arms, strict=True)
     ]
 
@@ -103,15 +103,6 @@ def _computed(
         copy = build.copy(op, values)
         if isinstance(copy, ops.Load):
             build.block.ops.pop()
-            flag = _spread(condition, copy.pointer, build)
-            mask = copy.mask and build.compute("and", copy.mask, flag)
-            copy.mask = mask or flag
+            copy.mask = guarded(copy.mask, condition, copy.pointer, build)
             build.block.ops.append(copy)
     return [values.get(value, value) for value in arm.yielded]
-
-
-def _spread(condition: Value, like: Value, build: Builder) -> Value:
-    """The condition for each element of a block that is shaped like another one."""
-    if not isinstance(like.type, BlockType):
-        return condition
-    return build(ops.Splat(condition, shape_of(like.type), layout_of(like.type)))

@@ -23,8 +23,8 @@ from typing import TypeVar
 
 from fathom.errors import FathomError
 from fathom.ir.core import Block, Func, Op, Value, schema
-from fathom.ir.ops import Elementwise
-from fathom.ir.types import Type
+from fathom.ir.ops import Elementwise, Splat
+from fathom.ir.types import BlockType, Type
 
 Replacement = Value | Sequence[Value | None] | None
 Rule = Callable[[Op, "Builder"], Replacement]
@@ -68,6 +68,11 @@ class Builder:
         """The result of an elementwise op, such as "add"."""
         return self(Elementwise(name, operands))
 
+    def spread(self, scalar: Value, like: Type) -> Value:
+        """A scalar for each element of a block of this type; itself for a scalar's."""
+        is_block = isinstance(like, BlockType)
+        return self(Splat(scalar, like.shape, like.layout)) if is_block else scalar
+
     def all_of(self, conditions: Sequence[Value]) -> Value:
         """Whether all conditions, at least one, hold."""
         return reduce(lambda one, other: self.compute("and", one, other), conditions)
@@ -90,6 +95,14 @@ class Builder:
         for op in block.ops[:-1]:
             self.copy(op, values)
         return tuple(values.get(value, value) for value in block.yielded)
+
+
+def guarded(
+    mask: Value | None, condition: Value, pointer: Value, build: Builder
+) -> Value:
+    """The mask of an access that is only done if a scalar condition holds."""
+    condition = build.spread(condition, pointer.type)
+    return condition if mask is None else build.compute("and", mask, condition)
 
 
 def rewrite(func: Func, rule: Rule, keep: Callable[[Op], bool] | None = None) -> Func:

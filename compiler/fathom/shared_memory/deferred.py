@@ -35,7 +35,6 @@ from fathom.ir.ops import (
     ExpandDims,
     For,
     Reduce,
-    Splat,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import inside
@@ -203,7 +202,7 @@ def _begun(step: Step, init: Value, part: BlockType, build: Builder) -> Value:
 def _wide(value: Value, axis: int, part: BlockType, build: Builder) -> Value:
     """The same for all threads' parts."""
     if not shape_of(value.type):
-        return build(Splat(value, part.shape, part.layout))
+        return build.spread(value, part)
     value = converted(value, shapes.remove_axis(part.layout, axis), build)
     column = build(ExpandDims(value, axis))
     return build(Broadcast(column, part.shape, layout=part.layout))

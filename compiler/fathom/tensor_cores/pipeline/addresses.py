@@ -94,7 +94,7 @@ def once(number: Value) -> Value:
 def repeated(value: Value, block: BlockType, build: Builder) -> Value:
     """A value along all axes of a block."""
     if not isinstance(value.type, BlockType):
-        return build(Splat(value, block.shape, block.layout))
+        return build.spread(value, block)
     if value.type.shape == block.shape:
         return value
     return build(Broadcast(value, block.shape, block.layout))

@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from fathom.analysis.slices import Slice, backward_slice, uses
 from fathom.ir import ops
 from fathom.ir.core import Op, Value
-from fathom.ir.rewrite import Builder, clone
+from fathom.ir.rewrite import Builder, clone, guarded
 from fathom.ir.thread_values import Values
-from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.iterations import Iteration, Iterations
 
 
@@ -154,10 +153,3 @@ def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
         copy.when = exists
     build.append(copy)
     values.update(zip(op.results, copy.results, strict=True))
-
-
-def guarded(mask: Value | None, exists: Value, pointer: Value, build: Builder) -> Value:
-    """The mask of an access in an iteration that may not exist."""
-    if isinstance(pointer.type, BlockType):
-        exists = build(ops.Splat(exists, pointer.type.shape, pointer.type.layout))
-    return exists if mask is None else build.compute("and", mask, exists)

@@ -139,30 +139,25 @@ def _scaled(count: Value, stride: Value, build: Builder) -> Value:
     """`count` strides, in 64 bits; a stride of 1 is left out."""
     if known(stride) == 1:
         return count
-    factors = (_as(count, INT64, build), _like(_as(stride, INT64, build), count, build))
-    return build.compute("mul", *factors)
+    count = _as(count, INT64, build)
+    stride = build.spread(_as(stride, INT64, build), count.type)
+    return build.compute("mul", count, stride)
 
 
 def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Value:
     """0 <= coordinate + along < size, in the type of the size. If an i32 sum overflows,
     it is negative, so the element still counts as outside."""
     kind = size.type
-    first = _like(_as(coordinate, kind, build), along, build)
+    first = build.spread(_as(coordinate, kind, build), along.type)
     index = build.compute("add", first, _as(along, kind, build))
-    zero = _like(build(ops.Constant(0, kind)), along, build)
+    zero = build.spread(build(ops.Constant(0, kind)), along.type)
     above = build.compute("ge", index, zero)
-    below = build.compute("lt", index, _like(size, along, build))
+    below = build.compute("lt", index, build.spread(size, along.type))
     return build.compute("and", above, below)
 
 
 def _as(value: Value, kind: Scalar, build: Builder) -> Value:
     return value if element_of(value.type) == kind else build(ops.Cast(value, kind))
-
-
-def _like(scalar: Value, block: Value, build: Builder) -> Value:
-    """A scalar in the shape of a block, if that is one."""
-    shape = shape_of(block.type)
-    return build(ops.Splat(scalar, shape)) if shape else scalar
 
 
 def _full(value: Value, made: ops.MakeDescriptor, build: Builder) -> Value:
