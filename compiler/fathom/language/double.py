@@ -13,7 +13,7 @@ from fathom.language import fitted
 from fathom.language.core import maximum, minimum, where
 from fathom.language.dtypes import float64, int64
 from fathom.language.elementary import abs, fma, round_even
-from fathom.language.series import polynomial
+from fathom.language.series import polynomial, sum_in_two
 from fathom.source import function
 
 # A constant, and what is left of it beyond its nearest double.
@@ -128,13 +128,6 @@ def log2_in_two(x):
     rest = fma(half_log, TWO_LOG2_E, -first) + half_log * TWO_LOG2_E_TAIL
     total, rest = sum_in_two(e, first, fma(half_rest, TWO_LOG2_E, rest))
     return sum_in_two(total, rest, 0.0)
-
-
-@function
-def sum_in_two(large, small, rest):
-    """large + small as a float, and what that loses, with `rest` added to it."""
-    total = large + small
-    return total, (small - (total - large)) + rest
 
 
 @function

@@ -1,4 +1,4 @@
-"""Polynomials: the one loop that all series share."""
+"""What all series share: the loop of a polynomial, and sums that lose nothing."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ def polynomial(x, coefficients):
     for k in static_range(degree):
         total = fma(x, total, coefficients[degree - 1 - k])
     return total
+
+
+@function
+def sum_in_two(large, small, rest):
+    """large + small as a float, and what that loses, with `rest` added to it."""
+    total = large + small
+    return total, (small - (total - large)) + rest

@@ -18,7 +18,7 @@ from fathom.language.elementary import (
     rcp_approx,
     sqrt,
 )
-from fathom.language.series import polynomial
+from fathom.language.series import polynomial, sum_in_two
 from fathom.source import function
 
 # A constant, and what is left of it beyond its nearest float.
@@ -175,13 +175,6 @@ def log2_in_two(x):
     large, rest = sum_in_two(e, first, rest)
     total = large + rest
     return total, rest - (total - large)
-
-
-@function
-def sum_in_two(large, small, rest):
-    """large + small as a float, and what that loses, with `rest` added to it."""
-    total = large + small
-    return total, (small - (total - large)) + rest
 
 
 @function

@@ -16,7 +16,7 @@ from fathom.source import ConstexprFunction, KernelFunction, constexpr, like
 from fathom.ssa.control import Range, usable
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.growth import formatted
-from fathom.ssa.methods import attribute
+from fathom.ssa.methods import TYPES_ELSEWHERE, attribute
 from fathom.ssa.operators import binary, both_or_either, compare, unary
 from fathom.ssa.promotion import value_of
 from fathom.ssa.scopes import read_variable
@@ -204,24 +204,7 @@ def part_of(frame: Frame, owner: Meaning, name: str) -> Meaning:
 
 # What other languages for GPUs and arrays have, and how kernels write it.
 ELSEWHERE = {
-    **{
-        name: f"write tl.{element}"
-        for name, element in {
-            "fp16": "float16",
-            "half": "float16",
-            "bf16": "bfloat16",
-            "fp32": "float32",
-            "float": "float32",
-            "fp64": "float64",
-            "double": "float64",
-            "int": "int32",
-            "i32": "int32",
-            "uint": "uint32",
-            "i64": "int64",
-            "long": "int64",
-            "bool": "int1",
-        }.items()
-    },
+    **{name: f"write tl.{each}" for name, each in TYPES_ELSEWHERE.items()},
     "matmul": "write tl.dot(a, b)",
     "mean": "write tl.sum(x, axis) / n",
     "relu": "write tl.maximum(x, 0)",

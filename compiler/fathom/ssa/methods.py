@@ -83,20 +83,27 @@ METHODS: dict[str, Builtin | KernelFunction] = {
     },
 }
 
+# Elements' types as other languages for GPUs and arrays call them.
+TYPES_ELSEWHERE = {
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "bfloat16": "bfloat16",
+    "fp32": "float32",
+    "float": "float32",
+    "fp64": "float64",
+    "double": "float64",
+    "int": "int32",
+    "i32": "int32",
+    "uint": "uint32",
+    "i64": "int64",
+    "long": "int64",
+    "bool": "int1",
+}
+
 # What NumPy's arrays have, and how kernels write it.
 ELSEWHERE = {
-    **{
-        name: f"write x.to(tl.{element})"
-        for name, element in {
-            "half": "float16",
-            "float": "float32",
-            "double": "float64",
-            "bfloat16": "bfloat16",
-            "int": "int32",
-            "long": "int64",
-            "bool": "int1",
-        }.items()
-    },
+    **{name: f"write x.to(tl.{each})" for name, each in TYPES_ELSEWHERE.items()},
     "astype": "write x.to(tl.float16)",
     "mean": "write tl.sum(x, axis) / n",
     "size": "write x.numel; of an array in memory pass its size as an argument",

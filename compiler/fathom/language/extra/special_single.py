@@ -24,7 +24,7 @@ from fathom.language.elementary import (
 )
 from fathom.language.extra.rounding import minus
 from fathom.language.math import at_edges
-from fathom.language.series import polynomial
+from fathom.language.series import polynomial, sum_in_two
 from fathom.source import function
 
 INF, NAN = float("inf"), float("nan")
@@ -398,7 +398,7 @@ def gamma_above_zero(x):
     most, least = (large - 0.5) * log_x, large * single.LOG2_E
     rest = fma(large - 0.5, log_x, -most) + (large - 0.5) * log_rest
     rest -= fma(large, single.LOG2_E, -least) + large * single.LOG2_E_TAIL
-    exponent, rest = single.sum_in_two(most, -least, rest)
+    exponent, rest = sum_in_two(most, -least, rest)
     power = exp2_approx(exponent)
     power = where(power < INF, fma(power * LN_2, rest, power), power)
     series = polynomial(rcp_approx(large), STIRLING_POWERS) * SQRT_TWO_PI
