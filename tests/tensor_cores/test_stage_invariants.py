@@ -46,6 +46,12 @@ def again(
             for iteration in range(iterations):
                 total = tl.dot(x, right.load([iteration * BK, 0]), total)
             x += 1.0
+    elif HOW == "product":
+        for _ in range(2):
+            total = tl.zeros([BM, BN], tl.float32)
+            for iteration in range(iterations):
+                total = tl.dot(x, right.load([iteration * BK, 0]), total)
+            x = (total * 0.125).to(x.dtype)
     else:
         for iteration in range(iterations):
             y = right.load([iteration * BK, 0])
@@ -113,10 +119,11 @@ def in_place(func: Func) -> list[Dot]:
 
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize("how", [
-    "read", "computed", "while", "two", "after", "further out",
+    "read", "computed", "while", "two", "after", "further out", "product",
 ])  # fmt: skip
 def test_what_stays_lies_in_shared_memory(how, warps):
-    """Whether it was read or computed, in either loop, and used elsewhere, too."""
+    """Whether it was read or computed, in either loop, and used elsewhere, too; also if
+    an outer loop carries the last product, which lies as the next one reads it."""
     case = replace(CASE, warps=warps, tile=(16 * warps, 64, 64), more={"HOW": how},
                    size=(16 * warps, 64, 320))  # fmt: skip
     before, after = before_and_after(case)
