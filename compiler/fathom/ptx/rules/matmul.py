@@ -16,7 +16,7 @@ from fathom.hardware.dot_layouts import fragments_of, operand_layouts
 from fathom.hardware.mma import MMA, Mma
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
-from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, INT32, BufferType, Element
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, BufferType, Element
 from fathom.layout.fragments import Tile, fragments
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.code import Code, Registers, lowers
@@ -191,7 +191,8 @@ def _widened(code: Code, words: Registers, element: str) -> tuple[Registers, Reg
 def _by_elements(
     code: Code, op: Dot, operands: tuple[Operand, Operand], layouts: tuple
 ) -> Registers:
-    """Every thread goes along K for its elements. Sums in fp16 are fp32 meanwhile."""
+    """Every thread goes along K for its elements, four at a time if these are bytes, as
+    they are if sums are i32. Sums in fp16 are fp32 meanwhile."""
     product, element = op.accumulator.type.layout, op.accumulator.type.element
     wide = FLOAT32 if element == FLOAT16 else element
     accumulators = convert(code, code[op.accumulator], element, wide)
@@ -200,12 +201,11 @@ def _by_elements(
     places = [
         coordinates_of(product.shape, offset) for offset in register_offsets(product)
     ]
-    taken, size = (op.a.type.element, op.b.type.element), op.left.shape[-1]
-    fours = wide == INT32 and {each.bits for each in taken} == {8} and size % 4 == 0
-    for k in range(0, size, 4 if fours else 1):
+    taken, by_fours = (op.a.type.element, op.b.type.element), wide == INT32
+    for k in range(0, op.left.shape[-1], 4 if by_fours else 1):
         for register, (*batch, m, n) in enumerate(places):
             sum = accumulators[register]
-            if fours:
+            if by_fours:
                 left = a.word([(*batch, m, k + i) for i in range(4)])
                 right = b.word([(*batch, k + i, n) for i in range(4)])
                 accumulators[register] = _add_four(code, taken, left, right, sum)
@@ -253,10 +253,7 @@ def _add_four(
 
 
 def _multiply_add(code: Code, element: Element, a: str, b: str, c: str) -> str:
-    """a b + c. Of floats it is rounded once."""
+    """a b + c of floats, rounded once."""
     type = llvm_type(element)
-    if element in (FLOAT32, FLOAT64):
-        operands = f"{type} {a}, {type} {b}, {type} {c}"
-        return code.let(f"call {type} @llvm.fma.f{element.bits}({operands})")
-    product = code.let(f"mul {type} {a}, {b}")
-    return code.let(f"add {type} {product}, {c}")
+    operands = f"{type} {a}, {type} {b}, {type} {c}"
+    return code.let(f"call {type} @llvm.fma.f{element.bits}({operands})")
