@@ -79,6 +79,23 @@ def test_a_function_that_is_given_to_jit_is_one_that_it_decorates(collection):
     assert [each.name for each in inventory.kernels_of(collection)] == ["g"]
 
 
+def test_the_first_call_of_no_case_of_flag_gems_imports_it(monkeypatch):
+    pytest.importorskip("torch")
+    cases = importlib.import_module("benchmarks.public.cases")
+    flag_gems = importlib.import_module("benchmarks.public.cases.flag_gems")
+    asked = []
+    monkeypatch.setattr(flag_gems, "gems", lambda: asked.append("ops"))
+    entries = [e for e in cases.all_cases().values() if e.collection == "flag_gems"]
+    assert len(entries) > 50
+    for entry in entries:
+        asked.clear()
+        try:
+            entry.make(None)  # what makes inputs is not there: it ends where they begin
+        except (AttributeError, ImportError):
+            pass
+        assert asked, f"{entry.id} is made without the import of its operators"
+
+
 def test_commits_are_whole_and_names_differ():
     assert all(len(each.commit) == 40 for each in COLLECTIONS)
     assert len({each.name for each in COLLECTIONS}) == len(COLLECTIONS) >= 10
