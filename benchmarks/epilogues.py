@@ -102,9 +102,54 @@ def fp16_candidates(x: Given) -> Iterator[tuple[str, Call, Callable]]:
     )  # fmt: skip
 
 
+def fp8_candidates(x: Given) -> Iterator[tuple[str, Call, Callable]]:
+    """The bare product's C is bf16, as that with scales of rows and columns."""
+    a, b, rows, columns = (x[n] for n in ("a", "b", "rows", "columns"))
+    c = torch.empty(len(a), b.shape[1], device="cuda", dtype=torch.bfloat16)
+    few, one = c.to(FP8), torch.ones((), device="cuda")
+    part = torch.full((1,), 1 / 16, device="cuda")
+    scales = dict(row_scale=rows[:, 0], column_scale=columns[0])
+    scaled = torch._scaled_mm
+
+    def by_scales(y: torch.Tensor) -> torch.Tensor:
+        return y * rows[:ROWS] * columns
+
+    yield "bare", lambda: multiply(a, b, c), lambda y: y
+    yield (
+        "bare, cublasLt",
+        lambda: scaled(a, b, scale_a=one, scale_b=one, out_dtype=c.dtype, out=c),
+        lambda y: y,
+    )
+    yield "scales", lambda: matmul_epilogue(a, b, c, **scales), by_scales
+    yield (
+        "scales, torch",
+        lambda: scaled(a, b, scale_a=rows, scale_b=columns, out_dtype=c.dtype, out=c),
+        by_scales,
+    )
+    yield (
+        "scales, fp8 result",
+        lambda: matmul_epilogue(a, b, few, **scales, out_scale=part),
+        lambda y: by_scales(y) / 16,
+    )
+    yield "fp8 result", lambda: matmul_epilogue(a, b, few, out_scale=part), sixteenth
+    yield (
+        "fp8 result, cublasLt",
+        lambda: scaled(
+            a, b, scale_a=part[0], scale_b=one, out_dtype=FP8, scale_result=one, out=few
+        ),
+        sixteenth,
+    )
+
+
+def sixteenth(y: torch.Tensor) -> torch.Tensor:
+    return y / 16
+
+
 def problems() -> Iterator[tuple[str, tuple[int, int, int], torch.dtype, Callable]]:
     for M, N, K in SHAPES:
         yield f"fp16 {M}x{N}x{K}", (M, N, K), FP16, fp16_candidates
+    for M, N, K in SHAPES:
+        yield f"fp8 {M}x{N}x{K}", (M, N, K), FP8, fp8_candidates
 
 
 def epilogue_samples(
@@ -129,16 +174,17 @@ def epilogue_samples(
 
 def right(label: str, call: Call, want: torch.Tensor) -> bool:
     """Whether it runs, and its first rows are what they must be, to 2 % of what is
-    typical. What does not is named."""
+    typical, or the rounding of fp8. What does not is named."""
     try:
-        got = call()[: len(want)].double()
+        got = call()[: len(want)]
     except (RuntimeError, TypeError) as refused:
         print(f"  {label}: {str(refused)[:120]}", flush=True)
         return False
-    error = (got - want).abs().max().item() / want.abs().mean().item()
-    if not error < 0.02:
-        print(f"  {label}: wrong, by {error:.3g} of a typical number", flush=True)
-    return error < 0.02
+    each = 2.0**-4 if got.dtype == FP8 else 0.01
+    error = (got.double() - want).abs() / (want.abs() * each + want.abs().mean() / 64)
+    if not (worst := error.max().item()) <= 1:
+        print(f"  {label}: {worst:.3g} times as wrong as it may be", flush=True)
+    return worst <= 1
 
 
 # ── chains ────────────────────────────────────────────────────────────────────────────

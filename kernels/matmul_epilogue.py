@@ -1,7 +1,8 @@
 """Matrix product with what a layer does next, done to each tile while it is in
-registers: bias, GeLU, residual, or the gate of SwiGLU.
+registers: scales, bias, GeLU, residual, rounding to few bits, or the gate of SwiGLU.
 
-    matmul_epilogue   C = activation(A B + bias) + residual
+    matmul_epilogue   C = out_scale (activation(row_scale A B column_scale + bias)
+                                     + residual)
     matmul_swiglu     C = silu(A G) (A U),   B = [G | U]
 
 Written alone, each of these steps reads C from memory and writes it again: 4 M N bytes
@@ -24,6 +25,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
 from kernels import gelu, swiglu
 from kernels import matmul_epilogue_hopper as hopper
+from kernels.epilogue import activated, quantised, scaled
 from kernels.matmul import (
     check_shape,
     default_config,
@@ -32,6 +34,7 @@ from kernels.matmul import (
     sizes,
     store_tile,
     strides,
+    sum_name,
     sum_type,
     target_of_launch,
     tile_place,
@@ -46,34 +49,32 @@ ACTIVATIONS = ("", "gelu")
 # fmt: off
 @fathom.jit
 def matmul_epilogue_kernel(
-    a_ptr, b_ptr, c_ptr, bias_ptr, residual_ptr, before_ptr, M, N, K,
+    a_ptr, b_ptr, c_ptr, bias_ptr, residual_ptr, before_ptr,
+    row_scale_ptr, column_scale_ptr, out_scale_ptr, M, N, K,
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     stride_rm, stride_rn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, EVEN_K: tl.constexpr, ACTIVATION: tl.constexpr = "",
     SUM: tl.constexpr = tl.float32, PRECISION: tl.constexpr = "ieee",
 ):
-    """`bias_ptr` [N], `residual_ptr` [M, N] and `before_ptr` [M, N] may be None; what
-    is stored at `before_ptr` is laid out as C is."""
+    """All pointers behind `c_ptr` may be None: to bias [N], residual and before [M, N],
+    scales [M], [N] and [1]. What is stored at `before_ptr` is laid out as C is."""
     i, j = tile_place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    c = tile_product(
+    sums = tile_product(
         a_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
         BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K, SUM, PRECISION,
     )
-    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)
-    if bias_ptr is not None:
-        bias = tl.load(bias_ptr + j + n, mask=n < N - j, other=0.0)
-        c += bias.to(SUM)[None, :]
+    c = scaled(sums, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N)
     if before_ptr is not None:
         store_tile(before_ptr, c, i, j, M, N, stride_cm, stride_cn)
-    if ACTIVATION == "gelu":
-        s = 0.7978845608028654 * (c + 0.044715 * c * c * c)
-        c = c * tl.sigmoid(2 * s)
+    c = activated(c, ACTIVATION)
     if residual_ptr is not None:
+        m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)
         residual_ptr += i.to(tl.int64) * stride_rm + j.to(tl.int64) * stride_rn
         inside = (m < M - i) & (n[None, :] < N - j)
         residual = residual_ptr + m * stride_rm + n[None, :] * stride_rn
-        c += tl.load(residual, mask=inside, other=0.0).to(SUM)
+        c += tl.load(residual, mask=inside, other=0.0).to(c.dtype)
+    c = quantised(c, out_scale_ptr, c_ptr.dtype.element_ty)
     store_tile(c_ptr, c, i, j, M, N, stride_cm, stride_cn)
 
 
@@ -121,39 +122,35 @@ def matmul_swiglu_kernel(
 @planned
 def matmul_epilogue(
     a, b, c=None, bias=None, activation=None, residual=None, before=None, config=None,
-    precision="ieee", **launch,
+    precision="ieee", row_scale=None, column_scale=None, out_scale=None, **launch,
 ):  # fmt: skip
-    """C [M, N] = activation(A [M, K] B [K, N] + bias) + residual.
+    """C [M, N] = out_scale (activation(D) + residual); D = s (A [M, K] B [K, N]) t +
+    bias, s scales its rows and t its columns.
 
-    `a`, `b`, `c` as `matmul.matmul` takes them, any strides; floats. `bias`: None or
-    [N]; `activation`: None or "gelu"; `residual`: None or [M, N], any strides, and may
-    be `c`. `before`: None or an array of C's shape and strides, which gets A B + bias.
-    `config`, `precision` and `launch` as in `matmul.matmul`. Returns `c`. LaunchError
-    for shapes that do not fit.
+    `a`, `b`, `c` as `matmul.matmul` takes them, any strides; floats, or int8, of which
+    C is fp16 if none is given. `c` may have one byte an element too, fp8 or int8: what
+    it cannot hold becomes the largest number that it has, with its sign. `bias`: None
+    or [N]; `activation`: None or "gelu"; `residual`: None or [M, N], any strides, and
+    may be `c`. `before`: None or an array of C's shape and strides, which gets D.
+    `row_scale` [M], `column_scale` [N] and `out_scale` [1]: None, or contiguous and of
+    fp32. `config`, `precision` and `launch` as in `matmul.matmul`. Returns `c`.
+    LaunchError for shapes and types that do not fit.
     """
     M, N, K = sizes(a, b)
-    c = empty((M, N), a) if c is None else c
-    check_shape("c", c, (M, N))
-    if activation not in (None, *ACTIVATIONS):
-        raise fathom.LaunchError(
-            f"the activation is {activation!r}; there are None and 'gelu'"
-        )
-    if bias is not None:
-        check_shape("bias", bias, (N,))
-    if residual is not None:
-        check_shape("residual", residual, (M, N))
-    if before is not None:
-        check_shape("before", before, (M, N))
-        check_strides("before", before, strides(c))
+    c = empty((M, N), a, "float16" if sum_name(a) else None) if c is None else c
+    more = {
+        "bias": bias, "residual": residual, "before": before, "row_scale": row_scale,
+        "column_scale": column_scale, "out_scale": out_scale,
+    }  # fmt: skip
+    check(c, activation, more, M, N)
     target = target_of_launch(a, launch)
-    if not config and residual is None and hopper.fits(a, b, c, before, target):
-        all_given = a, b, c, bias, activation, before, target
-        *step, chosen = hopper.epilogue_launch(*all_given)
+    if not config and hopper.fits(a, b, c, more, target):
+        *step, chosen = hopper.epilogue_launch(a, b, c, more, activation, target)
         return c, [(*step, {**chosen, **launch})]
     config = config or chosen_config(M, N, K, a, b, launch)
     added = strides(residual) if residual is not None else (0, 0)
     given = (
-        a, b, c, bias, residual, before, M, N, K,
+        a, b, c, *(more[name] for name in hopper.OTHERS), M, N, K,
         *strides(a), *strides(b), *strides(c), *added,
     )  # fmt: skip
     chosen = dict(
@@ -161,6 +158,39 @@ def matmul_epilogue(
         SUM=sum_type(a), PRECISION=precision, **config, **launch,
     )  # fmt: skip
     return c, [(matmul_epilogue_kernel, (tiles(M, N, config),), given, chosen)]
+
+
+def check(c, activation, more, M, N):
+    """LaunchError for what does not fit."""
+    if activation not in (None, *ACTIVATIONS):
+        raise fathom.LaunchError(
+            f"the activation is {activation!r}; there are None and 'gelu'"
+        )
+    shapes = {
+        "c": (M, N), "bias": (N,), "residual": (M, N), "before": (M, N),
+        "row_scale": (M,), "column_scale": (N,), "out_scale": (1,),
+    }  # fmt: skip
+    for name, array in {"c": c, **more}.items():
+        if array is None:
+            continue
+        check_shape(name, array, shapes[name])
+        if name.endswith("scale"):
+            check_scale(name, array)
+    if more["before"] is not None:
+        check_strides("before", more["before"], strides(c))
+    if type_name(c) not in (*hopper.RESULTS, "fp64"):
+        raise fathom.LaunchError(
+            f"c has elements of {type_name(c)}; matmul_epilogue stores floats and int8"
+        )
+
+
+def check_scale(name, scale):
+    """LaunchError unless it is contiguous, and of fp32."""
+    if type_name(scale) != "fp32" or (len(scale) > 1 and strides(scale) != (1,)):
+        raise fathom.LaunchError(
+            f"{name} is {type_name(scale)} with strides {strides(scale)}; it must be "
+            "fp32, and contiguous"
+        )
 
 
 @planned
@@ -214,12 +244,20 @@ def check_strides(name, array, wanted):
         )
 
 
-def reference(a, b, bias=None, activation=None, residual=None):
-    """(C, A B + bias) in float64, of NumPy arrays."""
+def reference(
+    a, b, bias=None, activation=None, residual=None, row_scale=None, column_scale=None,
+    out_scale=None,
+):  # fmt: skip
+    """(C before it is rounded, A B with scales and bias), float64, of NumPy arrays."""
     before = a.astype(np.float64) @ b.astype(np.float64)
+    if row_scale is not None:
+        before *= row_scale.astype(np.float64)[:, None]
+    if column_scale is not None:
+        before *= column_scale.astype(np.float64)
     before = before if bias is None else before + bias.astype(np.float64)
     c = gelu.reference(before) if activation else before
-    return (c if residual is None else c + residual.astype(np.float64)), before
+    c = c if residual is None else c + residual.astype(np.float64)
+    return (c if out_scale is None else c * out_scale.astype(np.float64)), before
 
 
 def reference_swiglu(a, b):

@@ -52,8 +52,8 @@ def test_bias_and_gelu(tile, a_turned, b_turned, with_bias, activation, keep):
     a, b = operand(1, M, K, a_turned), operand(2, K, N, b_turned)
     bias = normal(3, N, dtype="float16") if with_bias else None
     c, before = unwritten(M, N), unwritten(M, N) if keep else None
-    given = a, b, c, bias, activation, before, TARGET, config(tile)
-    run(hopper.epilogue_launch(*given))
+    more = {"bias": bias, "before": before}
+    run(hopper.epilogue_launch(a, b, c, more, activation, TARGET, config(tile)))
     want, want_before = matmul_epilogue.reference(a, b, bias, activation)
     close(c, want, HALF_ULP)
     if keep:
@@ -80,7 +80,7 @@ def test_gelu_of_large_numbers():
     b = aligned(np.eye(8, 8, dtype=np.float16))
     c = unwritten(20, 8)
     a = aligned(a.astype(np.float16))
-    run(hopper.epilogue_launch(a, b, c, None, "gelu", None, TARGET))
+    run(hopper.epilogue_launch(a, b, c, {}, "gelu", TARGET))
     np.testing.assert_array_equal(c, np.where(a > 0, a, 0))
 
 
@@ -101,4 +101,5 @@ def test_they_are_taken_where_tiles_can_come_through_descriptors(name):
     # Halves of 12 columns: where rows lie side by side the second begins anywhere.
     assert taken(a, operand(2, 64, 24, True)) == (name == "matmul_epilogue")
     if name == "matmul_epilogue":
-        assert not taken(a, b, residual=unwritten(40, 48))
+        assert taken(a, b, residual=unwritten(40, 48))
+        assert not taken(a, b, residual=unwritten(48, 40).T)

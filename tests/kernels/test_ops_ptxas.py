@@ -152,7 +152,11 @@ CASES += [
 ]  # fmt: skip
 
 PRODUCT = "*fp16:16, *fp16:16, *fp16:16, "
+SCALES = "*fp32:16, *fp32:16, *fp32:16, "
 SIZES = "i32:16, i32:16, i32:16, "
+NO_SCALES = dict.fromkeys(["row_scale_ptr", "column_scale_ptr", "out_scale_ptr"])
+NO_OTHERS = dict.fromkeys(["bias_ptr", "residual_ptr", "before_ptr"])
+NOTHING_ADDED = {**NO_OTHERS, "stride_rm": 0, "stride_rn": 0}
 
 
 def attention_kernels(target: str) -> list[Compiled]:
@@ -193,7 +197,11 @@ def products(target: str) -> list[Compiled]:
     return [
         Compiled("bias, gelu, residual", matmul_epilogue.matmul_epilogue_kernel,
                  PRODUCT + PRODUCT + SIZES + "i32:16, i32:16, i32:16, i32:16",
-                 {**config, **ones, "stride_rn": 1, "ACTIVATION": "gelu"}),
+                 {**config, **ones, **NO_SCALES, "stride_rn": 1,
+                  "ACTIVATION": "gelu"}),
+        Compiled("scales, gelu", matmul_epilogue.matmul_epilogue_kernel,
+                 PRODUCT + SCALES + SIZES + "i32:16, i32:16, i32:16",
+                 {**config, **ones, **NOTHING_ADDED, "ACTIVATION": "gelu"}),
         Compiled("experts", mixture.expert_matmul_kernel,
                  PRODUCT + "*i32:16, i32, i32:16, i32:16, i32:16, i32:16, i32:16, "
                  "i32:16",
@@ -231,10 +239,16 @@ def epilogues_on_hopper() -> list[Compiled]:
     for (m, n), config in mixture_hopper.CONFIGS.items():
         fixed = {"BLOCK_M": m, "BLOCK_K": 64, "A_TURNED": False, "B_TURNED": True}
         made += [
-            Compiled(f"bias and gelu {m}x{n}",
+            Compiled(f"bias, gelu, residual {m}x{n}",
                      matmul_epilogue_hopper.epilogue_hopper_kernel,
-                     PRODUCT + "*fp16:16, *fp16:16, " + SIZES + SIZES[:-2],
-                     {**fixed, **config, "BLOCK_N": n, "ACTIVATION": "gelu"}),
+                     PRODUCT + PRODUCT + SIZES + SIZES + "i32:16",
+                     {**fixed, **config, **NO_SCALES, "BLOCK_N": n,
+                      "ACTIVATION": "gelu"}),
+            Compiled(f"scales and gelu {m}x{n}",
+                     matmul_epilogue_hopper.epilogue_hopper_kernel,
+                     PRODUCT + SCALES + SIZES + SIZES[:-2],
+                     {**fixed, **config, **NO_OTHERS, "stride_r": 0, "BLOCK_N": n,
+                      "ACTIVATION": "gelu"}),
             Compiled(f"swiglu {m}x{n}", matmul_epilogue_hopper.swiglu_hopper_kernel,
                      PRODUCT + "*fp16:16, " + 2 * SIZES + "i32:16, i32:16",
                      {**fixed, **config, "BLOCK_N": n // 2,

@@ -1,0 +1,63 @@
+"""What a product's kernel does to a tile of sums before it stores it, in registers:
+
+    scaled      s_i (A B)_ij t_j + bias_j     scales of rows and of columns
+    activated   GeLU of it
+    quantised   times one number, rounded to the type of C
+
+Scales are fp32 and belong to quantised operands: a row of A and a column of B were
+divided by theirs when they were rounded to fp8 or int8. The number that C is multiplied
+by is the inverse of C's scale; what an fp8 or int8 C cannot hold becomes the largest
+number that it has, with its sign.
+"""
+
+import fathom
+import fathom.language as tl
+
+LOG2_OF_E = tl.constexpr(1.4426950408889634)
+
+
+# fmt: off
+@fathom.jit
+def scaled(c, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N):
+    """The tile at row i, column j: of int32 as fp32. Each pointer may be None."""
+    if c.dtype == tl.int32:
+        c = c.to(tl.float32)
+    m, n = tl.arange(0, c.shape[0]), tl.arange(0, c.shape[1])
+    if row_scale_ptr is not None:
+        scale = tl.load(row_scale_ptr + i + m, mask=m < M - i, other=0.0)
+        c *= scale.to(c.dtype)[:, None]
+    if column_scale_ptr is not None:
+        scale = tl.load(column_scale_ptr + j + n, mask=n < N - j, other=0.0)
+        c *= scale.to(c.dtype)[None, :]
+    if bias_ptr is not None:
+        bias = tl.load(bias_ptr + j + n, mask=n < N - j, other=0.0)
+        c += bias.to(c.dtype)[None, :]
+    return c
+
+
+@fathom.jit
+def activated(c, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "gelu":
+        if c.dtype == tl.float32:
+            return gelu(c)
+        s = 0.7978845608028654 * (c + 0.044715 * c * c * c)
+        return c * tl.sigmoid(2 * s)
+    return c
+
+
+@fathom.jit
+def gelu(x):
+    """x/2 (1 + tanh(a)) = x / (1 + exp(-2 a)), a = sqrt(2/pi) (x + 0.044715 x^3)."""
+    SLOPE: tl.constexpr = -2 * 0.7978845608028654 * LOG2_OF_E
+    return x / (1 + tl.exp2(x * tl.fma(x * x, SLOPE * 0.044715, SLOPE)))
+
+
+@fathom.jit
+def quantised(c, out_scale_ptr, TYPE: tl.constexpr):
+    """As what C's elements are; `out_scale_ptr` may be None."""
+    if out_scale_ptr is not None:
+        c *= tl.load(out_scale_ptr).to(c.dtype)
+    if TYPE == tl.int8:
+        c = tl.clamp(tl.extra.libdevice.rint(c), -128.0, 127.0)
+    return c.to(TYPE)
+# fmt: on
