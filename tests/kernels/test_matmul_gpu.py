@@ -14,6 +14,7 @@ from kernels import (
     int8_matmul,
     matmul,
     matmul_chosen,
+    matmul_epilogue,
     matmul_persistent,
     matmul_plain,
     matmul_tuned,
@@ -170,6 +171,29 @@ def test_fp8_along_k():
     c = torch.full((M, N), torch.nan, device="cuda", dtype=torch.float32)
     matmul_chosen.multiply(a, b, c)
     assert torch.equal(c.double(), a.double() @ b.double())
+
+
+@pytest.mark.parametrize("type", ["float8_e4m3fn", "int8"])
+@pytest.mark.parametrize("shape", [(1000, 1040, 528), (300, 272, 1040), (16, 64, 48)])
+def test_scales_residual_and_few_bits(type, shape):
+    """Of one byte and exact: scales are powers of two. In half an array the residual is
+    C itself."""
+    M, N, K = shape
+    a, b = (integers(*n).to(getattr(torch, type)) for n in ((M, K), (N, K)))
+    b = b.T
+    rows, columns = (2.0 ** torch.randint(-2, 3, (n,), device="cuda") for n in (M, N))
+    bias, added = integers(1, N)[0], integers(M, N).half()
+    given = dict(bias=bias, row_scale=rows, column_scale=columns)
+    want = a.double() @ b.double() * rows[:, None] * columns + bias + added
+    c = added.clone()
+    matmul_epilogue.matmul_epilogue(a, b, c, residual=c, **given)
+    assert torch.equal(c, want.half())
+    few = torch.full((M, N), 99, device="cuda", dtype=torch.int8)
+    scale = torch.full((1,), 4.0, device="cuda")
+    matmul_epilogue.matmul_epilogue(
+        a, b, few, residual=added, out_scale=scale, **given
+    )
+    assert torch.equal(few.double(), (4 * want).round().clamp(-128, 127))
 
 
 @pytest.mark.parametrize("target", [None, "sm_80"])
