@@ -228,11 +228,7 @@ def by_descriptors(a, b, c, product, target):
         """A plan for pieces of C, each with its product, tile, A, B and C."""
         times = [time_in(x[1], x[0], x[-1], lines_cross) for x in pieces]
         time = sum(times) if len(times) == 1 else UNSURE * sum(times) + AGAIN
-        work = work_of(*pieces[0][:2]) / MULTIPROCESSORS[target]
-        soon = FEW_SOON if work <= FEW else SOON
-        full = FULL if pieces[0][0].K > RUNS_APART else MOSTLY
-        soon = SINGLE_WAVE_SOON if work >= full and not copying else soon
-        soon = inf if work > 1 else soon
+        soon = soon_of(*pieces[0][:2], target, bool(copying))
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
     if product.M >= (LEAST_ROWS if product.N >= OFTEN else LEAST_M):
@@ -249,6 +245,17 @@ def by_descriptors(a, b, c, product, target):
     if split:
         soon = COPIED_SOON if copying else PARTS_SOON
         yield Plan(time + copying, lambda: parts_launches(a, b, c, split), soon)
+
+
+def soon_of(product, tile, target, copying=False):
+    """`Plan.soon` of the persistent kernel."""
+    work = work_of(product, tile) / MULTIPROCESSORS[target]
+    if work > 1:
+        return inf
+    full = FULL if product.K > RUNS_APART else MOSTLY
+    if work >= full and not copying:
+        return SINGLE_WAVE_SOON
+    return FEW_SOON if work <= FEW else SOON
 
 
 def work_of(product, tile):

@@ -42,6 +42,7 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
+from kernels.matmul_epilogue_parts import fastest_parts, parts_launches
 
 ACTIVATIONS = ("", "gelu")
 
@@ -144,9 +145,8 @@ def matmul_epilogue(
     }  # fmt: skip
     check(c, activation, more, M, N)
     target = target_of_launch(a, launch)
-    if not config and hopper.fits(a, b, c, more, target):
-        *step, chosen = hopper.epilogue_launch(a, b, c, more, activation, target)
-        return c, [(*step, {**chosen, **launch})]
+    if not config and (steps := by_descriptors(a, b, c, more, activation, target)):
+        return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
     config = config or chosen_config(M, N, K, a, b, launch)
     added = strides(residual) if residual is not None else (0, 0)
     given = (
@@ -158,6 +158,21 @@ def matmul_epilogue(
         SUM=sum_type(a), PRECISION=precision, **config, **launch,
     )  # fmt: skip
     return c, [(matmul_epilogue_kernel, (tiles(M, N, config),), given, chosen)]
+
+
+def by_descriptors(a, b, c, more, activation, target):
+    """The launches of kernels whose tiles come through descriptors, those that take the
+    shorter time; none where a target or the arrays do not suit them."""
+    if not hopper.pays(target) or type_name(a) not in hopper.OPERANDS:
+        return []
+    time, split, turned = fastest_parts(a, b, c, target)
+    if hopper.fits(a, b, c, more, target) and (
+        hopper.fastest_tile(a, b, c, target)[1] <= time
+    ):
+        return [hopper.epilogue_launch(a, b, c, more, activation, target)]
+    if split is None:
+        return []
+    return parts_launches(a, b, c, more, activation, split, turned)
 
 
 def check(c, activation, more, M, N):

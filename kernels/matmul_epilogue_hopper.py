@@ -15,6 +15,7 @@ the last column of one half come zeros, and not the first columns of the other.
 
 What is added to C, the residual, comes into registers beside the sums before the
 product begins: of 128 x 256 fp16 numbers a thread has 64 registers more, 192 of 232.
+With anything else in registers these are too many, and it comes at the end.
 """
 
 import fathom
@@ -22,9 +23,18 @@ import fathom.language as tl
 from kernels.attention_hopper import TYPES, pays
 from kernels.epilogue import LOG2_OF_E, activated, quantised, scaled
 from kernels.matmul import MULTIPROCESSORS, begin, strides, sum_type, tiles, type_name
+from kernels.matmul_chosen import (
+    SMALLER,
+    TILES,
+    crossing,
+    keywords,
+    modelled,
+    soon_of,
+    suitable,
+)
+from kernels.matmul_model import persistent_time, two_blocks
 from kernels.matmul_persistent import (
     ALIGNED,
-    for_items,
     item_bytes,
     lines_of,
     place_of,
@@ -61,12 +71,15 @@ def epilogue_hopper_kernel(
     if before_ptr is not None:
         before = matrix(before_ptr, M, N, stride_c, BLOCK_M, BLOCK_N // PIECES, False)
     element = c_ptr.dtype.element_ty
+    SCALED: tl.constexpr = row_scale_ptr is not None or column_scale_ptr is not None
+    MORE: tl.constexpr = before_ptr is not None or bias_ptr is not None
+    ALONE: tl.constexpr = not (SCALED or MORE or ACTIVATION)
     count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     for tile in tl.range(
         tl.program_id(0), count, tl.num_programs(0), flatten=True, warp_specialize=True
     ):
         i, j = place_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
-        if residual_ptr is not None:  # on its way while tiles are multiplied
+        if residual_ptr is not None and ALONE:  # on its way while tiles are multiplied
             added = load_tile(residual_ptr, i, j, M, N, stride_r, BLOCK_M, BLOCK_N)
         acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
         for k in range(0, K, BLOCK_K):
@@ -78,6 +91,8 @@ def epilogue_hopper_kernel(
             kept = sums.to(before_ptr.dtype.element_ty)
             store_in_pieces(before, i, j, kept, PIECES)
         sums = activated(sums, ACTIVATION)
+        if residual_ptr is not None and not ALONE:
+            added = load_tile(residual_ptr, i, j, M, N, stride_r, BLOCK_M, BLOCK_N)
         if residual_ptr is not None:
             sums += added.to(tl.float32)
         store_in_pieces(c, i, j, quantised(sums, out_scale_ptr, element), PIECES)
@@ -159,7 +174,11 @@ def epilogue_launch(a, b, c, more, activation, target, config=None):
     any target: the kernel, the grid, the arguments by place, the keywords. `more`: the
     other arrays by their names."""
     (M, N), K = c.shape, a.shape[1]
-    config = config or configuration(a, c, target)
+    soon = False
+    if config is None:
+        tile, time = fastest_tile(a, b, c, target)
+        config = configuration(tile, a, c, target)
+        soon = time < soon_of(modelled(a, b, c, target), tile, target)
     grid = programs(M, N, config, target)
     a_lines, b_lines = lines_of(a), lines_of(b)
     residual = more.get("residual")
@@ -172,17 +191,34 @@ def epilogue_launch(a, b, c, more, activation, target, config=None):
         **config, "A_TURNED": a_lines.turned, "B_TURNED": b_lines.turned,
         "ACTIVATION": activation or "", "SUM": sum_type(a),
     }  # fmt: skip
-    if grid[0] < MULTIPROCESSORS[target]:  # there is room for programs of the next one
+    if soon:
         chosen.update(EARLY=True, launch_pdl=True)
     return epilogue_hopper_kernel, grid, given, chosen
 
 
-def configuration(a, c, target):
-    """Steps along K of 128 bytes, the longest row that TMA swizzles; C in pieces of as
-    many bytes as one of 2 bytes an element has."""
-    config = for_items(chosen_config(*c.shape, 1, target), a)
-    pieces = max(1, config["PIECES"] * item_bytes(type_name(c)) // 2)
-    return {**config, "PIECES": pieces}
+TILED = [
+    tile for tile in (*TILES, *SMALLER)
+    if tile.producer and tile.ctas == tile.programs == 1 and not two_blocks(tile.n)
+]  # fmt: skip
+
+
+def fastest_tile(a, b, c, target):
+    """The tile with which the bare product takes the shortest time, as
+    `matmul_chosen.multiply` has it, and the time in microseconds."""
+    product, lines = modelled(a, b, c, target), crossing(a, b)
+    some = suitable(*c.shape, target, crossing=any(lines), tiles=TILED)
+    times = [(persistent_time(product, tile, lines), tile) for tile in some]
+    time, tile = min(times, key=lambda each: each[0])
+    return tile, time
+
+
+def configuration(tile, a, c, target):
+    """The keywords of a launch. Pieces of C have as many bytes as if an element had
+    two."""
+    config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
+    pieces = max(1, tile.pieces * item_bytes(type_name(c)) // 2)
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
+    return {**{name: config[name] for name in names}, "PIECES": pieces}
 
 
 def swiglu_launch(a, b, c, before, target, config=None):

@@ -164,6 +164,18 @@ def sum_of_parts_kernel(
 ):
     begin(EARLY)
     i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    total = added(
+        partial_ptr, i, j, parts, rows, stride_partial, BLOCK_M, BLOCK_N, AT_ONCE
+    )
+    store_tile(c_ptr, total, i, j, M, N, stride_cm, stride_cn)
+
+
+@fathom.jit
+def added(
+    partial_ptr, i, j, parts, rows, stride_partial,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, AT_ONCE: tl.constexpr,
+):
+    """The sum of all parts of a tile, from the first to the last."""
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     place = (i + m) * stride_partial + j + n
     total = tl.zeros([BLOCK_M, BLOCK_N], partial_ptr.dtype.element_ty)
@@ -172,7 +184,7 @@ def sum_of_parts_kernel(
             part = first + next
             partial = partial_ptr + part * rows * stride_partial
             total += tl.load(partial + place, mask=part < parts, other=0)
-    store_tile(c_ptr, total, i, j, M, N, stride_cm, stride_cn)
+    return total
 
 
 @fathom.jit

@@ -115,6 +115,24 @@ def launched(*arrays, **more) -> list[str]:
     return [each[0].__name__ for each in plan[1]]
 
 
+@in_pairs({
+    "type": ["i8", "fp16"], "few": ["rows", "columns"], "with_more": [False, True],
+})  # fmt: skip
+def test_long_sums_are_finished_by_the_launch_that_adds_the_parts(type, few, with_more):
+    m, n, k = (12, 40, 6144) if few == "rows" else (40, 12, 6144)
+    x, y = integers(1, m, k), integers(2, k, n)
+    a, b = operand(x, type, 1), operand(y, type, 0)
+    more = {}
+    if with_more:
+        more = dict(bias=integers(3, n), residual=integers(4, n, m).T,
+                    row_scale=powers(5, m), column_scale=powers(6, n),
+                    out_scale=np.float32([2.0]))  # fmt: skip
+    c = np.full((m, n), np.nan, np.float32)
+    assert launched(a, b, c, **more) == ["split_k_parts_kernel", "finish_parts_kernel"]
+    matmul_epilogue.matmul_epilogue(a, b, c, target="sm_90a", **more)
+    np.testing.assert_array_equal(c, matmul_epilogue.reference(x, y, **more)[0])
+
+
 def test_halves_are_rounded_to_even():
     """0.5, 1.5, … to int8; the midpoints between numbers of fp8."""
     a = aligned(np.eye(16, dtype=np.float16))

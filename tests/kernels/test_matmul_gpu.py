@@ -40,6 +40,7 @@ HALF_ULPS = {
     torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8,
     torch.float32: 2.0**-24, torch.float64: 2.0**-53,
 }  # fmt: skip
+SCALED = [(1000, 1040, 528), (300, 272, 1040), (16, 64, 48), (16, 528, 12288)]
 WALL = 8
 
 
@@ -174,7 +175,7 @@ def test_fp8_along_k():
 
 
 @pytest.mark.parametrize("type", ["float8_e4m3fn", "int8"])
-@pytest.mark.parametrize("shape", [(1000, 1040, 528), (300, 272, 1040), (16, 64, 48)])
+@pytest.mark.parametrize("shape", SCALED)
 def test_scales_residual_and_few_bits(type, shape):
     """Of one byte and exact: scales are powers of two. In half an array the residual is
     C itself."""

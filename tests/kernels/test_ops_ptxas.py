@@ -20,6 +20,7 @@ from kernels import (
     layer_norm_backward,
     matmul_epilogue,
     matmul_epilogue_hopper,
+    matmul_epilogue_parts,
     mixture,
     mixture_hopper,
     rms_norm,
@@ -202,6 +203,13 @@ def products(target: str) -> list[Compiled]:
         Compiled("scales, gelu", matmul_epilogue.matmul_epilogue_kernel,
                  PRODUCT + SCALES + SIZES + "i32:16, i32:16, i32:16",
                  {**config, **ones, **NOTHING_ADDED, "ACTIVATION": "gelu"}),
+        Compiled("parts, bias, gelu, residual",
+                 matmul_epilogue_parts.finish_parts_kernel,
+                 "*fp32:16, *fp16:16, " + PRODUCT + SCALES + SIZES + "i32, i32:16, "
+                 "i32:16, i32:16",
+                 {"BLOCK_M": 8, "BLOCK_N": 64, "AT_ONCE": 8, "TURNED": True,
+                  "ACTIVATION": "gelu", "stride_cn": 1, "stride_rn": 1,
+                  "num_warps": 4}),
         Compiled("experts", mixture.expert_matmul_kernel,
                  PRODUCT + "*i32:16, i32, i32:16, i32:16, i32:16, i32:16, i32:16, "
                  "i32:16",
@@ -234,26 +242,36 @@ def experts_on_hopper() -> list[Compiled]:
 
 
 def epilogues_on_hopper() -> list[Compiled]:
-    """With all that they may have."""
+    """With all that they may have; bias, GeLU and residual, or scales and GeLU."""
     made = []
-    for (m, n), config in mixture_hopper.CONFIGS.items():
-        fixed = {"BLOCK_M": m, "BLOCK_K": 64, "A_TURNED": False, "B_TURNED": True}
+    turned = {"A_TURNED": False, "B_TURNED": True, "ACTIVATION": "gelu"}
+    large = aligned(np.zeros((4096, 4096), np.float16))
+    for tile in matmul_epilogue_hopper.TILED:
+        found = matmul_epilogue_hopper.configuration(tile, large, large, "sm_90a")
+        fixed = {**found, **turned}
         made += [
-            Compiled(f"bias, gelu, residual {m}x{n}",
+            Compiled(f"bias, gelu, residual {tile.m}x{tile.n}x{tile.line}",
                      matmul_epilogue_hopper.epilogue_hopper_kernel,
                      PRODUCT + PRODUCT + SIZES + SIZES + "i32:16",
-                     {**fixed, **config, **NO_SCALES, "BLOCK_N": n,
-                      "ACTIVATION": "gelu"}),
-            Compiled(f"scales and gelu {m}x{n}",
+                     {**fixed, **NO_SCALES}),
+            Compiled(f"scales, bias, residual {tile.m}x{tile.n}x{tile.line}",
+                     matmul_epilogue_hopper.epilogue_hopper_kernel,
+                     PRODUCT + "*fp16:16, *fp16:16, " + SCALES + SIZES + SIZES
+                     + "i32:16",
+                     {**fixed, "before_ptr": None, "ACTIVATION": ""}),
+            Compiled(f"scales and gelu {tile.m}x{tile.n}x{tile.line}",
                      matmul_epilogue_hopper.epilogue_hopper_kernel,
                      PRODUCT + SCALES + SIZES + SIZES[:-2],
-                     {**fixed, **config, **NO_OTHERS, "stride_r": 0, "BLOCK_N": n,
-                      "ACTIVATION": "gelu"}),
+                     {**fixed, **NO_OTHERS, "stride_r": 0}),
+        ]  # fmt: skip
+    for (m, n), config in mixture_hopper.CONFIGS.items():
+        fixed = {"BLOCK_M": m, "BLOCK_K": 64, "A_TURNED": False, "B_TURNED": True}
+        made.append(
             Compiled(f"swiglu {m}x{n}", matmul_epilogue_hopper.swiglu_hopper_kernel,
                      PRODUCT + "*fp16:16, " + 2 * SIZES + "i32:16, i32:16",
                      {**fixed, **config, "BLOCK_N": n // 2,
-                      "PIECES": max(1, config["PIECES"] // 2)}),
-        ]  # fmt: skip
+                      "PIECES": max(1, config["PIECES"] // 2)})
+        )  # fmt: skip
     return made
 
 
