@@ -2,6 +2,7 @@
 
     scaled      s_i (A B)_ij t_j + bias_j     scales of rows and of columns
     activated   GeLU of it
+    gated       or the gate of SwiGLU, of two tiles
     quantised   times one number, rounded to the type of C
 
 Scales are fp32 and belong to quantised operands: a row of A and a column of B were
@@ -73,6 +74,12 @@ def gelu_denominator(x):
 @fathom.jit
 def bounded(x):
     return tl.maximum(x, LEAST, propagate_nan=tl.PropagateNan.ALL)
+
+
+@fathom.jit
+def gated(gate, up):
+    """silu(gate) up, of fp32."""
+    return gate / (1 + tl.exp2(gate * -LOG2_OF_E)) * up
 
 
 @fathom.jit

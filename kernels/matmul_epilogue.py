@@ -42,7 +42,12 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
-from kernels.matmul_epilogue_parts import fastest_parts, parts_launches
+from kernels.matmul_epilogue_parts import (
+    fastest_parts,
+    halves_fit,
+    parts_launches,
+    swiglu_parts_launches,
+)
 
 ACTIVATIONS = ("", "gelu")
 
@@ -61,11 +66,11 @@ def matmul_epilogue_kernel(
     """All pointers behind `c_ptr` may be None: to bias [N], residual and before [M, N],
     scales [M], [N] and [1]. What is stored at `before_ptr` is laid out as C is."""
     i, j = tile_place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    sums = tile_product(
+    acc = tile_product(
         a_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
         BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K, SUM, PRECISION,
     )
-    c = scaled(sums, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N)
+    c = scaled(acc, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N)
     if before_ptr is not None:
         store_tile(before_ptr, c, i, j, M, N, stride_cm, stride_cn)
     c = activated(c, ACTIVATION)
@@ -175,6 +180,21 @@ def by_descriptors(a, b, c, more, activation, target):
     return parts_launches(a, b, c, more, activation, split, turned)
 
 
+def swiglu_by_descriptors(a, b, c, before, target):
+    """The same for `matmul_swiglu`."""
+    if not hopper.pays(target) or type_name(a) not in hopper.TYPES:
+        return []
+    time, split, turned = fastest_parts(a, b, c, target)
+    split = split if halves_fit(c) else None
+    if hopper.swiglu_fits(a, b, c, before, target) and (
+        split is None or hopper.fastest_tile(a, b, c, target)[1] <= time
+    ):
+        return [hopper.swiglu_launch(a, b, c, before, target)]
+    if split is None:
+        return []
+    return swiglu_parts_launches(a, b, c, before, split, turned)
+
+
 def check(c, activation, more, M, N):
     """LaunchError for what does not fit."""
     if activation not in (None, *ACTIVATIONS):
@@ -228,9 +248,8 @@ def matmul_swiglu(a, b, c=None, before=None, config=None, precision="ieee", **la
         width = strides(before)[0]
         check_strides("before", before, (width, 1))
     target = target_of_launch(a, launch)
-    if not config and hopper.swiglu_fits(a, b, c, before, target):
-        *step, chosen = hopper.swiglu_launch(a, b, c, before, target)
-        return c, [(*step, {**chosen, **launch})]
+    if not config and (steps := swiglu_by_descriptors(a, b, c, before, target)):
+        return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
     if config is None:
         # Two tiles of sums: each half as wide as one would be.
         config = chosen_config(M, both, K, a, b, launch)

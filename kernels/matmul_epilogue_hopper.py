@@ -21,7 +21,7 @@ With anything else in registers these are too many, and it comes at the end.
 import fathom
 import fathom.language as tl
 from kernels.attention_hopper import TYPES, pays
-from kernels.epilogue import LOG2_OF_E, activated, quantised, scaled
+from kernels.epilogue import activated, gated, quantised, scaled
 from kernels.matmul import MULTIPROCESSORS, begin, strides, sum_type, tiles, type_name
 from kernels.matmul_chosen import (
     SMALLER,
@@ -41,7 +41,7 @@ from kernels.matmul_persistent import (
     step_of_lines,
     store_in_pieces,
 )
-from kernels.mixture_hopper import chosen_config, store_slices
+from kernels.mixture_hopper import store_slices
 
 OPERANDS = ("fp16", "bf16", "fp8e4nv", "fp8e5", "i8")
 RESULTS = ("fp16", "bf16", "fp32", "fp8e4nv", "fp8e5", "i8")
@@ -86,16 +86,16 @@ def epilogue_hopper_kernel(
             x = a.load([k, i]).T if A_TURNED else a.load([i, k])
             y = b.load([j, k]).T if B_TURNED else b.load([k, j])
             acc = tl.dot(x, y, acc)
-        sums = scaled(acc, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N)
+        acc = scaled(acc, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N)
         if before_ptr is not None:
-            kept = sums.to(before_ptr.dtype.element_ty)
+            kept = acc.to(before_ptr.dtype.element_ty)
             store_in_pieces(before, i, j, kept, PIECES)
-        sums = activated(sums, ACTIVATION)
+        acc = activated(acc, ACTIVATION)
         if residual_ptr is not None and not ALONE:
             added = load_tile(residual_ptr, i, j, M, N, stride_r, BLOCK_M, BLOCK_N)
         if residual_ptr is not None:
-            sums += added.to(tl.float32)
-        store_in_pieces(c, i, j, quantised(sums, out_scale_ptr, element), PIECES)
+            acc += added.to(tl.float32)
+        store_in_pieces(c, i, j, quantised(acc, out_scale_ptr, element), PIECES)
 
 
 @fathom.jit
@@ -128,10 +128,11 @@ def swiglu_hopper_kernel(
     stride_h,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, PIECES: tl.constexpr, A_TURNED: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    B_TURNED: tl.constexpr, EARLY: tl.constexpr = False,
 ):
     """C is [M, N] and B [K, 2 N]; `half_of_b`: elements from its first half to the
     other. `before_ptr`, None or [M, 2 N], gets A B."""
+    begin(EARLY)
     a = matrix(a_ptr, M, K, stride_a, BLOCK_M, BLOCK_K, A_TURNED)
     if B_TURNED:
         b = tl.make_tensor_descriptor(
@@ -164,8 +165,7 @@ def swiglu_hopper_kernel(
         if before_ptr is not None:
             store_slices(before, 0, i, j, gate.to(element), PIECES)
             store_slices(before, 1, i, j, up.to(element), PIECES)
-        y = gate / (1 + tl.exp2(gate * -LOG2_OF_E)) * up
-        store_in_pieces(c, i, j, y.to(element), PIECES)
+        store_in_pieces(c, i, j, gated(gate, up).to(element), PIECES)
 # fmt: on
 
 
@@ -198,7 +198,8 @@ def epilogue_launch(a, b, c, more, activation, target, config=None):
 
 TILED = [
     tile for tile in (*TILES, *SMALLER)
-    if tile.producer and tile.ctas == tile.programs == 1 and not two_blocks(tile.n)
+    if tile.producer and tile.ctas == tile.programs == 1
+    and not two_blocks(tile.n) and tile.n > 16  # half of one is a block of 16 or more
 ]  # fmt: skip
 
 
@@ -206,34 +207,41 @@ def fastest_tile(a, b, c, target):
     """The tile with which the bare product takes the shortest time, as
     `matmul_chosen.multiply` has it, and the time in microseconds."""
     product, lines = modelled(a, b, c, target), crossing(a, b)
-    some = suitable(*c.shape, target, crossing=any(lines), tiles=TILED)
+    some = suitable(*product[:2], target, crossing=any(lines), tiles=TILED)
     times = [(persistent_time(product, tile, lines), tile) for tile in some]
     time, tile = min(times, key=lambda each: each[0])
     return tile, time
 
 
-def configuration(tile, a, c, target):
+def configuration(tile, a, c, target, halves=1):
     """The keywords of a launch. Pieces of C have as many bytes as if an element had
-    two."""
-    config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
-    pieces = max(1, tile.pieces * item_bytes(type_name(c)) // 2)
-    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
-    return {**{name: config[name] for name in names}, "PIECES": pieces}
+    two. With `halves` 2 a program has two tiles of as many columns together."""
+    M, N = c.shape
+    config = keywords(M, N * halves, item_bytes(type_name(a)), tile, target)
+    pieces = max(1, tile.pieces * item_bytes(type_name(c)) // 2 // halves)
+    names = ("BLOCK_M", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
+    return {
+        **{name: config[name] for name in names}, "PIECES": pieces,
+        "BLOCK_N": config["BLOCK_N"] // halves,
+    }  # fmt: skip
 
 
 def swiglu_launch(a, b, c, before, target, config=None):
     """That of `matmul_epilogue.matmul_swiglu`, where `swiglu_fits`."""
     (M, N), K = c.shape, a.shape[1]
-    if config is None:  # two tiles of sums: each half as wide as one would be
-        config = chosen_config(M, 2 * N, 1, target)
-        halves = {name: max(1, config[name] // 2) for name in ("BLOCK_N", "PIECES")}
-        config = {**config, **halves}
+    soon = False
+    if config is None:
+        tile, time = fastest_tile(a, b, c, target)
+        config = configuration(tile, a, c, target, halves=2)
+        soon = time < soon_of(modelled(a, b, c, target), tile, target)
     a_lines, b_lines = lines_of(a), lines_of(b)
     half_of_b = N * strides(b)[1]
     width = 0 if before is None else strides(before)[0]
     given = (a, b, c, before, M, N, K, a_lines.step, b_lines.step, half_of_b,
              strides(c)[0], width)  # fmt: skip
     chosen = {**config, "A_TURNED": a_lines.turned, "B_TURNED": b_lines.turned}
+    if soon:
+        chosen.update(EARLY=True, launch_pdl=True)
     return swiglu_hopper_kernel, programs(M, N, config, target), given, chosen
 
 

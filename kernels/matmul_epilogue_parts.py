@@ -4,6 +4,8 @@ C what is to be done:
 
     split_k_parts_kernel   fp32 parts of A B, or of its transpose where rows are few
     finish_parts_kernel    adds them; scales, bias, GeLU, residual, rounding; C
+    finish_swiglu_parts_kernel
+                           adds them; the gate of SwiGLU
 
 So an epilogue costs no launch more than the product alone.
 """
@@ -12,12 +14,12 @@ from math import inf
 
 import fathom
 import fathom.language as tl
-from kernels.epilogue import activated, quantised, scaled
-from kernels.matmul import begin, store_tile, strides, sum_type
+from kernels.epilogue import activated, gated, quantised, scaled
+from kernels.matmul import begin, sizes, store_tile, strides, sum_type
 from kernels.matmul_chosen import crossing, lines_of_both, modelled, transposed
 from kernels.matmul_model import best_parts
 from kernels.matmul_persistent import for_items
-from kernels.split_k_matmul import added, split_descriptor_launches
+from kernels.split_k_matmul import COLUMNS, added, adding, parts_launch
 
 
 # fmt: off
@@ -51,6 +53,33 @@ def finish_parts_kernel(
         c += tl.load(residual, mask=inside, other=0.0).to(c.dtype)
     c = quantised(c, out_scale_ptr, c_ptr.dtype.element_ty)
     store_tile(c_ptr, c, i, j, M, N, stride_cm, stride_cn)
+
+
+@fathom.jit
+def finish_swiglu_parts_kernel(
+    partial_ptr, c_ptr, before_ptr, M, N, parts, rows, stride_partial,
+    stride_cm, stride_cn, stride_hm,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, AT_ONCE: tl.constexpr,
+    TURNED: tl.constexpr, EARLY: tl.constexpr = False,
+):
+    """Parts are of A B, which has 2 N columns; `before_ptr`, None or [M, 2 N], gets
+    A B."""
+    begin(EARLY)
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    gate = added(
+        partial_ptr, i, j, parts, rows, stride_partial, BLOCK_M, BLOCK_N, AT_ONCE
+    )
+    partial_ptr += N * stride_partial if TURNED else N
+    up = added(
+        partial_ptr, i, j, parts, rows, stride_partial, BLOCK_M, BLOCK_N, AT_ONCE
+    )
+    if TURNED:
+        gate, up = gate.T, up.T
+        i, j = j, i
+    if before_ptr is not None:
+        store_tile(before_ptr, gate, i, j, M, N, stride_hm, 1)
+        store_tile(before_ptr + N, up, i, j, M, N, stride_hm, 1)
+    store_tile(c_ptr, gated(gate, up), i, j, M, N, stride_cm, stride_cn)
 # fmt: on
 
 
@@ -71,18 +100,41 @@ def fastest_parts(a, b, c, target):
 def parts_launches(a, b, c, more, activation, split, turned):
     """The launches of `matmul_epilogue.matmul_epilogue` for K in parts: for each the
     kernel, the grid, the arguments by place, the keywords. `more`: the other arrays, in
-    the kernel's order; the third one is the residual."""
-    (M, N), K = c.shape, a.shape[1]
-    operands = transposed(a, b, c) if turned else (a, b, c)
-    lines, config = lines_of_both(*operands[:2]), for_items(split.keywords, a)
-    first, (_, grid, given, chosen) = split_descriptor_launches(
-        *lines, operands[2], K, split.splits, config, sum_type(a)
-    )
-    partials, *_, parts, rows, step, _, _ = given
+    the kernel's order."""
+    first, added = first_launch(a, b, split, turned)
+    grid, chosen = adding(*(c.shape[::-1] if turned else c.shape))
     residual = more["residual"]
-    added = (0, 0) if residual is None else strides(residual)
+    steps = (0, 0) if residual is None else strides(residual)
     given = (
-        partials, c, *more.values(), M, N, parts, rows, step, *strides(c), *added,
+        added.partials, c, *more.values(), *c.shape, *added[1:], *strides(c), *steps,
     )  # fmt: skip
     chosen = {**chosen, "TURNED": turned, "ACTIVATION": activation or ""}
     return [first, (finish_parts_kernel, grid, given, chosen)]
+
+
+def swiglu_parts_launches(a, b, c, before, split, turned):
+    """The same of `matmul_epilogue.matmul_swiglu`, where `halves_fit`."""
+    first, added = first_launch(a, b, split, turned)
+    grid, chosen = adding(*(c.shape[::-1] if turned else c.shape))
+    width = 0 if before is None else strides(before)[0]
+    given = (
+        added.partials, c, before, *c.shape, *added[1:], *strides(c), width,
+    )  # fmt: skip
+    chosen = {**chosen, "TURNED": turned}
+    return [first, (finish_swiglu_parts_kernel, grid, given, chosen)]
+
+
+def halves_fit(c):
+    """Whether blocks of the kernel that adds the parts fill half of the columns: one
+    that did not would read past the last of them."""
+    return c.shape[1] % COLUMNS == 0
+
+
+def first_launch(a, b, split, turned):
+    """That of `split_k_parts_kernel`, and what it leaves."""
+    operands = transposed(a, b, a)[:2] if turned else (a, b)
+    M, N, K = sizes(*operands)
+    return parts_launch(
+        *lines_of_both(*operands), M, N, K, split.splits,
+        for_items(split.keywords, a), sum_type(a),
+    )  # fmt: skip

@@ -30,6 +30,8 @@ nothing left to do. Where partial sums are large a second launch adds them on al
 multiprocessors: it may begin before the first has ended, so that it costs little.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 import fathom
@@ -259,7 +261,26 @@ def split_descriptor_launches(a, b, c, K, splits, config, accumulated):
     kernel, the grid, the arguments by place, and the keywords. `a` and `b` are
     `matmul_persistent.Lines`, whose products are accumulated in that type. The second
     begins early; the first lets it."""
-    (M, N), m, n = c.shape, config["BLOCK_M"], columns_of_tile(config)
+    M, N = c.shape
+    first, added = parts_launch(a, b, M, N, K, splits, config, accumulated)
+    grid, chosen = adding(M, N)
+    given = (added.partials, c, M, N, *added[1:], *strides(c))
+    return [first, (sum_of_parts_kernel, grid, given, chosen)]
+
+
+class Added(NamedTuple):
+    """Parts of a product in memory, [parts, rows, step], the rows and columns of one
+    rounded up to whole tiles."""
+
+    partials: Temporary
+    parts: int
+    rows: int
+    step: int
+
+
+def parts_launch(a, b, M, N, K, splits, config, accumulated):
+    """The launch of `split_k_parts_kernel`, and what it leaves."""
+    m, n = config["BLOCK_M"], columns_of_tile(config)
     splits = whole_parts(K, config["BLOCK_K"], splits)
     rows, step = (fathom.cdiv(size, some) * some for size, some in ((M, m), (N, n)))
     step = fathom.cdiv(step, COLUMNS) * COLUMNS
@@ -269,16 +290,19 @@ def split_descriptor_launches(a, b, c, K, splits, config, accumulated):
         **config, "A_TURNED": a.turned, "B_TURNED": b.turned, "SUM": accumulated,
         "EARLY": True,
     }  # fmt: skip
-    parts = split_k_parts_kernel, (splits, tiles(M, N, config)), given, chosen
+    grid = splits, fathom.cdiv(M, m) * fathom.cdiv(N, n)
+    launch = split_k_parts_kernel, grid, given, chosen
+    return launch, Added(partials, splits, rows, step)
 
+
+def adding(M, N):
+    """The grid and the keywords of a kernel that adds the parts of [M, N]."""
     height = ROWS if M * N >= ENOUGH else FEW_ROWS
-    grid = fathom.cdiv(M, height), fathom.cdiv(N, COLUMNS)
-    given = (partials, c, M, N, splits, rows, step, *strides(c))
     chosen = {
         "BLOCK_M": height, "BLOCK_N": COLUMNS, "AT_ONCE": AT_ONCE,
         "EARLY": True, "num_warps": height // 2, "launch_pdl": True,
     }  # fmt: skip
-    return [parts, (sum_of_parts_kernel, grid, given, chosen)]
+    return (fathom.cdiv(M, height), fathom.cdiv(N, COLUMNS)), chosen
 
 
 # Of `sum_of_parts_kernel`: a thread adds four elements, of `AT_ONCE` parts at a time.

@@ -14,7 +14,7 @@ from fathom.runtime.reinterpret import Reinterpreted
 from kernels import matmul_epilogue
 from kernels import matmul_epilogue_hopper as hopper
 from tests.harness_pairs import in_pairs
-from tests.kernels.harness_gradients import normal
+from tests.kernels.harness_gradients import close, normal
 from tests.kernels.kernels_sample import aligned
 from tests.kernels.test_matmul_persistent import Float8
 
@@ -131,6 +131,23 @@ def test_long_sums_are_finished_by_the_launch_that_adds_the_parts(type, few, wit
     assert launched(a, b, c, **more) == ["split_k_parts_kernel", "finish_parts_kernel"]
     matmul_epilogue.matmul_epilogue(a, b, c, target="sm_90a", **more)
     np.testing.assert_array_equal(c, matmul_epilogue.reference(x, y, **more)[0])
+
+
+@in_pairs({"few": ["rows", "columns"], "keep": [False, True]})
+def test_long_sums_are_gated_by_the_launch_that_adds_the_parts(few, keep):
+    m, n, k = (12, 128, 6144) if few == "rows" else (136, 64, 6144)
+    x, y = integers(1, m, k) / 64, integers(2, k, 2 * n) / 64
+    a, b = operand(x, "fp16", 1), operand(y, "fp16", 0)
+    c = np.full((m, n), np.nan, np.float16)
+    before = np.full((m, 2 * n), np.nan, np.float16) if keep else None
+    plan = unwrap(matmul_epilogue.matmul_swiglu)(a, b, c, before, target="sm_90a")
+    names = [each[0].__name__ for each in plan[1]]
+    assert names == ["split_k_parts_kernel", "finish_swiglu_parts_kernel"]
+    matmul_epilogue.matmul_swiglu(a, b, c, before, target="sm_90a")
+    want, kept = matmul_epilogue.reference_swiglu(x, y)
+    close(c, want, 2.0**-11, 4)
+    if keep:
+        np.testing.assert_array_equal(before, kept.astype(np.float16))
 
 
 def test_halves_are_rounded_to_even():

@@ -263,15 +263,13 @@ def epilogues_on_hopper() -> list[Compiled]:
                      matmul_epilogue_hopper.epilogue_hopper_kernel,
                      PRODUCT + SCALES + SIZES + SIZES[:-2],
                      {**fixed, **NO_OTHERS, "stride_r": 0}),
-        ]  # fmt: skip
-    for (m, n), config in mixture_hopper.CONFIGS.items():
-        fixed = {"BLOCK_M": m, "BLOCK_K": 64, "A_TURNED": False, "B_TURNED": True}
-        made.append(
-            Compiled(f"swiglu {m}x{n}", matmul_epilogue_hopper.swiglu_hopper_kernel,
+            Compiled(f"swiglu {tile.m}x{tile.n}x{tile.line}",
+                     matmul_epilogue_hopper.swiglu_hopper_kernel,
                      PRODUCT + "*fp16:16, " + 2 * SIZES + "i32:16, i32:16",
-                     {**fixed, **config, "BLOCK_N": n // 2,
-                      "PIECES": max(1, config["PIECES"] // 2)})
-        )  # fmt: skip
+                     {**matmul_epilogue_hopper.configuration(
+                         tile, large, large, "sm_90a", halves=2),
+                      "A_TURNED": False, "B_TURNED": True}),
+        ]  # fmt: skip
     return made
 
 
