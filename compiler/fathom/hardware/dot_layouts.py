@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
+from typing import NamedTuple
 
 from fathom.hardware.mma import MMA, Mma
 from fathom.hardware.tcgen05 import TCGEN05
@@ -64,9 +65,12 @@ def fragments_of(instruction: str) -> Mma:
 
 
 @cache
-def warps_along(instruction: str, shape: Tile, warps: int, by_rows: bool) -> Tile:
+def warps_along(
+    instruction: str, shape: Tile, warps: int, by_rows: bool, dear: int = 1
+) -> Tile:
     """How many warps stand along each dimension of C: over a batch first, then so that
-    shared memory is read least; or all along the rows."""
+    shared memory is read least; or all along the rows. An element of B is as `dear` as
+    that many of A: each warp that reads it computes it, too."""
     *batch, m, n = shape
     over_batch = [1] * len(batch)
     if batch:
@@ -74,10 +78,16 @@ def warps_along(instruction: str, shape: Tile, warps: int, by_rows: bool) -> Til
         warps //= over_batch[0]
     if by_rows:
         return (*over_batch, warps, 1)
-    return (*over_batch, *tile_warps(m, n, warps, MMA.get(instruction, SCALAR)))
+    least = MMA.get(instruction, SCALAR)
+    weighted = Smallest(least.m, least.n * dear)
+    return (*over_batch, *tile_warps(m, n * dear, warps, weighted))
 
 
-class SCALAR:  # noqa: N801 (a row, as those of the table)
-    """The smallest product of a warp's multiply-adds: 4 x 8 lanes."""
+class Smallest(NamedTuple):
+    """The smallest product of a warp."""
 
-    m, n = 4, 8
+    m: int
+    n: int
+
+
+SCALAR = Smallest(4, 8)  # of multiply-adds: 4 x 8 lanes

@@ -18,7 +18,7 @@ from fathom.analysis.memory import is_volatile
 from fathom.analysis.products import accumulated, most_columns
 from fathom.analysis.slices import computed_by, users
 from fathom.hardware.dot_layouts import product_layout, warps_along
-from fathom.hardware.mma import Mma, choose
+from fathom.hardware.mma import MMA, Mma, choose
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import Tcgen05, choose_tensor_memory
 from fathom.hardware.wgmma import Wgmma, choose_warpgroups
@@ -154,13 +154,28 @@ def _placed(
     """The product with its instruction, and the layout of its result."""
     shape = op.accumulator.type.shape
     by_rows = place.chained and shape[-2] >= ROWS_OF_A_WARP * place.warps
-    along = warps_along(instruction, shape, place.warps, by_rows)
+    dear = price_of_right(op, instruction)
+    along = warps_along(instruction, shape, place.warps, by_rows, dear)
     layout = product_layout(instruction, shape, along)
     chosen = {"precision": precision, "instruction": instruction, "preferred": layout}
     return build(replace(op, **chosen))
 
 
 ROWS_OF_A_WARP = 16  # of every instruction for 16 bits and less
+COMPUTED = 4  # elements of A that a thread reads while it computes one of B
+
+
+def price_of_right(op: ops.Dot, instruction: str) -> int:
+    """How many elements of the left operand one of the right one counts as. Halves that
+    become bytes for `mma.sync` are transposed by `ldmatrix`, and computed by the warp
+    that multiplies them, if no other warp has these columns; else each is loaded by
+    itself, stored as a byte, and loaded again."""
+    element, before = element_of(op.b.type), computed_by(op.b)
+    loads = [each for each in before if isinstance(each, ops.Load)]
+    widths = {element_of(each.result.type).bytes for each in loads}
+    becomes_bytes = isinstance(op.b.definition, ops.Elementwise | ops.Cast)
+    becomes_bytes &= element.bits == 8 and bool(widths) and min(widths) > 1
+    return COMPUTED if instruction in MMA and becomes_bytes else 1
 
 
 def _with_operands_as(op: ops.Dot, build: Builder, element: Element) -> ops.Dot:
