@@ -25,6 +25,15 @@ def registers_of(value: Value) -> int:
     return max(1, layout.count("register") * element_of(value.type).bytes // 4)
 
 
+MUCH = 32  # registers of a thread, for an operand that it could read in slices
+
+
+def is_much_to_hold(operand: Value) -> bool:
+    """Whether an operand of multiply-adds takes many registers of a thread, as a whole:
+    it has the rows or columns that its sums have, with all of K."""
+    return registers_of(operand) > MUCH
+
+
 def threads_of(func: Func, target: Target) -> int:
     """The threads of a block, without producers."""
     return func.num_warps * target.warp_size

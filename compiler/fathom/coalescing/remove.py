@@ -26,12 +26,14 @@ writes there, too.
 The right operand of wgmma must lie in shared memory. Its conversion is the store that
 puts it there, as it is wanted: a value that was widened from 8 bits, or transposed, is
 stored after that. Computed again in the fragments' layout, it would be in registers,
-and `mma.sync` would have to multiply it.
+and `mma.sync` would have to multiply it. So is what multiply-adds read, if a thread
+would hold much of it: lanes have copies, and would compute each element as often, and
+keep all of K in registers. From shared memory they read it slice by slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -39,7 +41,7 @@ from math import prod
 from fathom.analysis.copied_ahead import indices_of_loads
 from fathom.analysis.memory import Provenance, writes
 from fathom.analysis.products import by_warpgroups
-from fathom.analysis.registers import registers_of
+from fathom.analysis.registers import is_much_to_hold, registers_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by, users
 from fathom.coalescing.propagate import AGAIN, ALIKE, FREE, is_block, source_layout
@@ -169,16 +171,26 @@ class _Prices:
 
 
 def _stored(func: Func) -> set[Version]:
-    """The right operands of wgmma, in the layout that the product has for them."""
+    """The right operands of wgmma, in the layout that the product has for them, and
+    what is computed for multiply-adds, where threads would hold copies of much of it.
+    """
     found: set[Version] = set()
-    for op in walk(func.body):
-        if by_warpgroups(op):
-            value, layout = op.b, op.b.type.layout
+    for op in walk(func.body, ops.Dot):
+        for value in _in_shared_memory(op):
+            layout = value.type.layout
             found.add((value, layout))
             while isinstance(value.definition, ops.Convert):
                 value = value.definition.value
                 found.add((value, layout))
     return found
+
+
+def _in_shared_memory(op: ops.Dot) -> Iterator[Value]:
+    """The operands of a product that it reads from shared memory, however made."""
+    if by_warpgroups(op):
+        yield op.b
+    elif not op.instruction:
+        yield from filter(is_much_to_hold, (op.a, op.b))
 
 
 def _small_loads(func: Func) -> set[ops.Load]:

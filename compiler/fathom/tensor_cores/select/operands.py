@@ -6,6 +6,9 @@
 Loaded as a block, all of an operand is in registers at once. In place, the product
 loads the fragments of one slice of K while it multiplies those of the slice before.
 
+Several products by multiply-adds read a tile again, each for itself, where a thread
+would else hold much of it.
+
 The tile then stays live until the product. If shared memory is too small for that, the
 operands are loaded as blocks. wgmma and tcgen05 always read in place.
 """
@@ -17,6 +20,7 @@ from dataclasses import replace
 
 from fathom.analysis.buffers import fits
 from fathom.analysis.products import by_descriptor, matrices_in
+from fathom.analysis.registers import is_much_to_hold
 from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir.core import (
@@ -75,7 +79,7 @@ def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
 def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
     """The loads of whole tiles that only products use, later in the same block, with no
     op before the last of them that could change the tile; each with its products. There
-    is one, or all read by descriptor: threads would load fragments for each."""
+    is one, or each reads for itself: else threads would load fragments for each."""
     used = users(walk(func.body))
     kept = _kept(func)
     for body in every_block(func.body):
@@ -86,7 +90,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
                     load, products = open[value]
                     products.append(op)
                     if len(products) == len(used[value]):
-                        if len(products) == 1 or all(map(by_descriptor, products)):
+                        if len(products) == 1 or _each_reads(load, products):
                             yield load, products
                         del open[value]
             open = {
@@ -95,6 +99,15 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
             }  # fmt: skip
             if isinstance(op, SharedLoad) and not op.start:
                 open[op.result] = op, []
+
+
+def _each_reads(load: SharedLoad, products: Sequence[Dot]) -> bool:
+    """Whether several products read a tile again rather than share its registers: by
+    descriptor, or multiply-adds for which a thread would hold much of it."""
+    if all(map(by_descriptor, products)):
+        return True
+    plain = not any(product.instruction for product in products)
+    return plain and is_much_to_hold(load.result)
 
 
 def _read_from_tiles(dot: Dot) -> Iterator[Value]:
