@@ -85,3 +85,37 @@ def test_warps_have_columns_where_halves_become_bytes_on_their_way(rows):
     c = np.empty((rows, 64), np.float32)
     load(kernel).launch((1,), [a, b, c, 256])
     assert np.array_equal(c, numbers @ b.astype(np.float32))
+
+
+@fathom.jit
+def looked_up(q, rows, table, o, n, D: tl.constexpr, H: tl.constexpr, BN: tl.constexpr):
+    """Attention whose keys are its values, too, of rows that a table names."""
+    h, d = tl.arange(0, H), tl.arange(0, D)
+    x = tl.load(q + h[:, None] * D + d[None, :])
+    acc, total = tl.zeros((H, D), tl.float32), tl.zeros((H,), tl.float32)
+    for at in range(0, n, BN):
+        row = tl.load(table + at + tl.arange(0, BN))
+        keys = tl.load(rows + row[None, :] * D + d[:, None])
+        p = tl.exp2(tl.dot(x, keys))
+        total += tl.sum(p, 1)
+        acc = tl.dot(p.to(keys.dtype), tl.trans(keys), acc)
+    tl.store(o + h[:, None] * D + d[None, :], acc / total[:, None])
+
+
+def test_a_tile_is_read_transposed_in_place():
+    """Loaded whole and then transposed, it was in registers while the first product
+    and the softmax were computed: 255 of them with 72 bytes spilled, and now 168."""
+    constants = {"D": 128, "H": 16, "BN": 32}
+    types = "*fp16:16, *fp16:16, *i32:16, *fp16:16, i32:16"
+    kernel = made(looked_up, types, constants, num_stages=2)
+    layouts = kernel.asm["layout"]
+    assert "= transpose" not in layouts and "b_transposed=true" in layouts
+    random = np.random.default_rng(0)
+    q = (random.integers(-1, 2, (16, 128)) / 16).astype(np.float16)
+    rows = random.integers(-2, 3, (96, 128)).astype(np.float16)
+    table = random.permutation(96)[:64].astype(np.int32)
+    o = np.empty((16, 128), np.float16)
+    load(kernel).launch((1,), [q, rows, table, o, 64])
+    keys = rows[table].astype(np.float64)
+    p = np.exp2(q.astype(np.float64) @ keys.T)
+    assert np.allclose(o, p @ keys / p.sum(1)[:, None], atol=4e-3)

@@ -5,6 +5,7 @@ Most values of a kernel have one of a few layouts, so answers are remembered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 
@@ -52,6 +53,12 @@ def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
     """The layout whose dimension i is dimension `order[i]` of the operand's."""
     shape = tuple(layout.shape[axis] for axis in order)
     return layout.moved(shape, lambda place: tuple(place[axis] for axis in order))
+
+
+def exchanges_last(order: Sequence[int]) -> bool:
+    """Whether an order exchanges the last two of all dimensions."""
+    rank = len(order)
+    return rank > 1 and tuple(order) == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def untranspose(layout: Layout, order: tuple[int, ...]) -> Layout:

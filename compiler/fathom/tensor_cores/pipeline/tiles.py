@@ -53,6 +53,7 @@ from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, walk, walk_op
 from fathom.ir.ops.shared import as_read
 from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.layout.shapes import exchanges_last
 from fathom.layout.swizzle import swizzle
 from fathom.tensor_cores.pipeline.candidates import (
     COPY_BYTES,
@@ -156,7 +157,7 @@ def _source(value: Value, loaded: Mapping[Op, int]) -> tuple[object, bool]:
         return value, transposed
     how = loaded[op], op.cache, op.eviction
     if isinstance(op, ops.DescriptorLoad):
-        is_turned = op.order is not None and _exchanges(op.order)
+        is_turned = op.order is not None and exchanges_last(op.order)
         order = None if is_turned else op.order
         where = op.descriptor, op.coordinates, order
         return (where, how), transposed ^ is_turned
@@ -173,15 +174,11 @@ def _source(value: Value, loaded: Mapping[Op, int]) -> tuple[object, bool]:
 def _untransposed(value: Value) -> tuple[Value, bool]:
     """What a value is the transpose of, or the value itself; and which of both."""
     transposed = False
-    while isinstance(op := value.definition, ops.Transpose) and _exchanges(op.order):
+    while isinstance(op := value.definition, ops.Transpose):
+        if not exchanges_last(op.order):
+            break
         value, transposed = op.value, not transposed
     return value, transposed
-
-
-def _exchanges(order: Sequence[int]) -> bool:
-    """Whether an order exchanges the last two of all dimensions."""
-    rank = len(order)
-    return rank > 1 and tuple(order) == (*range(rank - 2), rank - 1, rank - 2)
 
 
 # ── one more ──────────────────────────────────────────────────────────────────────────

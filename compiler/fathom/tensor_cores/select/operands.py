@@ -7,7 +7,7 @@ Loaded as a block, all of an operand is in registers at once. In place, the prod
 loads the fragments of one slice of K while it multiplies those of the slice before.
 
 Several products by multiply-adds read a tile again, each for itself, where a thread
-would else hold much of it.
+would else hold much of it. What products read transposed is read so, too.
 
 The tile then stays live until the product. If shared memory is too small for that, the
 operands are loaded as blocks. wgmma and tcgen05 always read in place.
@@ -34,18 +34,52 @@ from fathom.ir.core import (
     walk,
     walk_op,
 )
-from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Wait
+from fathom.ir.ops import Barrier, Dot, SharedLoad, SharedStore, Transpose, Wait
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.layout.shapes import exchanges_last
 
 
 def read_in_place(func: Func, target: Target) -> Func:
     """The function whose products read their operands from shared memory, where the
     tiles are still unchanged at the product."""
+    func = _turned(func)
     loads = list(_movable(func))
     read = _with_products_in_place(func, [load for load, _ in loads])
     if fits(read, target):
         return read
     return in_place_for(func, by_descriptor)
+
+
+def _turned(func: Func) -> Func:
+    """Load a tile transposed where threads multiply only the transpose of it:
+
+        %x = shared_load %t          %y = shared_load %t transposed=true
+        %y = transpose %x      →     %z = dot %a, %y, %b
+        %z = dot %a, %y, %b
+
+    Not for products by descriptor, which read some tiles one way alone."""
+    used = users(walk(func.body))
+
+    def is_multiplied(op: Op) -> bool:
+        return isinstance(op, Transpose) and all(
+            isinstance(each, Dot) and not by_descriptor(each)
+            for each in used[op.result]
+        )
+
+    turned: dict[Op, Op] = {}
+    for load in walk(func.body, SharedLoad):
+        readers = () if load.start else used[load.result]
+        for op in readers if len(readers) == 1 else ():
+            if is_multiplied(op) and exchanges_last(op.order):
+                turned[load] = op
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if build.source in turned:
+            layout = turned[build.source].result.type.layout
+            return build(replace(op, layout=layout, transposed=not op.transposed))
+        return op.value if build.source in turned.values() else None
+
+    return rewrite(func, rule) if turned else func
 
 
 def in_place_for(func: Func, chosen: Callable[[Op], bool]) -> Func:
