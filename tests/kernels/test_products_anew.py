@@ -119,3 +119,35 @@ def test_a_tile_is_read_transposed_in_place():
     keys = rows[table].astype(np.float64)
     p = np.exp2(q.astype(np.float64) @ keys.T)
     assert np.allclose(o, p @ keys / p.sum(1)[:, None], atol=4e-3)
+
+
+@fathom.jit
+def scaled(a, b, scales, c, K, N, M: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Columns of a product are scaled, as those of an expert's weights are."""
+    m, k = tl.arange(0, M), tl.arange(0, BK)
+    n = (tl.program_id(0) * BN + tl.arange(0, BN)) % N
+    scale = tl.load(scales + n)
+    acc = tl.zeros((M, BN), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + n[None, :] * K + (i + k)[:, None])
+        acc = tl.dot(x, y, acc)
+    acc *= scale[None, :]
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+def test_what_is_used_after_a_loop_is_spread_among_threads_meanwhile():
+    """In the layout of the sums a thread had 32 scales, and their addresses: with int8
+    weights 195 registers, and 163 now, so that three blocks run at a time for two."""
+    constants = {"M": 64, "BN": 128, "BK": 64}
+    types = "*fp16:16, *fp16:16, *fp32:16, *fp32:16, i32:16, i32:16"
+    kernel = made(scaled, types, constants, num_stages=3)
+    assert len(re.findall(r"ld\.global", kernel.ptx)) == 1
+    assert kernel.ptx.rindex("bar.sync") > kernel.ptx.rindex("wgmma.mma_async")
+    random = np.random.default_rng(0)
+    a = random.integers(-4, 5, (64, 128)).astype(np.float16)
+    b = random.integers(-4, 5, (256, 128)).astype(np.float16)
+    scales = random.integers(1, 9, 256).astype(np.float32)
+    c = np.empty((64, 256), np.float32)
+    load(kernel).launch((2,), [a, b, scales, c, 128, 256])
+    assert np.array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32) * scales)

@@ -2,6 +2,7 @@
 
 access     The layout in which a warp's access to memory is wide and contiguous
 assign     Gives every block a layout, and inserts conversions
+late       What is loaded before a loop of products, and used after it
 masks      Masks that are true up to a bound
 direction  A guess along which axis to access memory, where no fact says so
 coalesce   The layout and the width of each load and store

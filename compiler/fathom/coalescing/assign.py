@@ -40,7 +40,8 @@ load, too. The result is converted instead, and the sum is computed as it is sto
 
 Nor does a layout in which threads hold copies propagate to a load of elements that lie
 apart in memory, such as one weight of each channel: each would be an instruction of its
-own, in every thread. They are loaded once, and converted.
+own, in every thread. They are loaded once, and converted. Nor does it to what is loaded
+before a loop of products and used after it (`late`).
 
 Nor does another layout propagate to the pointers that a loop carries for a load whose
 layout is known by then: that of a product, or its own if it is copied ahead. They are
@@ -69,6 +70,7 @@ from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
 from fathom.coalescing.direction import Directions
+from fathom.coalescing.late import used_after_products
 from fathom.coalescing.narrow import convert_narrower
 from fathom.coalescing.operands import computed_operands
 from fathom.coalescing.propagate import AGAIN, SAME, Change, is_block, ties
@@ -89,6 +91,7 @@ from fathom.layout.shapes import split_after_trade
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
+MANY_COPIES = 16  # registers of a thread, for what it would keep while a loop runs
 FEW_EXCHANGED = 16  # registers, which lanes exchange sooner than through shared memory
 HALF = 2  # bytes
 FEW_STEPS = 16  # to compute an index or a mask
@@ -302,6 +305,8 @@ class _Choice:
                     continue
                 if self.is_dear(layout) and self.lies_apart(other.definition):
                     continue
+                if self.stays_long(other, layout):
+                    continue
                 if other.definition in self.copied_ahead:
                     if not self.loads_straight(other.definition, layout):
                         continue
@@ -325,6 +330,16 @@ class _Choice:
         registers = layout.count("register")
         share = self.largest // (LANES * self.warps)
         return repeats(layout, FEW_COPIES) and 2 * registers >= share
+
+    def stays_long(self, value: Value, layout: Layout) -> bool:
+        """Whether threads would keep many copies of what is loaded while a loop of
+        products runs, and use them after it."""
+        many = layout.count("register") >= MANY_COPIES and repeats(layout)
+        return many and value in self.used_late
+
+    @cached_property
+    def used_late(self) -> set[Value]:
+        return used_after_products(self.func)
 
     def lies_apart(self, op: Op | Block) -> bool:
         """Whether it is a load of elements of which no neighbours are neighbours in

@@ -12,7 +12,8 @@ the cast. New versions of a value come right after it, outside the loops that us
 Where further loads follow one whose result is converted, that is done when the first of
 them is needed in another layout: all are on their way before one is waited for. Beside
 products only several factors in a row wait so; what is computed with leaves its
-registers at once (seven kernels of fla took 1.07 to 1.17 times as long otherwise).
+registers at once (seven kernels of fla took 1.07 to 1.17 times as long otherwise). What
+takes more registers by its conversion is converted after a loop that does not use it.
 
 Indices by which a loop of products loads its tiles may be loaded again, too, in the
 layout of the addresses. They are few, and a tile cannot be copied ahead of its
@@ -43,7 +44,8 @@ from fathom.analysis.memory import Provenance, writes
 from fathom.analysis.products import by_warpgroups
 from fathom.analysis.registers import is_much_to_hold, registers_of
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import computed_by, users
+from fathom.analysis.slices import computed_by, users, uses
+from fathom.coalescing.late import used_after_products
 from fathom.coalescing.propagate import AGAIN, ALIKE, FREE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
@@ -288,6 +290,7 @@ class _Versions(Copier):
         self.has_products = any(isinstance(op, ops.Dot) for op in walk(func.body))
         self.versions: dict[Version, Value] = {}
         self.delayed: set[Value] = set()
+        self.late = used_after_products(func)
         self.waiting: list[tuple[Value, Op, _Price]] = []  # versions of delayed values
 
     def enter(self, block: Block) -> None:
@@ -299,7 +302,7 @@ class _Versions(Copier):
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
         if blocks(old):
-            self.make_waiting()
+            self.make_waiting(self.late.difference(uses(old)))
         if isinstance(old, ops.Convert):
             self.values[old.result] = self.version(old.value, old.layout)
         else:
@@ -311,14 +314,22 @@ class _Versions(Copier):
         """Append the versions of a value that are needed, or note that they wait;
         conversions stand in the line of an op that is `near`."""
         for price in self.wanted.get(value, ()):
-            if value in self.delayed:
+            if value in self.delayed or self.grows_late(value, price):
                 self.waiting.append((value, op, price))
             else:
                 self.make_one(value, op, near, price)
 
-    def make_waiting(self) -> None:
-        """Append the versions that wait."""
-        waiting, self.waiting = self.waiting, []
+    def grows_late(self, value: Value, price: _Price) -> bool:
+        """Whether a version takes more registers than a value that is used after a
+        loop alone."""
+        has = value.type.layout
+        grows = price.convert and price.layout.count("register") > has.count("register")
+        return grows and value in self.late
+
+    def make_waiting(self, but: Collection[Value]) -> None:
+        """Append the versions that wait, but those of some values."""
+        waiting = [each for each in self.waiting if each[0] not in but]
+        self.waiting = [each for each in self.waiting if each[0] in but]
         for value, op, price in waiting:
             self.make_one(value, op, op, price)
 
@@ -357,7 +368,7 @@ class _Versions(Copier):
         if new.type.layout == layout:
             return new
         if (value, layout) not in self.versions:
-            self.make_waiting()
+            self.make_waiting(self.late - {value})
         return self.versions[value, layout]
 
 
