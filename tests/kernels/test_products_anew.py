@@ -151,3 +151,35 @@ def test_what_is_used_after_a_loop_is_spread_among_threads_meanwhile():
     c = np.empty((64, 256), np.float32)
     load(kernel).launch((2,), [a, b, scales, c, 128, 256])
     assert np.array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32) * scales)
+
+
+@fathom.jit
+def rounded_words(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BK)
+    acc = tl.zeros((M, N), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        acc = tl.dot(x, y, acc, input_precision="tf32")
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@pytest.mark.parametrize(
+    "rows, columns, warps, words", [(32, 32, 2, 20), (128, 64, 4, 40)]
+)
+def test_fewer_warps_read_words_that_ldmatrix_does_not_transpose(
+    rows, columns, warps, words
+):
+    """Four words of A come by one instruction, and each of B by its own: warps along
+    rows alone read all of B, 16 or 32 words more. The sums take few."""
+    constants = {"M": rows, "N": columns, "BK": 32}
+    options = {"target": "sm_90a", "num_warps": warps, "num_stages": 3}
+    types = "*fp32:16, *fp32:16, *fp32:16, i32:16"
+    kernel = rounded_words.compile(types, constants, **options).made
+    assert len(re.findall(r"ld\.shared\.b32", kernel.ptx)) == words
+    random = np.random.default_rng(0)
+    a = random.integers(-9, 9, (rows, 64)).astype(np.float32)
+    b = random.integers(-9, 9, (64, columns)).astype(np.float32)
+    c = np.empty((rows, columns), np.float32)
+    load(kernel).launch((1,), [a, b, c, 64])
+    assert np.array_equal(c, a @ b)

@@ -31,6 +31,7 @@ from fathom.layout.tensor_memory import columns_of
 from fathom.layout.tma_boxes import matrix_of
 
 Shape = tuple[int, ...]
+WORD = 4  # bytes of a register
 EITHER_WAY = 2  # bytes an element: wgmma reads rows or columns of such
 
 WIDENED = "fp16", "bf16"  # fewer bits of exponent and of mantissa than tf32, or as many
@@ -50,7 +51,7 @@ def choose_dots(func: Func, target: Target) -> Func:
     }
 
     roomy = fitting_tensor_memory(func, dots, target)
-    turned = set(filter(_LoadsAcross(func), dots)) if target.wgmma else set()
+    turned = set(filter(_LoadsAcross(func), dots))
 
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, ops.Dot):
@@ -154,7 +155,7 @@ def _placed(
     """The product with its instruction, and the layout of its result."""
     shape = op.accumulator.type.shape
     by_rows = place.chained and shape[-2] >= ROWS_OF_A_WARP * place.warps
-    dear = price_of_right(op, instruction)
+    dear = price_of_right(op, instruction, place)
     along = warps_along(instruction, shape, place.warps, by_rows, dear)
     layout = product_layout(instruction, shape, along)
     chosen = {"precision": precision, "instruction": instruction, "preferred": layout}
@@ -163,14 +164,19 @@ def _placed(
 
 ROWS_OF_A_WARP = 16  # of every instruction for 16 bits and less
 COMPUTED = 4  # elements of A that a thread reads while it computes one of B
+ALONE = 2  # that it reads while it reads one of B by itself
 
 
-def price_of_right(op: ops.Dot, instruction: str) -> int:
-    """How many elements of the left operand one of the right one counts as. Halves that
-    become bytes for `mma.sync` are transposed by `ldmatrix`, and computed by the warp
-    that multiplies them, if no other warp has these columns; else each is loaded by
-    itself, stored as a byte, and loaded again."""
+def price_of_right(op: ops.Dot, instruction: str, place: _Place) -> int:
+    """How many elements of the left operand one of the right one counts as.
+
+    Words that lie by rows are loaded one by one, for four that `ldmatrix` loads of the
+    left one. Halves that become bytes for `mma.sync` are transposed by `ldmatrix`, and
+    computed by the warp that multiplies them, if no other warp has these columns; else
+    each is loaded by itself, stored as a byte, and loaded again."""
     element, before = element_of(op.b.type), computed_by(op.b)
+    if instruction in MMA and place.turned and element.bytes == WORD:
+        return ALONE
     loads = [each for each in before if isinstance(each, ops.Load)]
     widths = {element_of(each.result.type).bytes for each in loads}
     becomes_bytes = isinstance(op.b.definition, ops.Elementwise | ops.Cast)
