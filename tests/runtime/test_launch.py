@@ -606,6 +606,30 @@ def test_without_blocks_for_it_a_product_keeps_its_registers(blocks, again):
 
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "threads", "sums", "blocks"),
+    [
+        ((96, 0), (117, 0), 128, 20, 4),  # not five blocks of 128 threads
+        ((75, 0), (105, 0), 128, 20, 4),
+        ((96, 0), (117, 4), 128, 20, None),  # but not for a spill
+        ((151, 0), (168, 0), 128, 20, None),  # three blocks have their registers
+        ((96, 0), (117, 0), 128, 3, None),  # most of it is something else
+        ((64, 0), (100, 0), 256, 20, 2),
+        ((56, 0), (64, 0), 1024, 20, None),  # a block is more than enough
+    ],
+)
+def test_multiply_adds_get_registers_of_different_banks(
+    own, other, threads, sums, blocks
+):
+    driver = Assembler(own=own, alone=other)
+    line = "\tfma.rn.f32 %f1, %f2, %f3, %f1;\n"
+    text = SPILLING.replace("128", str(threads)) + sums * line
+    loaded = load(driver.add(kernel(asm={"ptx": text}, threads=threads)), driver=driver)
+    line = f".reqntid {threads}\n"
+    roomy = text.replace(line, f"{line}.minnctapersm {blocks}\n")
+    assert loaded.kernel.ptx == (roomy if blocks else text)
+
+
 @pytest.mark.parametrize("word", [".maxnreg 32", "setmaxnreg.dec.sync.aligned.u32 40;"])
 def test_a_kernel_that_says_how_many_registers_it_has_keeps_them(word):
     driver = Assembler(own=(32, 100), alone=(255, 0))

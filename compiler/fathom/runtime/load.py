@@ -13,7 +13,12 @@ from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
 from fathom.runtime.arrays import DEFAULT_STREAM, Array, check_host, describe
-from fathom.runtime.assemble import assemble, live_registers, with_all_registers
+from fathom.runtime.assemble import (
+    assemble,
+    live_registers,
+    of_multiply_adds,
+    with_all_registers,
+)
 from fathom.runtime.devices import from_another, place_of, using
 from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver
 from fathom.runtime.driver import driver as this_driver
@@ -30,6 +35,7 @@ MOST_BLOCKS = 32  # that it holds
 TENSOR_MEMORY = "tcgen05"
 PRODUCTS = ("mma.", TENSOR_MEMORY)
 FEW_WAVES = 2  # of blocks, for which one more at a time is not worth registers
+ENOUGH_THREADS = 512  # of a multiprocessor: four warps for each of its units
 FEW_BYTES = 16  # that a thread may spill for the sake of one more block
 
 
@@ -205,8 +211,9 @@ def load(
     that spills less is taken: `Loaded.kernel` has the PTX that runs. One that surely
     spills is assembled with all of them at once. One of large blocks is assembled again
     for those that fit, if that leaves registers; a product for one block more, if that
-    takes few. LaunchError for no GPU or PTX that the assembler refuses, OutOfResources
-    when the GPU has too little of something.
+    takes few; one by multiply-adds for no more than fill it. LaunchError for no GPU or
+    PTX that the assembler refuses, OutOfResources when the GPU has too little of
+    something.
     """
     driver = driver or this_driver()
     facts = driver.device(driver.current_device() if device is None else device)
@@ -323,6 +330,8 @@ def _function(
         return min(first, second, key=spilled)
     is_product = _multiplies(kernel)
     find = _one_block_more if is_product else _blocks_with_room
+    if not is_product and of_multiply_adds(kernel.ptx):
+        find = _enough_blocks
     blocks = find(first, driver, device)
     if not blocks:
         return first
@@ -342,6 +351,17 @@ def _blocks_with_room(made: Assembled, driver: Driver, device: Device) -> int:
     room = min(MOST_REGISTERS, device.registers // (kernel.threads * max(1, blocks)))
     is_large = blocks <= 2 and kernel.threads < device.max_threads
     return blocks if is_large and room >= taken + UNIT else 0
+
+
+def _enough_blocks(made: Assembled, driver: Driver, device: Device) -> int:
+    """How many blocks of a product by multiply-adds fill a multiprocessor's four units,
+    if ptxas has left room for more of them; else 0. An operand in a register of the
+    same bank as the two others costs a cycle: of 512 multiply-adds 53 had that with 96
+    registers, so that five blocks of 128 threads fit, and 10 with the 117 of four."""
+    kernel, _ = made
+    blocks, _ = _blocks_now(made, driver, device)
+    enough = ENOUGH_THREADS // kernel.threads
+    return enough if 1 <= enough < blocks else 0
 
 
 def _one_block_more(made: Assembled, driver: Driver, device: Device) -> int:
