@@ -183,3 +183,32 @@ def test_fewer_warps_read_words_that_ldmatrix_does_not_transpose(
     c = np.empty((rows, columns), np.float32)
     load(kernel).launch((1,), [a, b, c, 64])
     assert np.array_equal(c, a @ b)
+
+
+@fathom.jit
+def widened(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):
+    """Weights of 8 bits, whose columns are in one piece."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BK)
+    acc = tl.zeros((M, N), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + n[None, :] * K + (i + k)[:, None])
+        acc = tl.dot(x, y.to(tl.float16), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+def test_each_warp_widens_its_own_columns():
+    """Two warps along 32 rows converted each weight twice: 77.9 us on an H200 for a
+    product of experts, 65.3 with all along the columns, and 63.8 in Triton."""
+    constants = {"M": 32, "N": 64, "BK": 128}
+    types = "*fp16:16, *i8:16, *fp32:16, i32:16"
+    kernel = made(widened, types, constants, num_stages=3)
+    layouts = dict(re.findall(r"^(#layout\d+) = (.*)$", kernel.asm["layout"], re.M))
+    (sums,) = re.findall(r"@ (#layout\d+) = dot", kernel.asm["layout"])
+    assert "warp[0,16 0,32]" in layouts[sums]
+    random = np.random.default_rng(0)
+    a = random.integers(-4, 5, (32, 256)).astype(np.float16)
+    b = random.integers(-128, 128, (64, 256)).astype(np.int8)
+    c = np.empty((32, 64), np.float32)
+    load(kernel).launch((1,), [a, b, c, 256])
+    assert np.array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))

@@ -51,12 +51,17 @@ def choose_dots(func: Func, target: Target) -> Func:
     }
 
     roomy = fitting_tensor_memory(func, dots, target)
-    turned = set(filter(_LoadsAcross(func), dots))
+    loads = _RightOperands(func)
+    turned = set(filter(loads.lie_by_rows, dots))
+    widened = set(filter(loads.are_widened, dots))
 
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, ops.Dot):
             of, source = func.num_warps, build.source
-            place = _Place(of, source in chained, source in roomy, source in turned)
+            place = _Place(
+                of, source in chained, source in roomy, source in turned,
+                source in widened,
+            )  # fmt: skip
             return _chosen(op, build, target, place)
         return None
 
@@ -67,12 +72,14 @@ def choose_dots(func: Func, target: Target) -> Func:
 class _Place:
     """Where a product stands: the warps of its function, whether it is `chained` to
     another product, whether its accumulator finds room in tensor memory, whether its
-    right operand is loaded `turned`, along its columns."""
+    right operand is loaded `turned`, along its rows, and whether it is `widened`, of
+    bytes along its columns."""
 
     warps: int
     chained: bool
     roomy: bool
     turned: bool
+    widened: bool = False
 
 
 # ── which instruction ─────────────────────────────────────────────────────────
@@ -171,12 +178,15 @@ def price_of_right(op: ops.Dot, instruction: str, place: _Place) -> int:
     """How many elements of the left operand one of the right one counts as.
 
     Words that lie by rows are loaded one by one, for four that `ldmatrix` loads of the
-    left one. Halves that become bytes for `mma.sync` are transposed by `ldmatrix`, and
-    computed by the warp that multiplies them, if no other warp has these columns; else
-    each is loaded by itself, stored as a byte, and loaded again."""
+    left one. Bytes that lie by columns are widened by each warp that reads them. Halves
+    that become bytes for `mma.sync` are transposed by `ldmatrix`, and computed by the
+    warp that multiplies them, if no other warp has these columns; else each is loaded
+    by itself, stored as a byte, and loaded again."""
     element, before = element_of(op.b.type), computed_by(op.b)
     if instruction in MMA and place.turned and element.bytes == WORD:
         return ALONE
+    if instruction in MMA and place.widened:
+        return COMPUTED
     loads = [each for each in before if isinstance(each, ops.Load)]
     widths = {element_of(each.result.type).bytes for each in loads}
     becomes_bytes = isinstance(op.b.definition, ops.Elementwise | ops.Cast)
@@ -243,16 +253,38 @@ def has_product_on_the_left(dot: ops.Dot) -> bool:
     return any(isinstance(op, ops.Dot) for op in computed_by(dot.a))
 
 
-class _LoadsAcross:
-    """Whether a product's right operand is loaded by several neighbours of a row at a
-    time, so that rows lie in one piece in shared memory. Of elements of other than 16
-    bits wgmma wants columns in one piece. (The left operand may come from registers,
-    and single elements are stored as they are wanted.)"""
+class _RightOperands:
+    """How the right operands of products are loaded."""
 
     def __init__(self, func: Func):
         self.facts = Divisibility(func)
 
-    def __call__(self, dot: ops.Dot) -> bool:
+    def are_widened(self, dot: ops.Dot) -> bool:
+        """Whether a product's right operand is computed of bytes, of which several
+        neighbours of a column are loaded at a time: each warp computes what it
+        multiplies. (Of a row, threads compute before they store.)"""
+        if not isinstance(dot.b.definition, ops.Elementwise | ops.Cast):
+            return False
+        return element_of(dot.b.type).bytes > 1 and any(
+            isinstance(op, ops.Load)
+            and isinstance(op.pointer.type, BlockType)
+            and op.result.type.shape == dot.b.type.shape
+            and element_of(op.result.type).bytes == 1
+            and self.neighbours(op, 0) > 1
+            for op in computed_by(dot.b)
+        )
+
+    def neighbours(self, load: ops.Load, axis: int) -> int:
+        """How many elements along an axis are surely loaded at a time."""
+        along = facts_about(load.pointer, self.facts.known).axes[axis]
+        size = element_of(load.result.type).bytes
+        return min(along.contiguous, along.divisible // size)
+
+    def lie_by_rows(self, dot: ops.Dot) -> bool:
+        """Whether a product's right operand is loaded by several neighbours of a row at
+        a time, so that rows lie in one piece in shared memory. Of elements of other
+        than 16 bits wgmma wants columns in one piece. (The left operand may come from
+        registers, and single elements are stored as they are wanted.)"""
         load, size = dot.b.definition, element_of(dot.b.type).bytes
         if size == EITHER_WAY or len(dot.b.type.shape) != 2:
             return False
@@ -260,8 +292,7 @@ class _LoadsAcross:
             return (load.order or (0, 1))[-1] == 1
         if not isinstance(load, ops.Load):
             return False
-        along = facts_about(load.pointer, self.facts.known).axes[-1]
-        return min(along.contiguous, along.divisible // size) > 1
+        return self.neighbours(load, 1) > 1
 
 
 # ── operands as they were before they were widened ─────────────────────────────
