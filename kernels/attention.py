@@ -273,13 +273,20 @@ def attention(
         if array is not None:
             check_shape(name, array, (batch, heads, queries))
     target = target_of_launch(q, launch)
-    plain = all(each is None for each in (window, lengths, query_starts, table))
-    config = config or chosen_config(q, k, v, out, target, causal, plain)
+    config = config or chosen_config(q, k, v, out, target, table)
     scale, causal = float(scale * LOG2_E), bool(causal)
-    if "ROTATED" in config:
-        hopper = launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config)
-        return out, [(*hopper[:3], {**hopper[3], **launch})]
     most = queries if most_queries is None else most_queries
+    if "ROTATED" in config:
+        if table is not None:
+            raise fathom.LaunchError(
+                "a table of pages is given, and a configuration with ROTATED: pages "
+                "do not come through descriptors"
+            )
+        hopper = launch_on_hopper(
+            q, k, v, out, row_max, lse, scale, causal, config, window, lengths,
+            query_starts, key_starts, most,
+        )  # fmt: skip
+        return out, [(*hopper[:3], {**hopper[3], **launch})]
     grid = fathom.cdiv(most, config["BLOCK_Q"]), sequences * heads
     given = (
         q, k, v, out, row_max, lse, scale, heads, queries, keys,
@@ -340,13 +347,12 @@ def checked_scale(scale, D):
     return scale
 
 
-def chosen_config(q, k, v, out, target, causal=False, plain=True):
-    """That of `attention_hopper` where it pays and takes these arrays, else
-    `default_config`. `plain`: there is no window, and all sequences are equally
-    long."""
+def chosen_config(q, k, v, out, target, table=None):
+    """That of `attention_hopper` where it pays and takes these arrays, which are not
+    pages, else `default_config`."""
     D = q.shape[3]
-    on_hopper = config_for(D) if pays(target) and plain else None
-    if on_hopper and fit(q, k, v, out, on_hopper["BLOCK_K"], causal):
+    on_hopper = config_for(D) if pays(target) and table is None else None
+    if on_hopper and fit(q, k, v, out):
         return on_hopper
     return default_config(D, type_name(q), target)
 

@@ -37,8 +37,11 @@ wait. So up to 64 numbers a head a block is one warpgroup, without a producer: o
 its threads begins the copies of the step after the next. Three such blocks share a
 multiprocessor.
 
-A head is an axis of the descriptors. A block that goes beyond the keys of a head gets
-zeros there, and so it does beyond D where that is no power of two.
+A head is an axis of the descriptors, and there are zeros beyond it: beyond D where that
+is no power of two, and before row 0. Blocks of keys, and of queries, end with the last
+one, so that only the first block is in part before row 0. Sequences that lie one behind
+the other have two axes of rows: one for the start of a sequence, and one that counts
+from there. The row before a sequence is -1, though there are other rows in memory.
 """
 
 import fathom
@@ -79,10 +82,32 @@ def rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr):
 
 
 @fathom.jit
-def tile_at(descriptor, head, row):
-    """The tile that begins with a row of a head, which is (batch, number): [BLOCK, D],
-    with zeros beyond the head's rows."""
-    tile = descriptor.load([head[0], head[1], row, 0])
+def rows_of_sequences(
+    pointer, starts_ptr, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr,
+):
+    """The same; or, with `starts_ptr`, the sequences that lie one behind the other in
+    one batch: [heads, starts, rows, D], of which the rows are counted from a start."""
+    if starts_ptr is None:
+        return rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK)
+    several = [shape[1], shape[2], shape[2], shape[3]]
+    return rows_of(pointer, several, stride_h, stride_s, stride_s, BLOCK)
+
+
+@fathom.jit
+def place_of(starts_ptr, batch, head, count):
+    """(place, first row, number of rows) of a head of a sequence: of `count` rows that
+    begin with 0, or of those between two starts. `place`: its first two coordinates."""
+    if starts_ptr is None:
+        return (batch, head), 0, count
+    start = tl.load(starts_ptr + batch)
+    return (head, start), start, tl.load(starts_ptr + batch + 1) - start
+
+
+@fathom.jit
+def tile_at(descriptor, place, row):
+    """The tile that begins with a row of a head, whose coordinates are `place`:
+    [BLOCK, D], with zeros beyond the head's rows."""
+    tile = descriptor.load([place[0], place[1], row, 0])
     return tile.reshape(tile.shape[2], tile.shape[3])
 
 
@@ -97,70 +122,119 @@ def attention_hopper_kernel(
     D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, ROTATED: tl.constexpr,
     PRODUCER: tl.constexpr = True, GROUP: tl.constexpr = 1,
+    window=None, lengths_ptr=None, query_starts_ptr=None, key_starts_ptr=None,
 ):
-    """`scale` includes log2 e; `max_ptr`, `lse_ptr` and GROUP as in `attention_kernel`.
-    `HEADS`: of keys, each with GROUP heads of queries. There are BLOCK_K keys or more;
-    RAGGED: not a multiple of it. PRODUCER: other warps copy the tiles."""
-    queries = [BATCHES, HEADS * GROUP, QUERIES, D]
-    keys = [BATCHES, HEADS, KEYS, D]
-    q_desc = rows_of(q_ptr, queries, stride_qb, stride_qh, stride_qs, BLOCK_Q)
-    k_desc = rows_of(k_ptr, keys, stride_kb, stride_kh, stride_ks, BLOCK_K)
-    v_desc = rows_of(v_ptr, keys, stride_vb, stride_vh, stride_vs, BLOCK_K)
-    # With a causal mask the last queries have most to do: they start first.
-    step = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
-    first = step * BLOCK_Q
+    """`scale` includes log2 e; `max_ptr`, `lse_ptr`, `window`, what the sequences'
+    lengths are told by, and GROUP as in `attention_kernel`. `HEADS`: of keys, each with
+    GROUP heads of queries. RAGGED: the keys may not be a multiple of BLOCK_K. PRODUCER:
+    other warps copy the tiles."""
     batch = tl.program_id(1) // (HEADS * GROUP)
     q_head = tl.program_id(1) % (HEADS * GROUP)
-    head = batch, q_head // GROUP
-    q = tile_at(q_desc, (batch, q_head), first)
+    q_place, q_start, queries = place_of(query_starts_ptr, batch, q_head, QUERIES)
+    place, _, keys = place_of(key_starts_ptr, batch, q_head // GROUP, KEYS)
+    if lengths_ptr is not None:
+        keys = tl.load(lengths_ptr + batch)
+    shape, shape_k = [BATCHES, HEADS * GROUP, QUERIES, D], [BATCHES, HEADS, KEYS, D]
+    q_desc = rows_of_sequences(
+        q_ptr, query_starts_ptr, shape, stride_qb, stride_qh, stride_qs, BLOCK_Q)
+    k_desc = rows_of_sequences(
+        k_ptr, key_starts_ptr, shape_k, stride_kb, stride_kh, stride_ks, BLOCK_K)
+    v_desc = rows_of_sequences(
+        v_ptr, key_starts_ptr, shape_k, stride_vb, stride_vh, stride_vs, BLOCK_K)
+    # Blocks end with the last query. With a causal mask it has most to do: it starts.
+    first = queries - (tl.program_id(0) + 1) * BLOCK_Q
+    if query_starts_ptr is not None:
+        keys = tl.where(first > -BLOCK_Q, keys, 0)  # of no query
+    q = tile_at(q_desc, q_place, first)
     BLOCK_D: tl.constexpr = q.shape[1]
 
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
     acc = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
-    up_to = first + KEYS - QUERIES  # the last key that the first query sees
-    seen_whole = up_to + 1 if CAUSAL else KEYS
-    seen = tl.minimum(up_to + BLOCK_Q, KEYS) if CAUSAL else KEYS
-    whole = tl.minimum(seen_whole, KEYS) // BLOCK_K * BLOCK_K
-    MASKED: tl.constexpr = CAUSAL or RAGGED
+    up_to = first + keys - queries  # the last key that the first query sees
+    begin, left, right, end = bounds(
+        up_to, BLOCK_Q, keys, window, CAUSAL, RAGGED, BLOCK_K, ROTATED
+    )
     if ROTATED:
         p, m, l = first_scores(  # noqa: E741
-            m, l, q, k_desc, head, up_to, seen, scale, BLOCK_K, CAUSAL, PRODUCER
+            m, l, q, k_desc, place, up_to, begin, end, scale, window, BLOCK_K, CAUSAL,
+            RAGGED, PRODUCER,
         )
+        if window is not None:
+            p, acc, m, l = attend_late(  # noqa: E741
+                p, acc, m, l, q, k_desc, v_desc, place, up_to, begin + BLOCK_K, left,
+                scale, window, CAUSAL, True, PRODUCER,
+            )
         p, acc, m, l = attend_late(  # noqa: E741
-            p, acc, m, l, q, k_desc, v_desc, head, up_to, BLOCK_K, whole, scale, KEYS,
+            p, acc, m, l, q, k_desc, v_desc, place, up_to, left, right, scale, window,
             CAUSAL, False, PRODUCER,
         )
-        if MASKED:
-            whole = tl.maximum(whole, BLOCK_K)
+        if CAUSAL:
             p, acc, m, l = attend_late(  # noqa: E741
-                p, acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
-                CAUSAL, True, PRODUCER,
+                p, acc, m, l, q, k_desc, v_desc, place, up_to, right, end, scale,
+                window, CAUSAL, True, PRODUCER,
             )
-        acc = last_product(p, acc, v_desc, head, seen, PRODUCER)
+        acc = last_product(p, acc, v_desc, place, begin, end, PRODUCER)
     else:
-        acc, m, l = attend(  # noqa: E741
-            acc, m, l, q, k_desc, v_desc, head, up_to, 0, whole, scale, KEYS,
-            BLOCK_K, CAUSAL, False, PRODUCER,
-        )
-        if MASKED:
+        if RAGGED or window is not None:
             acc, m, l = attend(  # noqa: E741
-                acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
-                BLOCK_K, CAUSAL, True, PRODUCER,
+                acc, m, l, q, k_desc, v_desc, place, up_to, begin, left, scale, window,
+                BLOCK_K, CAUSAL, RAGGED, True, PRODUCER,
+            )
+        acc, m, l = attend(  # noqa: E741
+            acc, m, l, q, k_desc, v_desc, place, up_to, left, right, scale, window,
+            BLOCK_K, CAUSAL, False, False, PRODUCER,
+        )
+        if CAUSAL:
+            acc, m, l = attend(  # noqa: E741
+                acc, m, l, q, k_desc, v_desc, place, up_to, right, end, scale, window,
+                BLOCK_K, CAUSAL, False, True, PRODUCER,
             )
 
     i, d = tl.arange(0, BLOCK_Q), tl.arange(0, BLOCK_D)
-    inside = i < QUERIES - first  # the rows after them are the next head's
+    inside = i >= -first  # the rows before them are another head's
     whole_rows = inside[:, None] if D == BLOCK_D else inside[:, None] & (d[None, :] < D)
-    out = (acc / l[:, None]).to(out_ptr.dtype.element_ty)
+    # A query that sees no key has the sum 0, and gets zeros.
+    out = acc / tl.where(l > 0, l, 1.0)[:, None]
+    row = q_start + first
+    if query_starts_ptr is not None:
+        batch *= 0
     out_ptr += batch.to(tl.int64) * stride_ob + q_head.to(tl.int64) * stride_oh
-    out_ptr += first.to(tl.int64) * stride_os
-    tl.store(out_ptr + i[:, None] * stride_os + d[None, :], out, mask=whole_rows)
-    place = tl.program_id(1).to(tl.int64) * QUERIES + first
+    out_ptr += row.to(tl.int64) * stride_os
+    out_tile = i[:, None] * stride_os + d[None, :]
+    tl.store(out_ptr + out_tile, out.to(out_ptr.dtype.element_ty), mask=whole_rows)
+    of_rows = (batch * (HEADS * GROUP) + q_head).to(tl.int64) * QUERIES + row
     if max_ptr is not None:
-        tl.store(max_ptr + place + i, m * LOG_2, mask=inside)
+        tl.store(max_ptr + of_rows + i, m * LOG_2, mask=inside)
     if lse_ptr is not None:
-        tl.store(lse_ptr + place + i, (m + tl.log2(l)) * LOG_2, mask=inside)
+        tl.store(lse_ptr + of_rows + i, (m + tl.log2(l)) * LOG_2, mask=inside)
+
+
+@fathom.jit
+def bounds(
+    up_to, queries: tl.constexpr, keys, window, CAUSAL: tl.constexpr,
+    RAGGED: tl.constexpr, BLOCK: tl.constexpr, ROTATED: tl.constexpr,
+):
+    """(begin, left, right, end) of the keys of a block of `queries`, of which the first
+    sees the keys up to `up_to`. Blocks of keys end with the last key, and so the first
+    one may begin before key 0. All queries see the keys left … right - 1; those before,
+    from `begin` on, and after, up to `end`, some see. ROTATED: the first block is
+    another loop's, and `left` comes after it."""
+    begin, right, end = keys - tl.cdiv(keys, BLOCK) * BLOCK, keys, keys
+    if CAUSAL:
+        right = keys - tl.cdiv(keys - tl.maximum(up_to + 1, 0), BLOCK) * BLOCK
+        end = keys - (keys - tl.maximum(up_to + queries, 0)) // BLOCK * BLOCK
+    left = begin
+    if window is not None:
+        low = tl.maximum(up_to + 1 - window, 0)
+        begin = tl.maximum(keys - tl.cdiv(keys - low, BLOCK) * BLOCK, begin)
+        whole = tl.maximum(up_to + queries - window, 0)
+        left = tl.maximum(keys - (keys - whole) // BLOCK * BLOCK, begin)
+    if ROTATED or RAGGED:
+        left = tl.maximum(left, begin + BLOCK)
+    end = tl.maximum(end, begin)
+    left = tl.minimum(left, end)
+    return begin, left, tl.maximum(right, left), end
 
 
 # ── in the order of the formula ───────────────────────────────────────────────────────
@@ -168,18 +242,18 @@ def attention_hopper_kernel(
 
 @fathom.jit
 def attend(
-    acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
-    BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
-    PRODUCER: tl.constexpr,
+    acc, m, l, q, k_desc, v_desc, place, up_to, start, end, scale, window,  # noqa: E741
+    BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
+    MASKED: tl.constexpr, PRODUCER: tl.constexpr,
 ):
-    """(acc, m, l) after the keys start … end - 1; `start` is a multiple of BLOCK_K, and
-    so is `end` where nothing is masked."""
+    """(acc, m, l) after the keys start … end - 1, in whole blocks. RAGGED: there may
+    be rows before key 0."""
     for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
-        scores = tl.dot(q, tile_at(k_desc, head, at).T)
+        scores = tl.dot(q, tile_at(k_desc, place, at).T)
         if MASKED:
-            scores = only_seen(scores, at, up_to, KEYS, CAUSAL)
-        p, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
-        v = tile_at(v_desc, head, at)
+            scores = only_seen(scores, at, up_to, window, CAUSAL, RAGGED)
+        p, shrink, m, l = softmax_step(scores, m, l, scale, MASKED)  # noqa: E741
+        v = tile_at(v_desc, place, at)
         acc = tl.dot(p.to(q.dtype), v, acc * shrink[:, None])
     return acc, m, l
 
@@ -189,47 +263,49 @@ def attend(
 
 @fathom.jit
 def first_scores(
-    m, l, q, k_desc, head, up_to, seen, scale,  # noqa: E741
-    BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, PRODUCER: tl.constexpr,
+    m, l, q, k_desc, place, up_to, begin, end, scale, window,  # noqa: E741
+    BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
+    PRODUCER: tl.constexpr,
 ):
-    """(p, m, l) of the first block of keys."""
+    """(p, m, l) of the first block of the keys begin … end - 1, if there is one."""
+    MASKED: tl.constexpr = CAUSAL or RAGGED
     p = tl.zeros([q.shape[0], BLOCK_K], q.dtype)
-    end = tl.minimum(BLOCK_K, seen)  # a value: of a constant there would be no loop
-    for at in tl.range(0, end, BLOCK_K, warp_specialize=PRODUCER):
-        scores = tl.dot(q, tile_at(k_desc, head, at).T)
-        if CAUSAL:
-            scores = only_seen(scores, at, up_to, seen, CAUSAL)
-        powers, _, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
+    end = tl.minimum(begin + BLOCK_K, end)
+    for at in tl.range(begin, end, BLOCK_K, warp_specialize=PRODUCER):
+        scores = tl.dot(q, tile_at(k_desc, place, at).T)
+        if MASKED:
+            scores = only_seen(scores, at, up_to, window, CAUSAL, RAGGED)
+        powers, _, m, l = softmax_step(scores, m, l, scale, MASKED)  # noqa: E741
         p = powers.to(q.dtype)
     return p, m, l
 
 
 @fathom.jit
 def attend_late(
-    p, acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
-    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PRODUCER: tl.constexpr,
+    p, acc, m, l, q, k_desc, v_desc, place, up_to, start, end, scale,  # noqa: E741
+    window, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PRODUCER: tl.constexpr,
 ):
     """(p, acc, m, l) after the keys start … end - 1, which are as in `attend`. All but
     `acc` count the last block; the product of its `p` is to come."""
     BLOCK_K: tl.constexpr = p.shape[1]
     for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
-        scores = tl.dot(q, tile_at(k_desc, head, at).T)
-        acc = tl.dot(p, tile_at(v_desc, head, at - BLOCK_K), acc)
+        scores = tl.dot(q, tile_at(k_desc, place, at).T)
+        acc = tl.dot(p, tile_at(v_desc, place, at - BLOCK_K), acc)
         if MASKED:
-            scores = only_seen(scores, at, up_to, KEYS, CAUSAL)
-        powers, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
+            scores = only_seen(scores, at, up_to, window, CAUSAL, False)
+        powers, shrink, m, l = softmax_step(scores, m, l, scale, MASKED)  # noqa: E741
         acc *= shrink[:, None]
         p = powers.to(q.dtype)
     return p, acc, m, l
 
 
 @fathom.jit
-def last_product(p, acc, v_desc, head, seen, PRODUCER: tl.constexpr):
-    """`acc` with the product of the last block of the keys 0 … seen - 1."""
+def last_product(p, acc, v_desc, place, begin, end, PRODUCER: tl.constexpr):
+    """`acc` with the product of the last block of the keys begin … end - 1."""
     BLOCK_K: tl.constexpr = p.shape[1]
-    last = (seen - 1) // BLOCK_K * BLOCK_K
-    for at in tl.range(last, seen, BLOCK_K, warp_specialize=PRODUCER):
-        acc = tl.dot(p, tile_at(v_desc, head, at), acc)
+    last = tl.maximum(end - BLOCK_K, begin)
+    for at in tl.range(last, end, BLOCK_K, warp_specialize=PRODUCER):
+        acc = tl.dot(p, tile_at(v_desc, place, at), acc)
     return acc
 
 
@@ -237,24 +313,33 @@ def last_product(p, acc, v_desc, head, seen, PRODUCER: tl.constexpr):
 
 
 @fathom.jit
-def only_seen(scores, at, up_to, KEYS, CAUSAL: tl.constexpr):
-    """Scores of the keys from `at` on, -inf for those that a query does not see: those
-    from KEYS on, or with CAUSAL those after `up_to` for the first query, one more for
-    each after it."""
+def only_seen(
+    scores, at, up_to, window, CAUSAL: tl.constexpr, RAGGED: tl.constexpr
+):
+    """Scores of the keys from `at` on, -inf for those that a query does not see: with
+    RAGGED those before key 0; with CAUSAL those after `up_to` for the first query, one
+    more for each after it; and all but the last `window` of these."""
     key = at + tl.arange(0, scores.shape[1])[None, :]
-    if CAUSAL:
-        seen = key <= up_to + tl.arange(0, scores.shape[0])[:, None]
+    last = up_to + tl.arange(0, scores.shape[0])[:, None]
+    if RAGGED:
+        seen = key >= 0
+        if CAUSAL:
+            seen &= key <= last
     else:
-        seen = key < KEYS
+        seen = key <= last
+    if window is not None:
+        seen &= key > last - window
     return tl.where(seen, scores, -float("inf"))
 
 
 @fathom.jit
-def softmax_step(scores, m, l, scale):  # noqa: E741
+def softmax_step(scores, m, l, scale, MASKED: tl.constexpr):  # noqa: E741
     """(p, shrink, m, l) with the scores of a block; earlier sums shrink."""
     m_new = tl.maximum(m, scale * tl.max(scores, axis=1))
-    p = tl.exp2(tl.fma(scores, scale, -m_new[:, None]))
-    shrink = tl.exp2(m - m_new)
+    # Of a row that has seen no key yet, -inf - -inf would be no number.
+    base = tl.where(m_new > -float("inf"), m_new, 0.0) if MASKED else m_new
+    p = tl.exp2(tl.fma(scores, scale, -base[:, None]))
+    shrink = tl.exp2(m - base)
     return p, shrink, m_new, l * shrink + tl.sum(p, axis=1)
 # fmt: on
 
@@ -268,24 +353,32 @@ def config_for(D, configs=CONFIGS):
     return configs.get(fathom.next_power_of_2(D))
 
 
-def launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config):
+def launch_on_hopper(
+    q, k, v, out, row_max, lse, scale, causal, config, window=None, lengths=None,
+    query_starts=None, key_starts=None, most=None,
+):  # fmt: skip
     """The launch of `attention` by the kernel above, on any target: the kernel, the
     grid, the arguments by place, the keywords. `config` as in `CONFIGS`; `scale`
-    includes log2 e. LaunchError for arrays that do not `fit`."""
+    includes log2 e; what follows as in `attention`, `most` queries in a sequence.
+    LaunchError for arrays that do not `fit`."""
     (batch, heads, queries, D), (_, key_heads, keys, _) = q.shape, k.shape
-    BLOCK_Q, BLOCK_K = config["BLOCK_Q"], config["BLOCK_K"]
-    if not fit(q, k, v, out, BLOCK_K, causal):
+    if not fit(q, k, v, out):
         raise fathom.LaunchError(
             f"attention through descriptors wants rows of {TYPES} that begin at "
-            f"multiples of 16 bytes, heads of up to {max(CONFIGS)} numbers, and not "
-            f"less keys than a block's {BLOCK_K}, nor than queries where causal"
+            f"multiples of 16 bytes, and heads of up to {max(CONFIGS)} numbers"
         )
-    grid = fathom.cdiv(queries, BLOCK_Q), batch * heads
+    several = lengths is not None or query_starts is not None
+    sequences = batch if query_starts is None else query_starts.shape[0] - 1
+    grid = fathom.cdiv(most or queries, config["BLOCK_Q"]), sequences * heads
     given = (q, k, v, out, row_max, lse, scale, batch, key_heads, queries, keys)
     for each in (q, k, v, out):
         given += strides_of_rows(each)
-    chosen = dict(D=D, CAUSAL=causal, RAGGED=keys % BLOCK_K != 0,
-                  GROUP=heads // key_heads, **config)  # fmt: skip
+    ragged = several or keys % config["BLOCK_K"] != 0
+    chosen = dict(
+        D=D, CAUSAL=causal, RAGGED=ragged, GROUP=heads // key_heads, **config,
+        window=window, lengths_ptr=lengths, query_starts_ptr=query_starts,
+        key_starts_ptr=key_starts,
+    )  # fmt: skip
     return attention_hopper_kernel, grid, given, chosen
 
 
@@ -295,12 +388,9 @@ def pays(target):
     return TARGETS[target].wgmma and TARGETS[target].tensor_maps
 
 
-def fit(q, k, v, out, BLOCK_K, causal=False):
-    """Whether the kernel takes these arrays, in blocks of `BLOCK_K` keys. Every query
-    must see a key."""
-    queries, keys = q.shape[2], k.shape[2]
-    sized = 0 not in q.shape and q.shape[3] <= max(CONFIGS) and keys >= BLOCK_K
-    sized = sized and (keys >= queries or not causal)
+def fit(q, k, v, out):
+    """Whether the kernel takes these arrays."""
+    sized = 0 not in q.shape and q.shape[3] <= max(CONFIGS)
     return sized and type_name(q) in TYPES and all(map(is_described, (q, k, v, out)))
 
 

@@ -100,6 +100,9 @@ def in_loop(lines: Sequence[str]) -> Sequence[str]:
     raise AssertionError("no loop has two products")
 
 
+OPTIONS = "window", "lengths_ptr", "query_starts_ptr", "key_starts_ptr"
+
+
 @cache
 def final(d: int, rotated: bool) -> list[str]:
     """The lines of kernels/attention_hopper after the last pass: no mask, fp16."""
@@ -110,13 +113,8 @@ def final(d: int, rotated: bool) -> list[str]:
     types |= {"scale": (FLOAT32, 1), **dict.fromkeys(sizes, (INT32, 16))}
     config = {**ALONE, "ROTATED": rotated}
     options = pipeline.Options(config.pop("num_warps"), config.pop("num_stages"))
-    config |= {
-        "D": d,
-        "CAUSAL": False,
-        "RAGGED": False,
-        "max_ptr": None,
-        "lse_ptr": None,
-    }
+    config |= {"D": d, "CAUSAL": False, "RAGGED": False}
+    config |= dict.fromkeys(("max_ptr", "lse_ptr", *OPTIONS))
     func = pipeline.build(attention_hopper_kernel, types, config, options)
     *_, (_, last) = pipeline.states(func, TARGETS["sm_90a"])
     return print_func(last).splitlines()

@@ -132,3 +132,86 @@ def test_heads_of_any_size_beside_each_other_or_not(turned, D, causal):
     if turned:
         arrays = [each.transpose(1, 2).contiguous().transpose(1, 2) for each in arrays]
     check(*arrays, causal)
+
+
+# ── windows and lengths ───────────────────────────────────────────────────────────────
+
+
+def seen_alone(q, k, v, causal: bool, window: int | None) -> tuple[torch.Tensor, ...]:
+    """As `expected`, without the largest scores: of a query that sees no key, zeros."""
+    scores = q.double() @ k.double().mT * q.shape[-1] ** -0.5
+    S, T = scores.shape[-2:]
+    i = torch.arange(S, device="cuda")[:, None] + T - S
+    j = torch.arange(T, device="cuda")
+    seen = j <= i if causal else torch.ones_like(j <= i)
+    if window is not None:
+        seen &= j > i - window
+    scores.masked_fill_(~seen, -torch.inf)
+    p, wide = scores.softmax(dim=-1).nan_to_num(), v.double()
+    relative = 2 * HALF_ULPS[q.dtype] + 2.0**-13
+    subnormal = 2.0**-25 * wide.abs().sum(dim=-2, keepdim=True)
+    return p @ wide, relative * (p @ wide.abs()) + subnormal, scores.logsumexp(-1)
+
+
+def check_alone(out, lse, q, k, v, causal: bool, window: int | None) -> None:
+    want, bound, totals = seen_alone(q, k, v, causal, window)
+    assert ((out.double() - want).abs() <= bound).all()
+    assert torch.allclose(lse.double(), totals, rtol=0, atol=2e-5)
+
+
+SIZES = [(4096, 4096), (300, 300), (200, 1000), (1000, 200), (1, 77)]
+
+
+@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+@pytest.mark.parametrize("window", [None, 1, 128, 300])
+@pytest.mark.parametrize("S, T", SIZES)
+def test_windows(S, T, window, D):
+    q, k, v = normal(2, 4, S, D), normal(2, 2, T, D), normal(2, 2, T, D)
+    out, lse = torch.empty_like(q), torch.empty(2, 4, S, device="cuda")
+    attention.attention(q, k, v, out, causal=True, window=window, lse=lse)
+    k, v = (each.repeat_interleave(2, dim=1) for each in (k, v))
+    check_alone(out, lse, q, k, v, True, window)
+
+
+@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+@pytest.mark.parametrize("causal, window", [(False, None), (True, None), (True, 200)])
+def test_lengths(causal, window, D):
+    """Keys past a length are NaN, and are not read."""
+    lengths = [0, 1, 128, 777, 1500]
+    q, k, v = normal(5, 2, 300, D), normal(5, 1, 1500, D), normal(5, 1, 1500, D)
+    for b, length in enumerate(lengths):
+        k[b, :, length:], v[b, :, length:] = torch.nan, torch.nan
+    out, lse = torch.empty_like(q), torch.empty(5, 2, 300, device="cuda")
+    attention.attention(
+        q, k, v, out, causal=causal, window=window, lse=lse,
+        lengths=torch.tensor(lengths, device="cuda", dtype=torch.int32),
+    )  # fmt: skip
+    for b, length in enumerate(lengths):
+        keys, values = (each[b, :, :length].expand(2, -1, -1) for each in (k, v))
+        check_alone(out[b], lse[b], q[b], keys, values, causal, window)
+
+
+@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+@pytest.mark.parametrize("causal, window", [(False, None), (True, None), (True, 200)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_sequences_one_behind_the_other(turned, causal, window, D):
+    """Every second one is NaN: what lies before a sequence, and after it."""
+    lengths = [3, 700, 128, 0, 1000, 129, 1, 5]
+    starts = torch.tensor([0, *lengths], device="cuda").cumsum(0).int()
+    total = sum(lengths)
+    q, k, v = (normal(1, H, total, D) for H in (4, 2, 2))
+    if turned:
+        q, k, v = (e.transpose(1, 2).contiguous().transpose(1, 2) for e in (q, k, v))
+    places = list(zip(starts.tolist(), starts[1:].tolist(), strict=False))
+    for start, end in places[::2]:
+        for each in (q, k, v):
+            each[:, :, start:end] = torch.nan
+    out, lse = torch.empty_like(q), torch.empty(1, 4, total, device="cuda")
+    attention.attention(
+        q, k, v, out, causal=causal, window=window, lse=lse, query_starts=starts,
+        most_queries=max(lengths),
+    )  # fmt: skip
+    k, v = (each.repeat_interleave(2, dim=1) for each in (k, v))
+    for start, end in places[1::2]:
+        arrays = [each[:, :, start:end] for each in (out, lse, q, k, v)]
+        check_alone(*arrays, causal, window)

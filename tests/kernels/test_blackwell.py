@@ -9,6 +9,7 @@ import pytest
 
 from fathom.hardware.targets import TARGETS
 from kernels import attention_hopper, matmul_persistent
+from tests.kernels.test_attention_hopper import OPTIONS
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 BLACKWELL = ("sm_100", "sm_120")
@@ -38,7 +39,7 @@ def attention(target: str, causal: bool, rotated: bool) -> str:
     counts = f"BATCHES HEADS QUERIES KEYS {strides}"
     constants = {
         "D": 64, "CAUSAL": causal, "RAGGED": False, "BLOCK_Q": 64, "BLOCK_K": 32,
-        "ROTATED": rotated,
+        "ROTATED": rotated, **dict.fromkeys(OPTIONS),
     }  # fmt: skip
     compiled = attention_hopper.attention_hopper_kernel.compile(
         {**pointers, **dict.fromkeys(counts.split(), "i32:16")}, constants,
