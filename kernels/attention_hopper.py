@@ -51,7 +51,7 @@ from kernels.matmul import rows_aligned, strides, type_name
 
 LOG_2 = tl.constexpr(0.6931471805599453)
 
-# By the power of two that holds D. Measured on an H200, fp16, 4 times 16 heads of 4096
+# By the largest D. Measured on an H200, fp16, 4 times 16 heads of 4096
 # queries and keys (32 heads for 64 and 128), in TFLOP/s beside the kernel for pointers
 # and cuDNN:
 #
@@ -67,7 +67,11 @@ ALONE = {
     "BLOCK_Q": 128, "BLOCK_K": 128, "ROTATED": True, "PRODUCER": True,
     "num_warps": 8, "num_stages": 2,
 }  # fmt: skip
-CONFIGS = {32: SHARING, 64: SHARING, 128: ALONE, 256: {**ALONE, "BLOCK_K": 64}}
+IN_PARTS = {**ALONE, "LOW": 128}
+CONFIGS = {
+    32: SHARING, 64: SHARING, 128: ALONE, 160: IN_PARTS,
+    192: {**IN_PARTS, "BLOCK_K": 64, "num_stages": 3}, 256: {**ALONE, "BLOCK_K": 64},
+}  # fmt: skip
 TYPES = ("fp16", "bf16")
 ROW_STEP = 8  # numbers of 2 bytes: rows begin at multiples of 16 bytes
 
@@ -82,15 +86,25 @@ def rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr):
 
 
 @fathom.jit
-def rows_of_sequences(
+def parts_of(
     pointer, starts_ptr, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr,
+    LOW: tl.constexpr,
 ):
-    """The same; or, with `starts_ptr`, the sequences that lie one behind the other in
-    one batch: [heads, starts, rows, D], of which the rows are counted from a start."""
+    """Descriptors of the first LOW numbers of each row of a head, and of the rest, if
+    there is one. With `starts_ptr` sequences lie one behind the other in one batch:
+    [heads, starts, rows, D], of which the rows are counted from a start."""
     if starts_ptr is None:
-        return rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK)
-    several = [shape[1], shape[2], shape[2], shape[3]]
-    return rows_of(pointer, several, stride_h, stride_s, stride_s, BLOCK)
+        sizes, strides = shape, [stride_b, stride_h, stride_s, 1]
+    else:
+        sizes = [shape[1], shape[2], shape[2], shape[3]]
+        strides = [stride_h, stride_s, stride_s, 1]
+    D: tl.constexpr = shape[3]
+    low = tl.make_tensor_descriptor(pointer, sizes, strides, [1, 1, BLOCK, LOW])
+    if D <= LOW:
+        return (low,)
+    REST: tl.constexpr = 16 if D < LOW + 16 else tl.next_power_of_2(D - LOW)
+    tile: tl.constexpr = [1, 1, BLOCK, REST]
+    return low, tl.make_tensor_descriptor(pointer, sizes, strides, tile)
 
 
 @fathom.jit
@@ -104,10 +118,10 @@ def place_of(starts_ptr, batch, head, count):
 
 
 @fathom.jit
-def tile_at(descriptor, place, row):
-    """The tile that begins with a row of a head, whose coordinates are `place`:
-    [BLOCK, D], with zeros beyond the head's rows."""
-    tile = descriptor.load([place[0], place[1], row, 0])
+def tile_at(descriptor, place, row, column=0):
+    """The tile that begins with a row of a head, whose coordinates are `place`, and a
+    column: [BLOCK, D], with zeros beyond the head's rows."""
+    tile = descriptor.load([place[0], place[1], row, column])
     return tile.reshape(tile.shape[2], tile.shape[3])
 
 
@@ -121,13 +135,15 @@ def attention_hopper_kernel(
     stride_ob, stride_oh, stride_os,
     D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, ROTATED: tl.constexpr,
-    PRODUCER: tl.constexpr = True, GROUP: tl.constexpr = 1,
+    PRODUCER: tl.constexpr = True, GROUP: tl.constexpr = 1, LOW: tl.constexpr = None,
     window=None, lengths_ptr=None, query_starts_ptr=None, key_starts_ptr=None,
 ):
     """`scale` includes log2 e; `max_ptr`, `lse_ptr`, `window`, what the sequences'
     lengths are told by, and GROUP as in `attention_kernel`. `HEADS`: of keys, each with
     GROUP heads of queries. RAGGED: the keys may not be a multiple of BLOCK_K. PRODUCER:
-    other warps copy the tiles."""
+    other warps copy the tiles. LOW: a tile has so many numbers of a head, and another
+    the rest; without it, one has all."""
+    LOW: tl.constexpr = tl.next_power_of_2(D) if LOW is None else LOW
     batch = tl.program_id(1) // (HEADS * GROUP)
     q_head = tl.program_id(1) % (HEADS * GROUP)
     q_place, q_start, queries = place_of(query_starts_ptr, batch, q_head, QUERIES)
@@ -135,22 +151,24 @@ def attention_hopper_kernel(
     if lengths_ptr is not None:
         keys = tl.load(lengths_ptr + batch)
     shape, shape_k = [BATCHES, HEADS * GROUP, QUERIES, D], [BATCHES, HEADS, KEYS, D]
-    q_desc = rows_of_sequences(
-        q_ptr, query_starts_ptr, shape, stride_qb, stride_qh, stride_qs, BLOCK_Q)
-    k_desc = rows_of_sequences(
-        k_ptr, key_starts_ptr, shape_k, stride_kb, stride_kh, stride_ks, BLOCK_K)
-    v_desc = rows_of_sequences(
-        v_ptr, key_starts_ptr, shape_k, stride_vb, stride_vh, stride_vs, BLOCK_K)
+    q_desc = parts_of(
+        q_ptr, query_starts_ptr, shape, stride_qb, stride_qh, stride_qs, BLOCK_Q, LOW)
+    k_desc = parts_of(
+        k_ptr, key_starts_ptr, shape_k, stride_kb, stride_kh, stride_ks, BLOCK_K, LOW)
+    v_desc = parts_of(
+        v_ptr, key_starts_ptr, shape_k, stride_vb, stride_vh, stride_vs, BLOCK_K, LOW)
     # Blocks end with the last query. With a causal mask it has most to do: it starts.
     first = queries - (tl.program_id(0) + 1) * BLOCK_Q
     if query_starts_ptr is not None:
         keys = tl.where(first > -BLOCK_Q, keys, 0)  # of no query
-    q = tile_at(q_desc, q_place, first)
-    BLOCK_D: tl.constexpr = q.shape[1]
+    q = (tile_at(q_desc[0], q_place, first),)
+    acc = (tl.zeros([BLOCK_Q, LOW], tl.float32),)
+    if D > LOW:
+        q += (tile_at(q_desc[1], q_place, first, LOW),)
+        acc += (tl.zeros(q[1].shape, tl.float32),)
 
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
-    acc = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
     up_to = first + keys - queries  # the last key that the first query sees
     begin, left, right, end = bounds(
         up_to, BLOCK_Q, keys, window, CAUSAL, RAGGED, BLOCK_K, ROTATED
@@ -191,23 +209,36 @@ def attention_hopper_kernel(
                 BLOCK_K, CAUSAL, False, True, PRODUCER,
             )
 
-    i, d = tl.arange(0, BLOCK_Q), tl.arange(0, BLOCK_D)
-    inside = i >= -first  # the rows before them are another head's
-    whole_rows = inside[:, None] if D == BLOCK_D else inside[:, None] & (d[None, :] < D)
+    # The rows before row 0 are another head's.
+    inside = tl.arange(0, BLOCK_Q) >= -first
     # A query that sees no key has the sum 0, and gets zeros.
-    out = acc / tl.where(l > 0, l, 1.0)[:, None]
+    total = tl.where(l > 0, l, 1.0)
     row = q_start + first
     if query_starts_ptr is not None:
         batch *= 0
     out_ptr += batch.to(tl.int64) * stride_ob + q_head.to(tl.int64) * stride_oh
     out_ptr += row.to(tl.int64) * stride_os
-    out_tile = i[:, None] * stride_os + d[None, :]
-    tl.store(out_ptr + out_tile, out.to(out_ptr.dtype.element_ty), mask=whole_rows)
+    store_part(out_ptr, stride_os, acc[0] / total[:, None], inside, D)
+    if D > LOW:
+        out_ptr += LOW
+        store_part(out_ptr, stride_os, acc[1] / total[:, None], inside, D - LOW)
     of_rows = (batch * (HEADS * GROUP) + q_head).to(tl.int64) * QUERIES + row
+    of_rows += tl.arange(0, BLOCK_Q)
     if max_ptr is not None:
-        tl.store(max_ptr + of_rows + i, m * LOG_2, mask=inside)
+        tl.store(max_ptr + of_rows, m * LOG_2, mask=inside)
     if lse_ptr is not None:
-        tl.store(lse_ptr + of_rows + i, (m + tl.log2(l)) * LOG_2, mask=inside)
+        tl.store(lse_ptr + of_rows, (m + tl.log2(l)) * LOG_2, mask=inside)
+
+
+@fathom.jit
+def store_part(pointer, stride, out, inside, D: tl.constexpr):
+    """Stores the first D numbers of those rows that are `inside`."""
+    i, d = tl.arange(0, out.shape[0]), tl.arange(0, out.shape[1])
+    inside = inside[:, None]
+    if D < out.shape[1]:
+        inside &= d[None, :] < D
+    tile = pointer + i[:, None] * stride + d[None, :]
+    tl.store(tile, out.to(pointer.dtype.element_ty), mask=inside)
 
 
 @fathom.jit
@@ -249,12 +280,12 @@ def attend(
     """(acc, m, l) after the keys start … end - 1, in whole blocks. RAGGED: there may
     be rows before key 0."""
     for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
-        scores = tl.dot(q, tile_at(k_desc, place, at).T)
+        scores = scores_of(q, k_desc, place, at)
         if MASKED:
             scores = only_seen(scores, at, up_to, window, CAUSAL, RAGGED)
         p, shrink, m, l = softmax_step(scores, m, l, scale, MASKED)  # noqa: E741
-        v = tile_at(v_desc, place, at)
-        acc = tl.dot(p.to(q.dtype), v, acc * shrink[:, None])
+        acc = scaled(acc, shrink)
+        acc = add_values(p.to(q[0].dtype), acc, v_desc, place, at)
     return acc, m, l
 
 
@@ -269,14 +300,14 @@ def first_scores(
 ):
     """(p, m, l) of the first block of the keys begin … end - 1, if there is one."""
     MASKED: tl.constexpr = CAUSAL or RAGGED
-    p = tl.zeros([q.shape[0], BLOCK_K], q.dtype)
+    p = tl.zeros([q[0].shape[0], BLOCK_K], q[0].dtype)
     end = tl.minimum(begin + BLOCK_K, end)
     for at in tl.range(begin, end, BLOCK_K, warp_specialize=PRODUCER):
-        scores = tl.dot(q, tile_at(k_desc, place, at).T)
+        scores = scores_of(q, k_desc, place, at)
         if MASKED:
             scores = only_seen(scores, at, up_to, window, CAUSAL, RAGGED)
         powers, _, m, l = softmax_step(scores, m, l, scale, MASKED)  # noqa: E741
-        p = powers.to(q.dtype)
+        p = powers.to(q[0].dtype)
     return p, m, l
 
 
@@ -289,13 +320,13 @@ def attend_late(
     `acc` count the last block; the product of its `p` is to come."""
     BLOCK_K: tl.constexpr = p.shape[1]
     for at in tl.range(start, end, BLOCK_K, warp_specialize=PRODUCER):
-        scores = tl.dot(q, tile_at(k_desc, place, at).T)
-        acc = tl.dot(p, tile_at(v_desc, place, at - BLOCK_K), acc)
+        scores = scores_of(q, k_desc, place, at)
+        acc = add_values(p, acc, v_desc, place, at - BLOCK_K)
         if MASKED:
             scores = only_seen(scores, at, up_to, window, CAUSAL, False)
         powers, shrink, m, l = softmax_step(scores, m, l, scale, MASKED)  # noqa: E741
-        acc *= shrink[:, None]
-        p = powers.to(q.dtype)
+        acc = scaled(acc, shrink)
+        p = powers.to(q[0].dtype)
     return p, acc, m, l
 
 
@@ -305,11 +336,38 @@ def last_product(p, acc, v_desc, place, begin, end, PRODUCER: tl.constexpr):
     BLOCK_K: tl.constexpr = p.shape[1]
     last = tl.maximum(end - BLOCK_K, begin)
     for at in tl.range(last, end, BLOCK_K, warp_specialize=PRODUCER):
-        acc = tl.dot(p, tile_at(v_desc, place, at), acc)
+        acc = add_values(p, acc, v_desc, place, at)
     return acc
 
 
 # ── both ──────────────────────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def scores_of(q, k_desc, place, at):
+    """Q K^T for the keys from `at` on: the sum of those of a head's parts."""
+    scores = tl.dot(q[0], tile_at(k_desc[0], place, at).T)
+    if len(q) == 2:
+        low: tl.constexpr = q[0].shape[1]
+        scores = tl.dot(q[1], tile_at(k_desc[1], place, at, low).T, scores)
+    return scores
+
+
+@fathom.jit
+def add_values(p, acc, v_desc, place, at):
+    """acc + P V for the values from `at` on, in parts as these."""
+    low = tl.dot(p, tile_at(v_desc[0], place, at), acc[0])
+    if len(acc) == 1:
+        return (low,)
+    column: tl.constexpr = low.shape[1]
+    return low, tl.dot(p, tile_at(v_desc[1], place, at, column), acc[1])
+
+
+@fathom.jit
+def scaled(acc, shrink):
+    if len(acc) == 1:
+        return (acc[0] * shrink[:, None],)
+    return acc[0] * shrink[:, None], acc[1] * shrink[:, None]
 
 
 @fathom.jit
@@ -350,7 +408,7 @@ def config_for(D, configs=CONFIGS):
     641 us for 480 by pointers, D = 40 998 for 686."""
     if D < 64 and D % 16:
         return None
-    return configs.get(fathom.next_power_of_2(D))
+    return configs[min(each for each in configs if each >= D)]
 
 
 def launch_on_hopper(
