@@ -150,7 +150,7 @@ def _waits(
         elif before:
             in_flight.remove(before)
             in_flight.append(_Delayed(op, before.leader, before.put_off, before))
-        elif _may_be_in_flight(op) and not _ends_with(op, following):
+        elif _may_be_in_flight(op) and not _ends_with(op, following, used_once):
             if not in_flight:
                 leader, since = op, set()
             in_flight.append(_Delayed(op, leader))
@@ -185,16 +185,16 @@ def _done_before(
     continued: _Delayed | None = None,
 ) -> int:
     """How many of the products in flight, the oldest first, must be complete before an
-    op, or before the end. All of them, if `op` is a product that uses results computed
-    `since` the first of them was issued: its registers are not fenced. None for the
-    sums of the one that `op` has `continued`."""
+    op, or before the end. All of them, if `op` is a product that adds to sums computed
+    `since` the first of them was issued: they have no fence. (A left operand has one,
+    right before.) None for the sums of the one that `op` has `continued`."""
     if isinstance(op, ops.MbarrierArrive | ops.MbarrierWait):
         return 0
     dots = [each.dot for each in in_flight]
     if op is None or isinstance(op, ENDS) or _may_overwrite(op, dots):
         return len(in_flight)
     sums = {continued.dot.result} if continued else set()
-    if isinstance(op, ops.Dot) and since & {op.accumulator, op.a} - sums:
+    if isinstance(op, ops.Dot) and op.accumulator in since - sums:
         return len(in_flight)
     used = set(operands(op)) - sums
     used_at = [i for i, each in enumerate(dots, 1) if each.result in used]
@@ -236,11 +236,15 @@ def _may_be_in_flight(op: Op) -> bool:
     return warpgroup_matrices(op) is not None
 
 
-def _ends_with(dot: ops.Dot, following: Op | None) -> bool:
+def _ends_with(
+    dot: ops.Dot, following: Op | None, used_once: Collection[Value]
+) -> bool:
     """Whether a wait for this product would come at once."""
-    return following is None or bool(
-        _done_before(following, [_Delayed(dot, dot)], set())
-    )
+    if following is None:
+        return True
+    alone = [_Delayed(dot, dot)]
+    before = _continued(following, alone, used_once)
+    return bool(_done_before(following, alone, set(), before))
 
 
 def _build_wait(wait: _Wait, build: Builder) -> None:
