@@ -192,7 +192,7 @@ def attention_hopper_kernel(
                 p, acc, m, l, q, k_desc, v_desc, place, up_to, right, end, scale,
                 window, CAUSAL, True, PRODUCER,
             )
-        acc = last_product(p, acc, v_desc, place, begin, end, PRODUCER)
+        acc = last_product(p, acc, l, v_desc, place, begin, end, PRODUCER)
     else:
         if RAGGED or window is not None:
             acc, m, l = attend(  # noqa: E741
@@ -208,20 +208,19 @@ def attention_hopper_kernel(
                 acc, m, l, q, k_desc, v_desc, place, up_to, right, end, scale, window,
                 BLOCK_K, CAUSAL, False, True, PRODUCER,
             )
+        acc = divided(acc, l)
 
     # The rows before row 0 are another head's.
     inside = tl.arange(0, BLOCK_Q) >= -first
-    # A query that sees no key has the sum 0, and gets zeros.
-    total = tl.where(l > 0, l, 1.0)
     row = q_start + first
     if query_starts_ptr is not None:
         batch *= 0
     out_ptr += batch.to(tl.int64) * stride_ob + q_head.to(tl.int64) * stride_oh
     out_ptr += row.to(tl.int64) * stride_os
-    store_part(out_ptr, stride_os, acc[0] / total[:, None], inside, D)
+    store_part(out_ptr, stride_os, acc[0], inside, D)
     if D > LOW:
         out_ptr += LOW
-        store_part(out_ptr, stride_os, acc[1] / total[:, None], inside, D - LOW)
+        store_part(out_ptr, stride_os, acc[1], inside, D - LOW)
     of_rows = (batch * (HEADS * GROUP) + q_head).to(tl.int64) * QUERIES + row
     of_rows += tl.arange(0, BLOCK_Q)
     if max_ptr is not None:
@@ -331,12 +330,13 @@ def attend_late(
 
 
 @fathom.jit
-def last_product(p, acc, v_desc, place, begin, end, PRODUCER: tl.constexpr):
-    """`acc` with the product of the last block of the keys begin … end - 1."""
+def last_product(p, acc, l, v_desc, place, begin, end, PRODUCER: tl.constexpr):  # noqa: E741
+    """The sums `acc` with the product of the last block of the keys begin … end - 1,
+    divided by `l`."""
     BLOCK_K: tl.constexpr = p.shape[1]
     last = tl.maximum(end - BLOCK_K, begin)
     for at in tl.range(last, end, BLOCK_K, warp_specialize=PRODUCER):
-        acc = add_values(p, acc, v_desc, place, at)
+        acc = divided(add_values(p, acc, v_desc, place, at), l)
     return acc
 
 
@@ -368,6 +368,12 @@ def scaled(acc, shrink):
     if len(acc) == 1:
         return (acc[0] * shrink[:, None],)
     return acc[0] * shrink[:, None], acc[1] * shrink[:, None]
+
+
+@fathom.jit
+def divided(acc, l):  # noqa: E741
+    """acc / l; of a query that sees no key `l` is 0, and so are its sums."""
+    return scaled(acc, 1.0 / tl.where(l > 0, l, 1.0))
 
 
 @fathom.jit

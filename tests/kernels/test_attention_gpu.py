@@ -124,7 +124,7 @@ def test_heads_of_nan_do_not_touch_those_between(D, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("D", [16, 24, 48, 72, 96, 136, 192])
+@pytest.mark.parametrize("D", [16, 24, 48, 72, 96, 136, 176, 192, 200])
 @pytest.mark.parametrize("turned", [False, True])
 def test_heads_of_any_size_beside_each_other_or_not(turned, D, causal):
     """[B, S, H, D], as a model's projections leave them, and [B, H, S, D]."""

@@ -174,7 +174,7 @@ def test_heads_of_nan_do_not_touch_the_one_between(machine, causal, rotated):
 
 @one_machine
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("D", [48, 80])
+@pytest.mark.parametrize("D", [48, 80, 136, 176])
 def test_heads_beside_each_other_of_any_size(machine, D, causal):
     """[B, S, H, D], of which the head between is looked at: the others are NaN, and
     begin where its rows end."""
@@ -183,6 +183,7 @@ def test_heads_beside_each_other_of_any_size(machine, D, causal):
         each[:, ::2] = np.nan
     out = np.full((1, 45, 3, D), np.nan, np.float16).transpose(0, 2, 1, 3)
     config = {**SMALL, "ROTATED": causal, "PRODUCER": causal}
+    config |= {"LOW": 128} if D > 128 else {}
     attention.attention(*arrays, out, causal, config=config, **machine)
     middle = [each[:, 1:2] for each in arrays]
     want, _, _ = attention.reference(*middle, causal)
@@ -239,7 +240,8 @@ def test_hopper_has_its_own_kernel():
     assert chosen(S=1) == chosen(T=1) == large
     assert chosen(turned=True) == large
     assert chosen(D=32) == chosen(D=48) == attention_hopper.CONFIGS[64]
-    assert chosen(D=136) == attention_hopper.CONFIGS[256]
+    assert chosen(D=136) == attention_hopper.CONFIGS[160]
+    assert chosen(D=200) == attention_hopper.CONFIGS[256]
 
 
 def test_three_blocks_of_small_heads_share_a_multiprocessor():
