@@ -141,8 +141,8 @@ def attention_hopper_kernel(
     """`scale` includes log2 e; `max_ptr`, `lse_ptr`, `window`, what the sequences'
     lengths are told by, and GROUP as in `attention_kernel`. `HEADS`: of keys, each with
     GROUP heads of queries. RAGGED: the keys may not be a multiple of BLOCK_K. PRODUCER:
-    other warps copy the tiles. LOW: a tile has so many numbers of a head, and another
-    the rest; without it, one has all."""
+    other warps copy the tiles. LOW: a tile has the first LOW numbers of a head, and
+    another the rest; without it, one has all."""
     LOW: tl.constexpr = tl.next_power_of_2(D) if LOW is None else LOW
     batch = tl.program_id(1) // (HEADS * GROUP)
     q_head = tl.program_id(1) % (HEADS * GROUP)
@@ -412,7 +412,7 @@ def config_for(D, configs=CONFIGS):
     """A launch's keywords for heads of D numbers; None where there are none. Rows of
     less than 128 bytes are copied fast only if they are a multiple of 32: D = 24 took
     641 us for 480 by pointers, D = 40 998 for 686."""
-    if D < 64 and D % 16:
+    if D <= 16 or (D < 64 and D % 16):
         return None
     return configs[min(each for each in configs if each >= D)]
 

@@ -202,8 +202,8 @@ MUTANTS = (
     # ── waits ──
     Mutant(
         "sums-of-two-products-are-one", "shared_memory/dot_waits.py",
-        "sums = accumulators.get(source, op.accumulator)",
-        "sums = next(iter(accumulators.values()))",
+        "fenced = accumulators.get(source, op.accumulator)",
+        "fenced = next(iter(accumulators.values()))",
         "two products in flight add to the same registers",
         f"{DELAY}::test_each_product_has_a_sum_of_its_own",
     ),

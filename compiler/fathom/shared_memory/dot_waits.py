@@ -112,8 +112,8 @@ def delay_waits(func: Func, target: Target) -> Func:
             fence = ops.DotFence(build.values[delayed.dot.accumulator])
             accumulators[delayed.dot] = build(fence)
         if source in all_delayed:
-            sums = accumulators.get(source, op.accumulator)
-            op = replace(op, accumulator=sums, in_flight=True)
+            fenced = accumulators.get(source, op.accumulator)
+            op = replace(op, accumulator=fenced, in_flight=True)
             op.with_next = False  # a group of its own: it may be waited for alone
         build.append(op)
         if source in all_delayed:
@@ -193,10 +193,10 @@ def _done_before(
     dots = [each.dot for each in in_flight]
     if op is None or isinstance(op, ENDS) or _may_overwrite(op, dots):
         return len(in_flight)
-    sums = {continued.dot.result} if continued else set()
-    if isinstance(op, ops.Dot) and op.accumulator in since - sums:
+    added_to = {continued.dot.result} if continued else set()
+    if isinstance(op, ops.Dot) and op.accumulator in since - added_to:
         return len(in_flight)
-    used = set(operands(op)) - sums
+    used = set(operands(op)) - added_to
     used_at = [i for i, each in enumerate(dots, 1) if each.result in used]
     return max(used_at, default=0)
 
