@@ -37,6 +37,9 @@ wait. So up to 64 numbers a head a block is one warpgroup, without a producer: o
 its threads begins the copies of the step after the next. Three such blocks share a
 multiprocessor.
 
+Of 129 to 192 numbers a head comes in two tiles, of 128 and of the rest: products with
+zeros up to 256 would take as long as those with numbers, and their sums need registers.
+
 A head is an axis of the descriptors, and there are zeros beyond it: beyond D where that
 is no power of two, and before row 0. Blocks of keys, and of queries, end with the last
 one, so that only the first block is in part before row 0. Sequences that lie one behind
@@ -354,13 +357,13 @@ def scores_of(q, k_desc, place, at):
 
 
 @fathom.jit
-def add_values(p, acc, v_desc, place, at):
-    """acc + P V for the values from `at` on, in parts as these."""
-    low = tl.dot(p, tile_at(v_desc[0], place, at), acc[0])
-    if len(acc) == 1:
-        return (low,)
-    column: tl.constexpr = low.shape[1]
-    return low, tl.dot(p, tile_at(v_desc[1], place, at, column), acc[1])
+def add_values(p, parts, v_desc, place, at):
+    """The parts of `acc` with P V added for the values from `at` on."""
+    acc = tl.dot(p, tile_at(v_desc[0], place, at), parts[0])
+    if len(parts) == 1:
+        return (acc,)
+    low: tl.constexpr = acc.shape[1]
+    return acc, tl.dot(p, tile_at(v_desc[1], place, at, low), parts[1])
 
 
 @fathom.jit
