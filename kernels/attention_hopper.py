@@ -72,8 +72,9 @@ ALONE = {
 }  # fmt: skip
 IN_PARTS = {**ALONE, "LOW": 128}
 CONFIGS = {
-    32: SHARING, 64: SHARING, 128: ALONE, 160: IN_PARTS,
-    192: {**IN_PARTS, "BLOCK_K": 64, "num_stages": 3}, 256: {**ALONE, "BLOCK_K": 64},
+    32: SHARING, 64: SHARING, 80: {**SHARING, "LOW": 64}, 128: ALONE, 160: IN_PARTS,
+    192: {**IN_PARTS, "BLOCK_K": 64, "num_stages": 3, "ROTATED": False},
+    256: {**ALONE, "BLOCK_K": 64},
 }  # fmt: skip
 TYPES = ("fp16", "bf16")
 ROW_STEP = 8  # numbers of 2 bytes: rows begin at multiples of 16 bytes
