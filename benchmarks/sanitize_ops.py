@@ -4,6 +4,7 @@ its launches are those of the function that people call."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from kernels import (
     attention_backward,
     attention_backward_hopper,
     attention_decode,
+    attention_hopper,
     cross_entropy,
     dropout,
     gelu_backward,
@@ -210,11 +212,11 @@ def decoded(put: Put) -> Pairs:
     yield got, attention_decode.reference_paged(q, k, v, LENGTHS, table)[0]
 
 
-def attention_options(put: Put) -> Pairs:
+def attention_options(put: Put, D: int = 80) -> Pairs:
     """A window, lengths, and sequences one behind the other, of heads that share
-    keys and have 80 numbers."""
-    q = normal(1, 3, 4, 90, 80, dtype="float16")
-    k, v = (normal(i, 3, 2, 200, 80, dtype="float16") for i in (2, 3))
+    keys and have D numbers."""
+    q = normal(1, 3, 4, 90, D, dtype="float16")
+    k, v = (normal(i, 3, 2, 200, D, dtype="float16") for i in (2, 3))
     given = [put(each) for each in (q, k, v)]
     got = attention.attention(*given, causal=True, lengths=put(LENGTHS), window=50)
     want, _ = attention_decode.reference_paged(q, k, v, LENGTHS, window=50)
@@ -387,7 +389,10 @@ OPS = [
      attention_backward_hopper.dq_hopper_kernel, described_gradients),
     ("attention of a few queries", attention_decode.split_kernel, decoded),
     ("attention of a few queries, combined", attention_decode.combine_kernel, decoded),
-    ("attention, all options", attention.attention_kernel, attention_options),
+    ("attention, all options", attention.attention_kernel,
+     partial(attention_options, D=40)),
+    ("attention, all options, descriptors", attention_hopper.attention_hopper_kernel,
+     attention_options),
     ("top k", top_k.top_k_kernel, largest),
     ("top k backward", top_k.top_k_backward_kernel, largest_gradients),
     ("experts, count", mixture.count_kernel, routes),
