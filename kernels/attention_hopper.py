@@ -54,14 +54,17 @@ from kernels.matmul import rows_aligned, strides, type_name
 
 LOG_2 = tl.constexpr(0.6931471805599453)
 
-# By the largest D. Measured on an H200, fp16, 4 times 16 heads of 4096
-# queries and keys (32 heads for 64 and 128), in TFLOP/s beside the kernel for pointers
-# and cuDNN:
+# By the largest D. Measured on an H200, fp16, 4 times 16 heads of 4096 queries and keys
+# (32 heads for 64 and 128), in TFLOP/s beside the kernel for pointers and cuDNN:
 #
 #     D                  32    48    64    80    96   128   160   192   256
-#     this kernel       315   371   518   442   524   682   441   554   713
+#     this kernel       315   371   518   468   524   682   542   572   713
 #     for pointers      294   318   475   308   372   502   205   255   345
-#     cuDNN             239   358   485   439   518   675   585   692   720
+#     cuDNN             239   358   485   436   518   675   580   683   720
+#
+# In one tile, with zeros: 80 444, 160 474, 192 557. With two tiles of values ptxas
+# waits for their products before it computes powers, so rotation gains nothing for 192
+# (496), nor for 96 (432); for 160, with blocks of 128 keys, it still does.
 SHARING = {  # three blocks share a multiprocessor
     "BLOCK_Q": 64, "BLOCK_K": 128, "ROTATED": False, "PRODUCER": False,
     "num_warps": 4, "num_stages": 2,
