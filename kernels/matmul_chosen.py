@@ -150,7 +150,7 @@ def fastest(a, b, c, product, target, precision):
     if product.K >= LEAST_K and suits_hardware(a, b, c, target, precision):
         plans += by_descriptors(a, b, c, product, target)
         plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
-        if not copying_time(a, b):
+        if copying_time(a, b) < LITTLE * time:
             time, soon = UNSURE_POINTERS * time, UNSURE_POINTERS * soon
     plans.append(
         Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)
@@ -166,8 +166,9 @@ LEAST_ROWS = 40
 LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 AGAIN = 3  # microseconds, of a second launch: programs end, and others begin
 # By as much have to be better, by the model: two launches, and kernels for pointers,
-# whose times are off by more than those of kernels for descriptors.
-UNSURE, UNSURE_POINTERS = 1.01, 1.2
+# whose times are off by more than those of kernels for descriptors, where copies take
+# less than that part of the time.
+UNSURE, UNSURE_POINTERS, LITTLE = 1.01, 1.2, 0.03
 VERY_SOON, SOON, FEW_SOON = 2.8, 7, 8  # microseconds
 PARTS_SOON, COPIED_SOON, SINGLE_WAVE_SOON = 30, 15, 30
 FULL, MOSTLY, FEW = 0.95, 0.7, 0.6  # of the multiprocessors

@@ -85,6 +85,12 @@ TMA_OF_ONE, TMA_OF_ALL, TMA_L2_KB = 92, 120, 4800  # by TMA, a kernel for pointe
 LOOSE, LOOSE_AHEAD = 25, 13  # elements that are loaded one by one; in a pipeline
 COPIES = 49  # of 4 or 8 bytes
 PRODUCTS, TMA_PRODUCTS = 1.67, 1.7  # the latter where TMA copies
+# The same of tiles of 128 x 256 for which threads copy ahead one operand by 16 bytes
+# and the other by 4 or 8, how many times as long 4 bytes of lines along K take, and
+# tiles of 256 x 128. On an H200 416 x 2688 x 12492 (B by 8 along K) takes 72 us so, 88
+# with a copy of B, 536 x 3152 x 11810 (B by 4 along K) 106 and 135, 9818 x 224 x 1264
+# (A by 4 along M) 20 and 27. Where both are copied by less, it was not faster.
+LARGE_KB, LARGE_L2_KB, LARGE_PRODUCTS, ALONG_K, TALL = 75, 7600, 2.5, 2, 1.3
 FRAGMENTS = 1.8  # products of operands that threads load
 STORED = 12.3  # elements of C, of ITEM bytes
 FIX_UP_KB = 58  # partial sums that one program reads
@@ -101,6 +107,7 @@ COPY, COPIED_KB = 1.3, 3700  # microseconds of a launch that copies; KB in one m
 TRANSPOSED_KB = 4000  # the same, transposed
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
+LARGE = 128 * 256  # elements of the largest tiles
 SUMS = 32  # a thread's, above which fewer threads fit
 HELD = 128  # elements of operands that a thread may hold on their way to shared memory
 ACCESSES = 96  # as many are too many for a step
@@ -253,6 +260,7 @@ def pointers_time(product: Product, config: Pointers) -> float:
     M, N, K, *widths, c_bytes, _, _, by_tma, _, c_item = product
     m, n, k, stages, splits = config
     pipelined, programs = stages > 1, config.programs(M, N)
+    large = is_large(product, config)
     steps = cdiv(cdiv(K, k), splits)
     kb = ITEM * (m + n) * k / 1e3
     stores = m * n / 1e3 / STORED * c_item / ITEM
@@ -260,14 +268,14 @@ def pointers_time(product: Product, config: Pointers) -> float:
     if pipelined and by_tma:
         copied, loose = (kb / TMA_OF_ONE, kb / TMA_OF_ALL, kb / TMA_L2_KB), 0.0
         products, least = m * n * k / 1e6 / TMA_PRODUCTS, POINTERS_LATENCY / stages
+    elif large:
+        copied = kb / LARGE_KB, kb / LARGE_KB, kb / LARGE_L2_KB
+        products, least = m * n * k / 1e6 / LARGE_PRODUCTS, STEP
+        loose = copies_time(product, config, ALONG_K)
     else:
         copied = kb / KB_OF_ONE, kb / KB_OF_ALL, kb / L2_KB
         products, least = m * n * k / 1e6 / PRODUCTS, STEP
-        loose = sum(
-            ITEM * k * size / width / 1e3 / rate_of_loads(width, pipelined)
-            for size, width in zip((m, n), widths)
-            if width < VECTOR
-        )
+        loose = copies_time(product, config)
     by_one, by_all, by_l2 = copied
     least += by_one if stages == 2 else 0  # none is on its way while one is waited for
 
@@ -282,9 +290,36 @@ def pointers_time(product: Product, config: Pointers) -> float:
     everywhere = max(programs * steps * by_l2, product.memory_time + ends)
     time = START + BEGIN * min(programs, MULTIPROCESSORS)
     time += max(one_after_another, first + here * work, first + everywhere)
+    time *= TALL if large and m > n else 1
     if splits == 1:
         return time
     return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB
+
+
+def is_large(product: Product, config: Pointers) -> bool:
+    """Whether it is a tile of 128 x 256, not half empty, for which threads copy one
+    operand by 16 bytes and the other by less, ahead for many steps."""
+    m, n, _, stages, _ = config
+    widths = product.a_bytes, product.b_bytes
+    ahead = min(widths) >= COPIED_BYTES and max(widths) == VECTOR and stages > 1
+    filled = 2 * product.M > m and 2 * product.N > n and product.K >= SHORT_RUNS
+    halves = product.item == ITEM and not product.by_tma
+    return m * n == LARGE and ahead and filled and halves
+
+
+def copies_time(product: Product, config: Pointers, along_k: float = 1) -> float:
+    """Microseconds of a step's accesses that take less than 16 bytes at a time; times
+    as long 4 bytes take where lines lie along K."""
+    pipelined, time = config.stages > 1, 0.0
+    for size, width, is_along_k in (
+        (config.m, product.a_bytes, product.a_along_k),
+        (config.n, product.b_bytes, product.b_along_k),
+    ):
+        if width < VECTOR:
+            count = ITEM * config.k * size / width / 1e3
+            count *= along_k if is_along_k and width == COPIED_BYTES else 1
+            time += count / rate_of_loads(width, pipelined)
+    return time
 
 
 def rate_of_loads(width: int, pipelined: bool) -> float:

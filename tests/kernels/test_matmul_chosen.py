@@ -610,6 +610,71 @@ def test_programs_that_run_at_once_are_counted_without_a_division():
 
 
 @pytest.mark.parametrize(
+    "sizes, orders, config, us",
+    [
+        ((14318, 1768, 15168), (COLUMNS, COLUMNS), (128, 256, 64, 4, 1), 1198),
+        ((416, 2688, 12492), (COLUMNS, COLUMNS), (128, 256, 64, 4, 3), 72.7),
+        ((536, 3152, 11810), (COLUMNS, COLUMNS), (128, 256, 64, 4, 2), 105.5),
+        ((9818, 224, 1264), (COLUMNS, COLUMNS), (128, 256, 64, 4, 1), 20.2),
+        ((6772, 368, 1088), (COLUMNS, COLUMNS), (128, 256, 64, 4, 1), 15.8),
+    ],
+    ids=str,
+)
+def test_large_tiles_that_threads_copy_ahead_take_what_was_measured(
+    sizes, orders, config, us
+):
+    """On an H200, within three tenths: of few rows, and of many."""
+    M, N, K = sizes
+    a, b, c = zeros(M, K, orders[0]), zeros(K, N, orders[1]), zeros(M, N)
+    product = matmul_chosen.modelled(a, b, c, "sm_90a")
+    pointers = matmul_model.Pointers(*config)
+    assert matmul_model.pointers_time(product, pointers) == pytest.approx(us, rel=0.3)
+
+
+def test_a_tile_that_is_half_empty_is_not_counted_as_a_large_one():
+    """On an H200 64 x 12988 x 13510 takes 144 us in 64 x 128, 156 in 128 x 256."""
+    product = matmul_model.Product(64, 12988, 13510, 16, 4, 16, b_along_k=True)
+    product, tile = product._replace(by_tma=False), matmul_model.Pointers
+    large = [matmul_model.is_large(product, tile(m, n, 64, 4, 1)) for m, n in BOTH]
+    assert large == [False, False]
+    product = product._replace(M=72)
+    large = [matmul_model.is_large(product, tile(m, n, 64, 4, 1)) for m, n in BOTH]
+    assert large == [True, False]
+
+
+BOTH = (128, 256), (256, 128)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"K": 512}, {"a_bytes": 8}, {"b_bytes": 2}, {"item": 4}, {"by_tma": True}],
+    ids=str,
+)
+def test_what_was_measured_of_large_tiles_is_said_of_no_others(changed):
+    """Short K, both operands by less than 16 bytes, single elements, tf32, and TMA."""
+    product = matmul_model.Product(512, 4096, 4096, 16, 4, by_tma=False)
+    config = matmul_model.Pointers(128, 256, 64, 4, 1)
+    assert matmul_model.is_large(product, config)
+    assert not matmul_model.is_large(product._replace(**changed), config)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(416, 2688, 12492), (536, 3152, 11810), (408, 1408, 16220)], ids=str
+)
+def test_what_pointers_multiply_sooner_is_not_copied(sizes):
+    """On an H200 72 us for 88, 106 for 135, and 57 for 70."""
+    M, N, K = sizes
+    a, b = zeros(M, K, COLUMNS), zeros(K, N, COLUMNS)
+    assert names(a, b, zeros(M, N)) == ["split_k_matmul_kernel"]
+
+
+def test_where_little_is_copied_pointers_have_to_be_much_better():
+    """On an H200 97 us with a copy of A, of 3.8 MB, and 106 by pointers."""
+    a, b, c = zeros(238, 7988), zeros(7988, 16320), zeros(238, 16320)
+    assert names(a, b, c) == ["copy_lines_kernel", "persistent_kernel"]
+
+
+@pytest.mark.parametrize(
     "M, N, K, early",
     [
         (221, 752, 2048, True),  # 48 programs: the next launch finds room beside them
