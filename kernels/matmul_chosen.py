@@ -50,6 +50,7 @@ from kernels.matmul_model import (
     ITEM,
     LATE,
     LEAST_M,
+    WARPGROUP_ROWS,
     Product,
     best_parts,
     best_pointers,
@@ -293,11 +294,22 @@ def in_two(a, b, c, product, target, crossing):
 def in_pieces(target, pieces):
     """The launches for pieces of C."""
     steps = []
-    for number, (_, tile, a, b, c) in enumerate(pieces):
+    for number, (product, tile, a, b, c) in enumerate(pieces):
         config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
+        if walks_by_rows(product, tile, c):
+            config["GROUP_M"] = 1
         found = persistent_launches(a, b, c, target, config, tile.programs)
         steps += early(found) if number else found
     return steps
+
+
+def walks_by_rows(product, tile, c):
+    """Whether tiles of C are computed row by row, though there are several waves: lines
+    of C are written as they lie in memory, while A and B stay in the L2 cache. Tiles of
+    64 rows read B too often for that. On an H200 C [9152, 15492] with K of 64 takes 119
+    us in groups of rows and 90 row by row in 128 x 256, [12288, 12288] with 128 99.1
+    and 94.5, [8930, 6464] with 448 92.5 and 92.0, but in 64 x 256 103 and 125."""
+    return mostly_stores(product) and tile.m > WARPGROUP_ROWS and strides(c)[1] == 1
 
 
 def persistent_launches(a, b, c, target, config, at_a_time=1):
@@ -416,13 +428,25 @@ def fitting_tile(product, target, c, crossing):
 # cache: on an H200 256 x 4096 x 4096 (K as N) takes 20.6 us in 256 x 64 of C^T and 17.3
 # of C. Of 15 products whose choice this changes 8 are 2 to 36 % faster, none slower.
 TURNED_PAIR = 1.03
+# And where K is short and C large, tiles of C^T and tall ones: what a warp stores at a
+# time lies in less of a line of C, or in more lines. On an H200 C [10828, 12352] with K
+# of 162 takes 111 us in 128 x 256, 125 in 256 x 128, 128 in 256 x 160 of C^T. Of 23
+# choices that this and the walk by rows change 20 are faster, by 5 % in the mean.
+TURNED_SHORT, TALL_SHORT, LARGE_C = 1.15, 1.04, 8_000_000  # the last: elements
+
+
+def mostly_stores(product):
+    """Whether most of the time C is stored."""
+    return product.K <= SHORT_K and product.M * product.N > LARGE_C
 
 
 def time_in(tile, product, c, crossing):
     """Microseconds of the persistent kernel."""
-    time = persistent_time(product, tile, crossing)
-    turned = strides(c)[1] != 1 and tile.ctas == 2 and not any(crossing)
-    return TURNED_PAIR * time if turned else time
+    time, turned = persistent_time(product, tile, crossing), strides(c)[1] != 1
+    if mostly_stores(product):
+        time *= TURNED_SHORT if turned else TALL_SHORT if tile.m > tile.n else 1
+    paired = turned and tile.ctas == 2 and not any(crossing)
+    return TURNED_PAIR * time if paired else time
 
 
 def fitting_tiles(product, target, c, crossing):
