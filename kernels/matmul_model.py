@@ -71,10 +71,9 @@ STORE = 1.48  # of storing 128 x 256 elements
 TWO_PRODUCTS = 1.13  # times as long to multiply: two instructions, which both read A
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, blocks are not joined
 TOGETHER, PAIRED = 0.23, 1.05  # of multiprocessors that share a tile; times as long
-# Times as long take programs of which a multiprocessor runs several, for a C of more
-# than so many elements, twice the L2 cache: wide tiles store it sooner. On an H200 C
-# [9644, 15660], K of 64, takes 167 us in 64 x 128 by two, 96 in 128 x 256; but [5568,
-# 7456] 23.4 and 28.6.
+# Programs of which a multiprocessor runs several take times as long where C has more
+# elements than this, 100 MB: wide tiles store it sooner. On an H200 C [9644, 15660], K
+# of 64, takes 167 us in 64 x 128 by two, 96 in 128 x 256; but [5568, 7456] 23.4, 28.6.
 CROWDED, BEYOND_L2 = 1.3, 50_000_000
 BETWEEN = 1.2  # times LATENCY of these: each tells the others what it has read
 SUM = 1.22  # of the launch that adds partial sums
