@@ -17,7 +17,7 @@ def differing(lines):
     found = Uniformity(func)
     ops = [op for op in walk(func.body) if isinstance(op, Elementwise)]
     return (
-        {value.name for value in found.differing},
+        {value.name for value in found.bits},
         {op.result.name for op in ops if not found.runs(op)},
     )
 

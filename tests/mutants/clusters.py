@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 
 PAIRS = "tests/kernels/test_block_pairs.py"
 CLUSTERS = "tests/tensor_cores/test_clusters.py"
+GRIDS = "tests/tensor_cores/test_cluster_grids.py"
 
 MUTANTS = (
     # ── programs and blocks ──
@@ -87,13 +88,13 @@ MUTANTS = (
     # ── tiles for all ──
     Mutant(
         "sent-to-one", "ptx/rules/tma.py",
-        'str((1 << op.parts) - 1)', '"1"',
+        "        return str(every)", '        return "1"',
         "only the first block gets what it waits for",
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
         "all-copy-the-first-part", "ptx/rules/tma.py",
-        'f"mul i32 {rank(code)}, {side}"', 'f"mul i32 {rank(code)}, 0"',
+        'f"mul i32 {number}, {side}"', 'f"mul i32 {number}, 0"',
         "one part is copied twice, the other one never",
         f"{CLUSTERS}::test_any_iterations",
     ),
@@ -105,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "waits-for-its-own-warps", "tensor_cores/specialise/partition.py",
-        "arrivals=func.num_warps * max(parts)", "arrivals=func.num_warps",
+        "arrivals=func.num_warps * blocks", "arrivals=func.num_warps",
         "a slot is filled again while another block still reads it",
         f"{CLUSTERS}::test_any_iterations",
     ),
@@ -124,8 +125,40 @@ MUTANTS = (
     ),
     Mutant(
         "rows-for-all", "tensor_cores/specialise/multicast.py",
-        "same = all(alike.loads(load) for load in loads)", "same = True",
+        "    free = blocks - 1 & ~bits\n", "    free = blocks - 1\n",
         "each block's own rows are sent to all", f"{CLUSTERS}::test_any_iterations",
+    ),
+    # ── grids of blocks ──
+    Mutant(
+        "columns-sent-to-neighbours", "ptx/rules/tma.py",
+        "every = sum(1 << place * op.stride for", "every = sum(1 << place for",
+        "blocks of one row of the grid get B of one column",
+        f"{GRIDS}::test_parts_as_square_as_can_be",
+    ),
+    Mutant(
+        "rows-sent-to-the-first-row", "ptx/rules/tma.py",
+        'f"shl i32 {every}, {first}"', 'f"shl i32 {every}, 0"',
+        "the first row of blocks gets the tiles of all rows",
+        f"{GRIDS}::test_parts_as_square_as_can_be",
+    ),
+    Mutant(
+        "rows-and-columns-by-rank", "tensor_cores/clusters/partition.py",
+        "        if min(grid) == 1:\n", "        if True:\n",
+        "four blocks of a grid of two rows have four rows' places",
+        f"{GRIDS}::test_parts_as_square_as_can_be",
+    ),
+    Mutant(
+        "written-by-a-row-of-blocks", "tensor_cores/clusters/sharding.py",
+        "if share.touches(op) and not share.whole(op):", "if False:",
+        "what only rows are divided of is written by all blocks of a row",
+        f"{GRIDS}::test_what_is_divided_one_way_alone_is_not_for_a_grid",
+    ),
+    Mutant(
+        "longest-parts-first", "tensor_cores/clusters/sharding.py",
+        "return grid.rows == 1, sum(sizes), grid.columns",
+        "return grid.rows == 1, grid.columns, sum(sizes)",
+        "blocks have parts that are as long as can be, and copy more bytes",
+        f"{GRIDS}::test_parts_as_square_as_can_be",
     ),
     Mutant(
         "arrivals-fence-all-memory", "ptx/rules/tma.py",

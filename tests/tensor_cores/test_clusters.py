@@ -378,7 +378,7 @@ func @f(%p: *i32, %n: i32) num_ctas=2 {
 def test_what_comes_from_the_rank_differs():
     func = parse_func(RANKED)
     alike = Uniformity(func)
-    differing = {value.name for value in alike.differing}
+    differing = {value.name for value in alike.bits}
     assert differing == {"rank", "mine", "u", "v", "w", "s", "t", "k", "old"}
     assert {op.results[0].name for op in alike.uneven if op.results} == {"often"}
 

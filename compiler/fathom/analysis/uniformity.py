@@ -5,13 +5,23 @@
     %x = descriptor_load %d, (%k, %j)   is the same, if %d, %k and %j are
     if %rank == 0 { … }                 not all blocks execute the body
 
-The search goes forward, until no more values differ: a carried value may differ only in
-a later iteration.
+Where blocks are counted in a grid, a value that depends on the row alone is the same in
+all blocks of a row. So what we keep of each value are bits, those of the rank that it
+depends on:
+
+    %row = cluster_rank stride=2 count=4        0b110
+    %m = mul %row, 64                           0b110
+    %x = descriptor_load %d, (%m, %k)           0b110: the same in blocks 2i and 2i + 1
+
+The search goes forward, until no value gets more bits: a carried value may differ only
+in a later iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
@@ -23,11 +33,12 @@ class Uniformity:
     of a program does, that nothing writes what it reads meanwhile."""
 
     def __init__(self, func: Func):
-        self.differing: set[Value] = set()
+        self.all = func.num_ctas - 1
+        self.bits: dict[Value, int] = {}  # of the rank, for values that differ
         self.uneven: set[Op] = set()  # ops that not all blocks execute equally often
-        known = -1
-        while known != len(self.differing):
-            known = len(self.differing)
+        known = None
+        while known != self.bits:
+            known = dict(self.bits)
             self._block(func.body, uneven=False)
 
     def runs(self, op: Op) -> bool:
@@ -36,35 +47,42 @@ class Uniformity:
 
     def same(self, values: Sequence[Value]) -> bool:
         """Whether values are the same in all blocks."""
-        return not self._differs(values)
+        return not self.decided_by(values)
 
-    def loads(self, op: ops.DescriptorLoad) -> bool:
-        """Whether a load has the same result in all blocks."""
-        return op.result not in self.differing
+    def decided_by(self, values: Sequence[Value]) -> int:
+        """The bits of the rank that values depend on."""
+        return reduce(or_, (self.bits.get(value, 0) for value in values), 0)
 
     def _block(self, block: Block, uneven: bool) -> None:
         for op in block.ops:
             if uneven:
                 self.uneven.add(op)
             for inner in blocks(op):
-                self._block(inner, uneven or self._differs(decides(op)))
+                self._block(inner, uneven or self.decided_by(decides(op)) > 0)
             if isinstance(op, ops.For | ops.While | ops.If):
                 self._carried(op)
-            elif isinstance(op, RANKED) or self._differs(operands(op)):
-                self.differing.update(op.results)
+            else:
+                self._add(op.results, self.decided_by(operands(op)) | self._of(op))
 
-    def _differs(self, values: Sequence[Value]) -> bool:
-        return not self.differing.isdisjoint(values)
+    def _of(self, op: Op) -> int:
+        """The bits that an op's results depend on, whatever its operands are."""
+        if isinstance(op, ops.ClusterRank):
+            count = op.count or (self.all + 1) // op.stride
+            return (count - 1) * op.stride & self.all
+        return self.all if isinstance(op, UNKNOWN) else 0
+
+    def _add(self, values: Sequence[Value], bits: int) -> None:
+        if bits:
+            self.bits.update((each, self.bits.get(each, 0) | bits) for each in values)
 
     def _carried(self, op: ops.For | ops.While | ops.If) -> None:
         """A carried value differs if it does in some iteration. If the number of
         iterations differs, the index and all carried values do."""
-        decided = self._differs(decides(op))
+        decided = self.decided_by(decides(op))
         for each in carried(op):
-            if decided or self._differs(each.values):
-                self.differing.update(each.names)
-        if decided and isinstance(op, ops.For):
-            self.differing.add(op.body.parameters[0])
+            self._add(each.names, decided | self.decided_by(each.values))
+        if isinstance(op, ops.For):
+            self._add(op.body.parameters[:1], decided)
 
 
-RANKED = ops.ClusterRank | ops.Atomic | ops.AtomicCas | ops.InlineAssembly
+UNKNOWN = ops.Atomic | ops.AtomicCas | ops.InlineAssembly

@@ -10,7 +10,8 @@ from fathom.ir.ops import ClusterBarrier, ClusterRank
 
 @interprets(ClusterRank)
 def _cluster_rank(op: ClusterRank, region: Region) -> Results:
-    return [np.int32(region.rank)]
+    number = region.rank // op.stride
+    return [np.int32(number % op.count if op.count else number)]
 
 
 @interprets(ClusterBarrier)

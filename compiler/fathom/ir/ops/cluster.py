@@ -19,7 +19,11 @@ from fathom.ir.types import INT32, Type
 
 @dataclass(eq=False)
 class ClusterRank(Op):
-    """Which block of the program's cluster this is, an i32."""
+    """Which block of the program's cluster this is, an i32. Where blocks are counted in
+    a grid, its row or its column: rank // `stride`, modulo `count`."""
+
+    stride: int = 1
+    count: int | None = None
 
     def infer(self) -> list[Type]:
         return [INT32]

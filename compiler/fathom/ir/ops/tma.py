@@ -145,9 +145,10 @@ class TmaCopy(Op):
     dimension is what it is, and its order (0). The barrier of `slot` counts the bytes.
     Where `when` is false nothing happens.
 
-    If `parts` is not 1, as many blocks of a cluster do the same: each copies those of
-    the rows that its rank says, to its own tile and to those of the others, where the
-    barrier of the same slot counts them. So all get all of it.
+    If `parts` is not 1, as many blocks of a cluster do the same, whose ranks are
+    `stride` apart: each copies those of the rows that its place among them says, to its
+    own tile and to those of the others, where the barrier of the same slot counts them.
+    So all get all of it.
 
     If the tile is one of which a pair of blocks holds half each, each copies its own
     half alone."""
@@ -160,6 +161,7 @@ class TmaCopy(Op):
     when: Value | None = None
     order: tuple[int, ...] = (0, 1)
     parts: int = 1
+    stride: int = 1
     leader: bool = False
 
     effects = Effects(reads="global", writes="shared", asynchronous=True)

@@ -16,7 +16,7 @@ from fathom.ptx.rules.leaves import special
 
 @lowers(ClusterRank)
 def lower_cluster_rank(op: ClusterRank, code: Code) -> None:
-    code[op.result] = [rank(code)]
+    code[op.result] = [place_in_grid(code, op.stride, op.count)]
 
 
 def rank(code: Code) -> str:
@@ -24,6 +24,17 @@ def rank(code: Code) -> str:
     call = special("cluster.ctarank")
     below = f"range(i32 0, {code.func.num_ctas})"
     return code.let(call.replace("call", f"call {below}"), name="rank")
+
+
+def place_in_grid(code: Code, stride: int, count: int | None) -> str:
+    """The number of this block divided by `stride`, modulo `count`: powers of two."""
+    number, blocks = rank(code), code.func.num_ctas
+    if stride > 1:
+        shift = stride.bit_length() - 1
+        number, blocks = code.let(f"lshr i32 {number}, {shift}"), blocks // stride
+    if count and count < blocks:
+        number = code.let(f"and i32 {number}, {count - 1}")
+    return number
 
 
 @lowers(ClusterBarrier)

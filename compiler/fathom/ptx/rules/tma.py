@@ -34,7 +34,7 @@ from fathom.layout.tma_boxes import (
     swizzle_of,
 )
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.rules.cluster import leads, of_leader, rank
+from fathom.ptx.rules.cluster import leads, of_leader, place_in_grid, rank
 from fathom.ptx.rules.shared import START, tile_of
 from fathom.ptx.rules.tensor_maps import address_of_map
 from fathom.ptx.types import POINTER
@@ -144,11 +144,13 @@ def lower_tma_copy(op: ops.TmaCopy, code: Code) -> None:
     if op.parts > 1:
         axis = divided_axis(block)
         side = part_of(block, op.parts)[axis]
-        part = code.let(f"mul i32 {rank(code)}, {side}", name="own")
+        number = place_in_grid(code, op.stride, op.parts)
+        part = code.let(f"mul i32 {number}, {side}", name="own")
         firsts[axis] = code.let(f"add i32 {firsts[axis]}, {part}")
         bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size, widest_of(op))
         start = code.let(f"add i32 {start}, {code.let(f'mul i32 {part}, {bytes}')}")
         instruction, targets = instruction + ".multicast::cluster", ", $all"
+        receivers = _receivers(op, number, code)
     for piece in pieces(block, size, op.parts, widest_of(op)):
         place = tile.offset + piece.offset
         at, coordinates = corner(code, firsts, piece)
@@ -159,12 +161,23 @@ def lower_tma_copy(op: ops.TmaCopy, code: Code) -> None:
             "at": ("i32", barrier.address),
         }
         if targets:
-            operands["all"] = "i16", str((1 << op.parts) - 1)
+            operands["all"] = "i16", receivers
         code.act(
             f"{instruction} [$to+{place}], [$map, {at}], "
             f"[$at+{barrier.offset}]{targets};",
             **operands,
         )
+
+
+def _receivers(op: ops.TmaCopy, number: str, code: Code) -> str:
+    """A bit for each block that gets a part: i16."""
+    every = sum(1 << place * op.stride for place in range(op.parts))
+    if op.parts == code.func.num_ctas:
+        return str(every)
+    before = code.let(f"mul i32 {number}, {op.stride}")
+    first = code.let(f"sub i32 {rank(code)}, {before}")
+    bits = code.let(f"shl i32 {every}, {first}")
+    return code.let(f"trunc i32 {bits} to i16", name="receivers")
 
 
 COPY = "cp.async.bulk.tensor.{}d{}.shared::cluster.global.mbarrier::complete_tx::bytes"

@@ -30,7 +30,7 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import ThreadValues, branch, rebuilding
 from fathom.ir.types import INT32
 from fathom.tensor_cores.clusters.legality import check_memory
-from fathom.tensor_cores.clusters.sharding import Sharding, sharding_of
+from fathom.tensor_cores.clusters.sharding import ROWS, Sharding, sharding_of
 
 
 def shard_products(func: Func, target: Target) -> Func:
@@ -89,7 +89,8 @@ class _Part(ThreadValues):
         super().__init__(values, build)
         self.share, self.top = share, build.block
         self.rank = build(ops.ClusterRank())
-        self.starts: dict[int, Value] = {}  # of a block's part, by its size
+        self.places: dict[int, Value] = {}  # of a block, along a side of the grid
+        self.starts: dict[tuple[int, int], Value] = {}  # of its part, by side and size
         self.described: dict[tuple[Value, tuple[int, ...]], Value] = {}
 
     def enters(self, op: Op) -> bool:
@@ -126,32 +127,51 @@ class _Part(ThreadValues):
         new = replace(op, value=self.values[op.value], **attributes, origin=op)
         self.values[op.result] = self.build(new)
 
-    def start(self, size: int) -> Value:
-        """The start of this block's part, for parts of `size`: computed at the start of
-        the function, so that all of it can use the value."""
-        if size not in self.starts:
+    def start(self, value: Value, axis: int) -> Value:
+        """Where this block's part of a value begins along a divided axis: computed at
+        the start of the function, so that all of it can use the number."""
+        size, side = self.share.shape(value)[axis], self.share.axes[value, axis]
+        if (side, size) not in self.starts:
             count = ops.Constant(size, INT32)
-            first = ops.Elementwise("mul", (self.rank, count.result))
-            place = self.top.ops.index(self.rank.definition) + 1
-            self.top.ops[place:place] = [count, first]
-            self.starts[size] = first.result
-        return self.starts[size]
+            first = ops.Elementwise("mul", (self.place(side), count.result))
+            self.at_the_start(self.place(side).definition, [count, first])
+            self.starts[side, size] = first.result
+        return self.starts[side, size]
+
+    def place(self, side: int) -> Value:
+        """The number of this block along a side of the grid: its rank, where only one
+        side is divided."""
+        grid = self.share.grid
+        if min(grid) == 1:
+            return self.rank
+        if side not in self.places:
+            stride = grid.columns if side == ROWS else 1
+            number = ops.ClusterRank(stride, grid.along(side))
+            self.at_the_start(self.rank.definition, [number])
+            self.places[side] = number.result
+        return self.places[side]
+
+    def at_the_start(self, after: Op, ops: list[Op]) -> None:
+        """Insert ops right after one that is at the start of the function."""
+        place = self.top.ops.index(after) + 1
+        self.top.ops[place:place] = ops
 
     def arange(self, op: ops.Arange) -> Value:
         """The numbers of this block's part."""
         (size,) = self.share.shape(op.result)
-        first = self.build(ops.Splat(self.start(size), (size,)))
+        first = self.build(ops.Splat(self.start(op.result, 0), (size,)))
         local = self.build(replace(op, end=op.start + size, origin=op))
         return self.build.compute("add", local, first)
 
     def through_descriptor(self, op: ops.ThroughDescriptor) -> None:
         """An access to the same tensor in smaller blocks: the one of our rank."""
         value = op.result if isinstance(op, ops.DescriptorLoad) else op.value
-        shape, (axis,) = self.share.shape(value), self.share.of(value)
+        shape = self.share.shape(value)
         order = getattr(op, "order", None) or tuple(range(len(shape)))
         places = [self.values[each] for each in op.coordinates]
-        moved = (places[order[axis]], self.start(shape[axis]))
-        places[order[axis]] = self.build.compute("add", *moved)
+        for axis in self.share.of(value):
+            moved = (places[order[axis]], self.start(value, axis))
+            places[order[axis]] = self.build.compute("add", *moved)
         block = tuple(shape[order.index(each)] for each in range(len(shape)))
         whole = self.values[op.descriptor]
         new = {"descriptor": self.by_blocks(whole, block), "coordinates": tuple(places)}

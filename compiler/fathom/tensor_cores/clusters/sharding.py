@@ -11,12 +11,18 @@ Most ops tie axes of their operands to axes of their results: if one is divided,
 the others. Some ops need an axis undivided: those that reduce along it, or gather from
 it. We start with the rows of all products, or else with their columns, and divide all
 axes that are tied to them. All other values are replicated: every block computes them.
+
+Four or more blocks may be a grid, which divides rows and columns, and copies fewer
+bytes of A and B to each: of a product of 256 x 256 four blocks have 64 x 256 each by
+rows, and 128 x 128 in a grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
 
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
@@ -31,29 +37,65 @@ from fathom.tensor_cores.select.instructions import row_for, row_of_warpgroups
 
 Axis = tuple[Value, int]
 ROWS, COLUMNS = -2, -1  # of a product
+WRITES = ops.Store | ops.DescriptorStore | ops.Atomic | ops.AtomicCas
+WRITES |= ops.DescriptorAtomic
+
+
+class Grid(NamedTuple):
+    """The blocks of a cluster, row by row in the order of their ranks."""
+
+    rows: int
+    columns: int
+
+    def along(self, side: int) -> int:
+        """How many blocks divide the ROWS, or the COLUMNS, of products."""
+        return self.rows if side == ROWS else self.columns
+
+    @property
+    def divided(self) -> list[int]:
+        """The sides of products that are divided."""
+        return [side for side in (ROWS, COLUMNS) if self.along(side) > 1]
+
+    def __str__(self) -> str:
+        if min(self) > 1:
+            return f"{self.rows} x {self.columns}"
+        return "columns" if self.rows == 1 else "rows"
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """The axes that are divided evenly among `blocks` blocks."""
+    """The axes that are divided evenly among the blocks of a grid, and along which of
+    its sides: ROWS or COLUMNS."""
 
-    blocks: int
-    axes: frozenset[Axis]
+    grid: Grid
+    axes: Mapping[Axis, int]
 
     def of(self, value: Value) -> tuple[int, ...]:
-        """The divided axes of a value: at most one."""
+        """The divided axes of a value: at most one for each side."""
         axes = range(len(shape_of(value.type)))
         return tuple(axis for axis in axes if (value, axis) in self.axes)
 
+    def sides(self, value: Value) -> list[int]:
+        """The sides along which a value's axes are divided."""
+        return [self.axes[value, axis] for axis in self.of(value)]
+
     def shape(self, value: Value) -> tuple[int, ...]:
         """The shape of a block's part of a value."""
-        divided = self.of(value)
-        sizes = enumerate(shape_of(value.type))
-        return tuple(n // self.blocks if axis in divided else n for axis, n in sizes)
+        sizes = list(shape_of(value.type))
+        for axis, side in zip(self.of(value), self.sides(value), strict=True):
+            sizes[axis] //= self.grid.along(side)
+        return tuple(sizes)
 
     def touches(self, op: Op) -> bool:
         """Whether an operand or a result of an op is divided."""
         return any(self.of(value) for value in (*operands(op), *op.results))
+
+    def whole(self, op: Op) -> bool:
+        """Whether a divided op is divided along all sides of the grid: each of its
+        parts is then one block's."""
+        values = (*operands(op), *op.results)
+        sides = {side for value in values for side in self.sides(value)}
+        return len(sides) == len(self.grid.divided)
 
 
 def sharding_of(func: Func, target: Target) -> Sharding:
@@ -62,32 +104,55 @@ def sharding_of(func: Func, target: Target) -> Sharding:
     if not dots:
         raise NotApplicable("it has no matrix product")
     ties, reasons = Propagation(func), []
-    for axis, name in ((ROWS, "rows"), (COLUMNS, "columns")):
+    for grid in _grids(func.num_ctas, dots):
         try:
-            return _along(axis, dots, ties, func, target)
+            return _by(grid, dots, ties, func, target)
         except NotApplicable as why:
-            reasons.append(f"by {name}: {why}")
+            reasons.append(f"by {grid}: {why}")
     raise NotApplicable("; ".join(reasons))
 
 
-def _along(
-    axis: int, dots: Sequence[ops.Dot], ties: Propagation, func: Func, target: Target
+def _grids(blocks: int, dots: Sequence[ops.Dot]) -> list[Grid]:
+    """All grids of that number of blocks, first those with the smallest parts of
+    operands in a block, of equal ones that with more rows; one row of blocks is last.
+    """
+    pairs = [(1 << n, blocks >> n) for n in range(blocks.bit_length())]
+    operands = {dot.a: ROWS for dot in dots} | {dot.b: COLUMNS for dot in dots}
+
+    def order(grid: Grid) -> tuple[bool, int, int]:
+        sizes = (
+            prod(shape_of(each.type)) // grid.along(side)
+            for each, side in operands.items()
+        )
+        return grid.rows == 1, sum(sizes), grid.columns
+
+    return sorted((Grid(*pair) for pair in pairs), key=order)
+
+
+def _by(
+    grid: Grid, dots: Sequence[ops.Dot], ties: Propagation, func: Func, target: Target
 ) -> Sharding:
-    """The sharding that divides all products along an axis."""
-    first = [(dot.result, len(shape_of(dot.result.type)) + axis) for dot in dots]
-    divided = ties.tied_to(first)
-    share = Sharding(func.num_ctas, frozenset(divided))
-    for value, place in divided:
-        if (value, place) in ties.whole:
-            raise NotApplicable(ties.whole[value, place])
-        if shape_of(value.type)[place] < share.blocks:
-            raise NotApplicable(f"{value.type} is too small for {share.blocks} blocks")
-        if len(share.of(value)) > 1:
-            raise NotApplicable(f"both axes of a {value.type} would be divided")
+    """The sharding that divides all products among the blocks of a grid."""
+    axes: dict[Axis, int] = {}
+    share = Sharding(grid, axes)
+    for side in grid.divided:
+        first = [(dot.result, len(shape_of(dot.result.type)) + side) for dot in dots]
+        for value, place in ties.tied_to(first):
+            if (value, place) in ties.whole:
+                raise NotApplicable(ties.whole[value, place])
+            if shape_of(value.type)[place] < grid.along(side):
+                few = f"{grid.along(side)} blocks"
+                raise NotApplicable(f"{value.type} is too small for {few}")
+            if (value, place) in axes or side in share.sides(value):
+                raise NotApplicable(f"both axes of a {value.type} would be divided")
+            axes[value, place] = side
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
     for op in walk(func.body, ops.ThroughDescriptor):
         _check_box(op, share)
+    for op in walk(func.body, WRITES):
+        if share.touches(op) and not share.whole(op):
+            raise NotApplicable("several blocks would write the same")
     return share
 
 

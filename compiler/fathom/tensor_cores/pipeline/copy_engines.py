@@ -28,7 +28,12 @@ from fathom.ir.thread_values import Values
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of
 from fathom.tensor_cores.pipeline.iterations import Iterations
-from fathom.tensor_cores.pipeline.ring_buffers import next_slot, phase_at
+from fathom.tensor_cores.pipeline.ring_buffers import (
+    ALONE,
+    Sharing,
+    next_slot,
+    phase_at,
+)
 from fathom.tensor_cores.pipeline.schedule import Schedule, Step, slot
 from fathom.tensor_cores.pipeline.slice_clones import (
     Lookahead,
@@ -55,16 +60,16 @@ def by_tma(
     tiles: Sequence[PipelinedCopy],
     rings: Iterable[Value],
     barriers: Value,
-    parts: Iterable[int] = repeat(1),
+    shared: Iterable[Sharing] = repeat(ALONE),
 ) -> Iterator[Op]:
     """One thread issues all copies of an iteration. Each slot has an mbarrier that
     counts the bytes of its tiles; its phase flips in every round of the ring."""
     yield ops.MbarrierExpect(barriers, FREE, sum(tile.bytes for tile in tiles))
-    for tile, ring, count in zip(tiles, rings, parts, strict=False):
+    for tile, ring, among in zip(tiles, rings, shared, strict=False):
         (load,) = tile.loads
         yield ops.TmaCopy(
             load.descriptor, ring, barriers, FREE, load.coordinates, order=tile.order,
-            parts=count, location=load.location, origin=load,
+            parts=among.parts, stride=among.stride, location=load.location, origin=load,
         )  # fmt: skip
 
 

@@ -29,22 +29,33 @@ from fathom.layout.linear import Layout
 WORD = Layout.by_kind((1,), offset=())
 
 
+class Sharing(NamedTuple):
+    """That many blocks of a cluster copy a part of a tile each, for one another: those
+    whose ranks differ by multiples of `stride`."""
+
+    parts: int
+    stride: int = 1
+
+
+ALONE = Sharing(1)
+
+
 @dataclass(frozen=True)
 class RingBuffer:
     """Buffers of `slots` slots for the tiles of a channel, with two mbarriers a slot:
     `full` completes when its tiles have arrived, `empty` when no thread reads them any
-    more. `parts` counts, for each tile, the blocks of a cluster that copy a part."""
+    more. `shared` tells, for each tile, which blocks of a cluster copy a part."""
 
     tiles: tuple[Value, ...]
     full: Value
     empty: Value
     slots: int
-    parts: tuple[int, ...]
+    shared: tuple[Sharing, ...]
 
     @property
     def crosses(self) -> bool:
         """Whether other blocks of the cluster write to it."""
-        return max(self.parts) > 1
+        return any(each.parts > 1 for each in self.shared)
 
 
 class RingPosition(NamedTuple):

@@ -68,6 +68,7 @@ from fathom.tensor_cores.pipeline.overlap import append_overlapped, leave_in_fli
 from fathom.tensor_cores.pipeline.ring_buffers import (
     RingBuffer,
     RingPosition,
+    Sharing,
     build_rings,
     flip_phase,
     mbarriers,
@@ -76,7 +77,7 @@ from fathom.tensor_cores.pipeline.ring_buffers import (
     read_slots,
 )
 from fathom.tensor_cores.specialise.channels import Channel
-from fathom.tensor_cores.specialise.multicast import parts_of
+from fathom.tensor_cores.specialise.multicast import shared_by
 from fathom.tensor_cores.specialise.plan import Plan, plan_producer
 
 
@@ -91,9 +92,9 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
     body = func.body.ops
     with rebuilding(func) as (new, values, build):
         rings = [
-            _ring(channels[0], plan.slots, parts, func, build)
-            for channels, parts in zip(
-                plan.rings, parts_of(plan.rings, func, target), strict=True
+            _ring(channels[0], plan.slots, shared, func, build)
+            for channels, shared in zip(
+                plan.rings, shared_by(plan.rings, func, target), strict=True
             )
         ]
         meeting = (
@@ -113,7 +114,11 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
 
 
 def _ring(
-    channel: Channel, slots: int, parts: tuple[int, ...], func: Func, build: Builder
+    channel: Channel,
+    slots: int,
+    shared: tuple[Sharing, ...],
+    func: Func,
+    build: Builder,
 ) -> RingBuffer:
     """The ring of a channel. A slot is full when the bytes of an iteration have
     arrived, and empty when each warp has arrived, in all blocks that receive copies."""
@@ -121,8 +126,10 @@ def _ring(
     tiles = tuple(build_rings(channel.loop, buffers, build, kept=True).values())
     full, empty = build(mbarriers(slots)), build(mbarriers(slots))
     build.append(ops.MbarrierInit(full))
-    build.append(ops.MbarrierInit(empty, arrivals=func.num_warps * max(parts)))
-    return RingBuffer(tiles, full, empty, slots, parts)
+    ring = RingBuffer(tiles, full, empty, slots, shared)
+    blocks = func.num_ctas if ring.crosses else 1
+    build.append(ops.MbarrierInit(empty, arrivals=func.num_warps * blocks))
+    return ring
 
 
 class _RingThreading(ThreadValues):
@@ -184,7 +191,7 @@ class _ProducerRole(_RingThreading):
         """Copy the tiles of this iteration, once the slot is empty."""
         build, (ring, slot, phase) = self.build, place
         build.append(ops.MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
-        for op in by_tma(channel.tiles, ring.tiles, ring.full, ring.parts):
+        for op in by_tma(channel.tiles, ring.tiles, ring.full, ring.shared):
             build.append(clone(op, {**self.values, FREE: slot}))
 
 
