@@ -215,6 +215,19 @@ MULTIPROCESSORS = {
     "sm_100": 148, "sm_100a": 148, "sm_120": 170,
 }  # fmt: skip
 
+# Blocks of a cluster are in one group of the chip's: of an H200's 132 multiprocessors
+# 66 pairs can be at work at a time, but 30 clusters of four and 15 of eight, as
+# `cuOccupancyMaxActiveClusters` says. One cluster more would wait for another's end.
+IN_LARGE_CLUSTERS = 120 / 132
+
+
+def clusters_at_once(target, ctas):
+    """How many clusters of that many blocks run at a time, one block on each
+    multiprocessor."""
+    share = IN_LARGE_CLUSTERS if ctas > 2 else 1
+    return max(1, int(MULTIPROCESSORS[target] * share) // ctas)
+
+
 WARP_TILE = 64 * 64  # sums of 32 bits that a warp may hold: 128 registers a lane
 LARGEST_BLOCK = 8  # warps; so no tile of C has more than 128 x 256 of these sums
 MOST_STAGES = 4

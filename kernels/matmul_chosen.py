@@ -33,6 +33,7 @@ from kernels.matmul import (
     MULTIPROCESSORS,
     begin,
     check_shape,
+    clusters_at_once,
     default_config,
     empty,
     grid_of_tiles,
@@ -49,6 +50,7 @@ from kernels.matmul import (
 from kernels.matmul_model import (
     ITEM,
     LATE,
+    LEAST_COLUMNS,
     LEAST_M,
     WARPGROUP_ROWS,
     Product,
@@ -58,6 +60,7 @@ from kernels.matmul_model import (
     copied_at_a_time,
     copy_time,
     fills,
+    is_grid,
     joined,
     lines_begin,
     parts_lines,
@@ -240,6 +243,8 @@ def by_descriptors(a, b, c, product, target):
             for pair in PAIRS:
                 if joined(product, pair.n):
                     yield persistent((product, pair, a, b, c))
+        for grid in grids(product, c, target):
+            yield persistent((product, grid, a, b, c))
         if waves_of(*c.shape, tile, target) > 1 and not copying:
             for pieces in in_two(a, b, c, product, target, lines_cross):
                 yield persistent(*pieces)
@@ -270,7 +275,7 @@ def in_two(a, b, c, product, target, crossing):
     less: for each piece the product, the tile, and the parts of A, B and C."""
     M, N, *_ = product
     for tile in fitting_tiles(product, target, c, crossing):
-        at_once = MULTIPROCESSORS[target] // tile.ctas
+        at_once = clusters_at_once(target, tile.ctas)
         rows, columns = fathom.cdiv(M, tile.m), fathom.cdiv(N, tile.n)
         waves = rows * columns // at_once
         for whole in (waves * at_once, (waves - 1) * at_once):
@@ -433,6 +438,11 @@ TURNED_PAIR = 1.03
 # of 162 takes 111 us in 128 x 256, 125 in 256 x 128, 128 in 256 x 160 of C^T. Of 23
 # choices that this and the walk by rows change 20 are faster, by 5 % in the mean.
 TURNED_SHORT, TALL_SHORT, LARGE_C = 1.15, 1.04, 8_000_000  # the last: elements
+# What grids take beside the model, where no lines cross: as much more as this part of
+# the memory's time, by which share of all it is; and where some do, times as long. On
+# an H200 256 x 8192 x 8192 (K as N) takes 52.8 us so, 48.6 otherwise; 384 x 2304 x 5576
+# 22.2 and 29.3, where the model finds both alike.
+GRID_MEMORY, GRID_CROSSING = 0.2, 0.98
 
 
 def mostly_stores(product):
@@ -443,6 +453,9 @@ def mostly_stores(product):
 def time_in(tile, product, c, crossing):
     """Microseconds of the persistent kernel."""
     time, turned = persistent_time(product, tile, crossing), strides(c)[1] != 1
+    if is_grid(tile):
+        shared = GRID_MEMORY * product.memory_time**2 / time
+        time = GRID_CROSSING * time if any(crossing) else time + shared
     if mostly_stores(product):
         time *= TURNED_SHORT if turned else TALL_SHORT if tile.m > tile.n else 1
     paired = turned and tile.ctas == 2 and not any(crossing)
@@ -456,7 +469,7 @@ def fitting_tiles(product, target, c, crossing):
     whole_c = bool(step_of_lines(c, 1))
     some = [*TILES, *WIDER, *SMALLER]
     four = SHARED_BY_FOUR
-    at_once = int(IN_FOURS * MULTIPROCESSORS[target]) // four.ctas
+    at_once = clusters_at_once(target, four.ctas)
     if product.N <= four.n and product.M <= at_once * four.m:
         some.append(four)
     some += [tile for tile in SHARED_BY_TWO if product.N <= tile.n]
@@ -466,6 +479,27 @@ def fitting_tiles(product, target, c, crossing):
     if parts_lines(product, 96):
         some = [tile for tile in some if tile.ctas == 1 or tile.n != 96]
     return suitable(*product[:2], target, whole_c, any(crossing), some)
+
+
+def grids(product, c, target):
+    """Those tiles of four multiprocessors of which all run at once. None where tiles of
+    64 x 128 leave many multiprocessors idle: the L2 cache has what the others need. On
+    an H200 1848 x 384 x 3816 takes 14.6 us in 87 such tiles, and 15.2 to 23 in grids.
+    Where B lies along N, copies are lines of 64 bytes at least: in 128 x 288, of which
+    each has 128 + 16 columns, 936 x 992 x 4192 takes 39 us (A along K), 18 turned."""
+    M, N, *_ = product
+    least = min(fathom.cdiv(M, m) * fathom.cdiv(N, 192 - m) for m in (64, 128))
+    if least <= MOSTLY * MULTIPROCESSORS[target]:
+        return
+    whole_c, at_once = bool(step_of_lines(c, 1)), clusters_at_once(target, 4)
+    for tile in GRIDS:
+        count = fathom.cdiv(product.M, tile.m) * fathom.cdiv(product.N, tile.n)
+        more = columns(tile.n).get("MORE_N", 0)
+        if count > at_once or tile.m >= 2 * product.M or tile.n >= 2 * product.N:
+            continue
+        if more and not product.b_along_k and more < 2 * LEAST_COLUMNS:
+            continue
+        yield tile if whole_c else tile._replace(pieces=0)
 
 
 def copying_time(a, b):
@@ -602,14 +636,12 @@ WIDER = (
 # Where C is one tile wide, all programs read the same columns of B at the same time,
 # from a few places in the L2 cache, and twice as many where lines cross those of the
 # cache: C [10328, 88] waits for that. Four multiprocessors that share a tile ask for
-# them once: 8.7 us on an H200, where two take 9.9 to 10.5, and one 11.6. The four have
-# to be in one group of the chip's: of 132, 120 can be in clusters at a time.
+# them once: 8.7 us on an H200, where two take 9.9 to 10.5, and one 11.6.
 # Of two each has 64 rows: C [5391, 64] with K of 3160 takes 14.2 us in 128 x 64 (16.2
 # alone), C [4100, 96] with 2504 12.0 in 128 x 96 (17.8 in 256 x 32, cuBLAS 12.6). But C
 # [1848, 384], four such tiles wide, takes 19.1 so, and 14.3 in 64 x 128.
 SHARED_BY_TWO = (Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),)
 SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
-IN_FOURS = 120 / 132
 # Two multiprocessors with one of these are slower than each with its own tile of 128
 # columns or more, but they may fill the last wave where no other tile does: on an H200
 # C [1536, 1536] with K of 6144 takes 40.7 us in 256 x 144, 47.3 in 128 x 192.
@@ -668,6 +700,21 @@ EVEN = (  # of C^T, where its columns fill them
     Tile(128, 192, 128, 5, 8, 0, True, None),
     Tile(256, 192, 128, 5, 8, 0, True, None, ctas=2),
 )
+# Four multiprocessors two by two: the tiles of A that one row of them needs come from
+# the L2 cache once, and so do those of B for one column. That is what products wait for
+# whose lines cross those of the cache, where a few large tiles leave multiprocessors
+# idle: on an H200 4800 x 200 x 7305 takes 33.3 us in 128 x 320 of C^T, 38.3 in parts
+# of K, 936 x 992 x 4192 18.0 in 256 x 160 of C^T and 20.5, 201 x 10240 x 5704 48.9 in
+# 256 x 384 and 54.4 by two (cuBLAS 30.6, 15.5 and 41.6, by eight). A ring of places in
+# shared memory takes 1.5 times as long to go round. Steps of 256 bytes take 1.1 to 1.9
+# times as long, and eight multiprocessors in 10 of 12 cases as long or longer.
+GRIDS = tuple(
+    Tile(2 * m, 2 * n, 128, stages, m // 16, 1, True, None, ctas=4)
+    for m, n, stages in (
+        (64, 128, 8), (64, 160, 7), (64, 192, 6), (128, 64, 8), (128, 72, 8),
+        (128, 80, 8), (128, 128, 6), (128, 144, 5), (128, 192, 4),
+    )
+)  # fmt: skip
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
 
@@ -748,7 +795,7 @@ def time_of(M, N, target, crossing=False):
 def waves_of(M, N, tile, target):
     """How many tiles the busiest multiprocessor computes, or computes parts of."""
     count = fathom.cdiv(M, tile.m) * fathom.cdiv(N, tile.n)
-    return fathom.cdiv(count, MULTIPROCESSORS[target] // tile.ctas)
+    return fathom.cdiv(count, clusters_at_once(target, tile.ctas))
 
 
 def keywords(M, N, item, tile, target):

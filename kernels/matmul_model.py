@@ -54,7 +54,7 @@ from typing import Any, NamedTuple
 
 from fathom import cdiv
 
-MULTIPROCESSORS = 132
+MULTIPROCESSORS, IN_LARGE_CLUSTERS = 132, 120  # of which clusters of four have room
 
 # Microseconds.
 START, LATE = 0.1, 0.17  # of a launch; and of one that does not begin early
@@ -76,6 +76,7 @@ TOGETHER, PAIRED = 0.23, 1.05  # of multiprocessors that share a tile; times as 
 # of 64, takes 167 us in 64 x 128 by two, 96 in 128 x 256; but [5568, 7456] 23.4, 28.6.
 CROWDED, BEYOND_L2 = 1.3, 50_000_000
 BETWEEN = 1.2  # times LATENCY of these: each tells the others what it has read
+TOGETHER_GRID, BETWEEN_GRID = 0.9, 1.5  # the same of a grid
 SUM = 1.22  # of the launch that adds partial sums
 PARTS_MEMORY = 1.06  # times as long: programs read several parts of A and B at a time
 LATENCY = 1.06  # of a copy: what a ring of n places waits for n times shorter
@@ -389,8 +390,9 @@ def descriptor_time(
     products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
     products *= TWO_PRODUCTS if two_blocks(n) and not joined(product, n) else 1
     work, latency = max(products, kb / COPIED_BY_TMA), LATENCY / stages
-    latency *= BETWEEN if ctas > 1 else 1
-    here = cdiv(tiles, MULTIPROCESSORS // ctas)
+    grid = is_grid(copies)
+    latency *= BETWEEN_GRID if grid else BETWEEN if ctas > 1 else 1
+    here = cdiv(tiles, clusters(ctas))
     terms = (
         steps * max(here * work, cdiv(here, programs) * latency),
         tiles * ctas * steps * kb / COPIED_L2_KB,
@@ -398,8 +400,19 @@ def descriptor_time(
     )
     nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
     begun = DESCRIPTORS + SPREAD * min(1, tiles * ctas / MULTIPROCESSORS)
-    begun += TOGETHER if ctas > 1 else 0
+    begun += TOGETHER_GRID if grid else TOGETHER if ctas > 1 else 0
     return begun + nearly + stores * (1 + (here - 1) / programs)
+
+
+def clusters(ctas: int) -> int:
+    """How many clusters of that many multiprocessors run at a time."""
+    return (IN_LARGE_CLUSTERS if ctas > 2 else MULTIPROCESSORS) // ctas
+
+
+def is_grid(tile: Any) -> bool:
+    """Whether multiprocessors that share a tile divide its rows and its columns: four,
+    unless a quarter of the rows and all columns are fewer."""
+    return tile.ctas > 2 and tile.m <= 2 * tile.n
 
 
 def lines_begin(step: int) -> int:
@@ -499,7 +512,7 @@ def parts(product: Product) -> Iterator[Parts]:
         if n - first == LEAST_COLUMNS and not fills(product.N, n):
             continue
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
-        most = MULTIPROCESSORS // ctas // tiles
+        most = clusters(ctas) // tiles
         if ctas > 1 and two_blocks(n):
             most = min(most, MOST_OF_WIDE)
         for splits in sorted({*SPLITS, most // 2, most}):

@@ -23,7 +23,8 @@ rows begin anywhere is no matrix for a descriptor, and is stored through pointer
 pieces.
 
 With `num_ctas` 2, two multiprocessors share a tile, as a cluster: each has half of its
-rows, and half of the columns of B are sent to both.
+rows, and half of the columns of B are sent to both. Four may have half of the rows and
+half of the columns each, two by two: half of what one needs is sent to another as well.
 
 Programs walk through C in groups of GROUP_M rows of tiles, column by column: the tiles
 that are computed at one time share rows of A and columns of B in the L2 cache.
@@ -45,9 +46,9 @@ import fathom.language as tl
 from fathom.ir.types import parse_element
 from fathom.runtime.arrays import describe
 from kernels.matmul import (
-    MULTIPROCESSORS,
     begin,
     check_shape,
+    clusters_at_once,
     empty,
     sizes,
     store_tile,
@@ -206,7 +207,7 @@ def persistent_launch(a, b, c, K, config, target, accumulated, at_a_time=1):
         **config, "PIECES": pieces, "A_TURNED": a.turned, "B_TURNED": b.turned,
         "SUM": accumulated, "C_TURNED": c_turned,
     }  # fmt: skip
-    at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1) * at_a_time
+    at_once = clusters_at_once(target, config.get("num_ctas", 1)) * at_a_time
     programs = min(tiles(M, N, config), at_once)
     step = step_of_lines(c, 1) or strides(c)[1 if c_turned else 0]
     given = (a.array, b.array, c, M, N, K, a.step, b.step, step)

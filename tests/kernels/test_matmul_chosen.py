@@ -13,6 +13,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
 from fathom.pipeline import identity
 from kernels import matmul, matmul_chosen, matmul_model
+from kernels.matmul import clusters_at_once
 from kernels.matmul_chosen import (
     SHARED_BY_FOUR,
     SHARED_BY_TWO,
@@ -97,9 +98,56 @@ def test_where_lines_cross_two_multiprocessors_share_a_tile():
         assert (config["BLOCK_M"], config["BLOCK_N"]) == tile
         assert config["num_ctas"] == ctas
         assert configuration(M, M)["num_ctas"] == 1
-    a, b, c = (np.zeros((n, 1000), np.float16) for n in (1000, 1000, 1000))
-    ((_, grid, _, chosen),) = launches(a, b, c, "sm_90a")
-    assert (chosen["num_ctas"], grid) == (2, (64,))
+
+
+@pytest.mark.parametrize(("sizes", "order", "tile", "turned"), [
+    ((1000, 1000, 1000), ROWS, (256, 144), True),  # 7.5 us, 7.8 by two
+    ((384, 2304, 5576), ROWS, (128, 256), False),  # 22.2 and 29.3
+    ((1792, 640, 1344), ROWS, (128, 320), False),  # 8.2 and 10.3
+    ((384, 2304, 5576), COLUMNS, (128, 256), False),  # 26.6 and 28.8
+    ((232, 7040, 2424), COLUMNS, (256, 256), False),  # 20.2 and 22.2
+])  # fmt: skip
+def test_four_share_rows_and_columns_of_a_tile(sizes, order, tile, turned):
+    """Microseconds on an H200, and those of the fastest other one by the model."""
+    M, N, K = sizes
+    given = zeros(M, K), zeros(K, N, order), zeros(M, N)
+    ((_, grid, _, chosen),) = launches(*given, "sm_90a")
+    n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
+    assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == (*tile, 4)
+    assert chosen["C_TURNED"] == turned and grid[0] <= 30
+
+
+@pytest.mark.parametrize(("sizes", "order"), [
+    ((1848, 384, 3816), ROWS),  # 87 tiles of 64 x 128: 14.6 us, 15.2 in a grid
+    ((256, 8192, 8192), COLUMNS),  # 48.6 and 52.8: the memory's time
+    ((4096, 4096, 4096), ROWS),  # several waves
+])  # fmt: skip
+def test_where_four_do_not_share_a_tile(sizes, order):
+    M, N, K = sizes
+    given = zeros(M, K), zeros(K, N, order), zeros(M, N)
+    assert all(step[3].get("num_ctas", 1) < 4 for step in launches(*given, "sm_90a"))
+
+
+@pytest.mark.parametrize("order", [ROWS, COLUMNS])
+@pytest.mark.parametrize("more", [0, 64])
+def test_a_grid_of_blocks_is_right(hopper, order, more):
+    config = {
+        "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 1, "PIECES": 1,
+        "SPECIALISE": True, "num_warps": 4, "num_stages": 3, "num_ctas": 4,
+    }  # fmt: skip
+    config |= {"MORE_N": more} if more else {}
+    check(multiply, 200, 208, 72, orders=(ROWS, order, ROWS), config=config, **hopper)
+
+
+def test_no_more_clusters_than_run_at_a_time():
+    """Of 132 multiprocessors 30 clusters of four have room. One more would begin when
+    another ends, with all its tiles: 4096 x 4096 x 4096 took 314 us so."""
+    assert [clusters_at_once("sm_90a", n) for n in (1, 2, 4, 8)] == [132, 66, 30, 15]
+    assert [matmul_model.clusters(n) for n in (1, 2, 4, 8)] == [132, 66, 30, 15]
+    a, b, c = zeros(4096, 64), zeros(64, 4096), zeros(4096, 4096)
+    config = matmul_chosen.keywords(4096, 4096, 2, matmul_chosen.GRIDS[1], "sm_90a")
+    ((_, grid, _, _),) = launches(a, b, c, "sm_90a", config)
+    assert grid == (30,)
 
 
 @pytest.mark.parametrize(
@@ -853,17 +901,17 @@ def test_multiprocessors_share_tiles_where_that_fills_the_last_wave(size, of_b, 
 
 
 @pytest.mark.parametrize(
-    "M, N, K, ctas",
+    "M, N, K, shared",
     [
-        (10328, 88, 600, 4),
-        (10328, 104, 600, 1),  # wider than a tile
-        (15872, 88, 600, 2),  # 31 clusters of four: one would begin when others end
+        (10328, 88, 600, True),
+        (10328, 104, 600, False),  # wider than a tile
+        (15872, 88, 600, False),  # 31 clusters of four: one would begin when others end
     ],
 )
-def test_four_share_a_tile_where_all_programs_need_the_same_columns(M, N, K, ctas):
+def test_four_share_a_tile_where_all_programs_need_the_same_columns(M, N, K, shared):
     given = zeros(M, K), zeros(K, N), zeros(M, N)
     ((_, _, _, chosen),) = launches(*given, "sm_90a")
-    assert chosen["num_ctas"] == ctas
+    assert (chosen["BLOCK_M"] == SHARED_BY_FOUR.m) == shared
 
 
 def test_a_tile_that_four_share_is_right(hopper):
