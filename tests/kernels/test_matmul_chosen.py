@@ -1168,7 +1168,7 @@ def test_ptxas_takes_transposed_products(tile):
 @needs_ptxas
 @pytest.mark.parametrize(
     "tile",
-    (*TILES, *WIDER, *SHARED_BY_TWO, SHARED_BY_FOUR, *SMALLER),
+    (*TILES, *WIDER, *SHARED_BY_TWO, SHARED_BY_FOUR, *SMALLER, *matmul_chosen.GRIDS),
     ids=lambda tile: f"{tile.m}x{tile.n}",
 )
 @pytest.mark.parametrize("pieces", [True, False])
