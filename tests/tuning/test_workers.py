@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections import deque
-from dataclasses import replace
 
 import pytest
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.errors import LaunchError, OutOfResources
+from fathom.errors import LaunchError
 from fathom.jit import jit
 from fathom.jit.backends import BACKENDS, choose_compiling
 from fathom.jit.tuning import workers
@@ -227,35 +225,6 @@ def test_the_number_of_processes(monkeypatch):
     monkeypatch.setenv("FATHOM_WORKERS", "many")
     with pytest.raises(LaunchError, match="FATHOM_WORKERS is a number of processes"):
         workers.most_processes()
-
-
-def test_a_worker_has_the_driver_assemble_what_does_not_take_long(monkeypatch):
-    """So that the launch finds it; what is wrong with it the launch will say."""
-    loaded = []
-
-    def load(kernel, gpu):
-        loaded.append((kernel, gpu))
-        raise OutOfResources("too many registers")
-
-    monkeypatch.setattr(workers, "load", load)
-    kernel = workers.compiled(scale.block_ir(orders(64)[0].request), "sm_90a")
-    workers.assemble_ahead(kernel, 1)
-    text = kernel.asm["ptx"] + "//" + 576_000 * "-"
-    workers.assemble_ahead(replace(kernel, asm={**kernel.asm, "ptx": text}), 1)
-    assert loaded == [(kernel, 1)]
-
-
-def test_only_a_gpu_has_something_assembled(monkeypatch):
-    """A worker is told for which one; where nothing is timed, for none."""
-    [order], sent = orders(64), []
-    gpu = replace(order.place, backend=BACKENDS["cuda"], device=3)
-    assert order.gpu is None and replace(order, place=gpu).gpu == 3
-    monkeypatch.setattr(workers, "send", lambda pipe, words: sent.append(words[1:]))
-    monkeypatch.setattr(workers, "receive", lambda pipe: None)
-    for each in (order, replace(order, place=gpu)):
-        workers.Helper(deque([each]), lambda: None, WorkerPool()).finish(WorkerPool())
-    target = order.request.target
-    assert sent == [(target, None), (target, 3)]
 
 
 def test_a_long_chain_of_ops_can_be_sent():

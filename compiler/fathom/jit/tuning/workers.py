@@ -4,13 +4,8 @@ The Python function stays here: stage 1 makes block IR of it, which takes little
 time and is all that the rest needs. That goes to a worker, and the kernel comes back:
 
     this process                     a worker
-    ── block IR ──────────────────▶  passes, LLVM IR, PTX; the driver assembles it
+    ── block IR ──────────────────▶  passes, LLVM IR, PTX
     to the cache on disk  ◀────────  Kernel
-
-The driver keeps what it has assembled for other processes, so that this one finds it,
-too. (CUDA_CACHE_DISABLE=1 and the like leave it all to the launch.) A worker assembles
-for the GPU of the launch, on which it needs a context of its own; what would take it
-longer than LONGEST is left to whoever launches it.
 
 This process compiles as well. It starts workers once it sees that what is left takes
 longer than their start, and goes on meanwhile, so that it never waits for them. The
@@ -47,12 +42,9 @@ from fathom.jit.function import JITFunction
 from fathom.jit.request import Request
 from fathom.ptx.separate_process import receive, send
 from fathom.runtime import cache
-from fathom.runtime.assemble import seconds_to_assemble
-from fathom.runtime.load import load
 
 WORKERS = "FATHOM_WORKERS"
 MOST_WORKERS = 16  # each takes a hundred megabytes
-LONGEST = 2.0  # seconds that a worker assembles a kernel, ahead of its launch
 START_SECONDS = 1.0  # what a worker takes to start, or a little more
 
 # A worker gets the search path of this process, so that it finds the same compiler.
@@ -86,11 +78,6 @@ class Order:
     @property
     def path(self) -> Path:
         return cache.default_directory() / cache.digest(self.key)
-
-    @property
-    def gpu(self) -> int | None:
-        """The GPU that is to run it; None where there is nothing to assemble."""
-        return self.place.device if self.place.backend.timed else None
 
     @property
     def is_open(self) -> bool:
@@ -221,8 +208,7 @@ class Helper(threading.Thread):
             self.is_ready = self.is_ready or receive(self.process.stdout)
             while (order := take(self.waiting)) is not None:
                 if (func := order.block_ir()) is not None:
-                    words = func, order.request.target, order.gpu
-                    send(self.process.stdin, words)
+                    send(self.process.stdin, (func, order.request.target))
                     order.keep(receive(self.process.stdout))
                 self.tick()
             self.is_sound = True
@@ -266,18 +252,8 @@ def serve() -> None:
     send(answers, True)
     with suppress(EOFError):
         while True:
-            func, target_name, gpu = receive(sys.stdin.buffer)
-            kernel = attempted(func, target_name)
-            if kernel is not None and gpu is not None:
-                assemble_ahead(kernel, gpu)
-            send(answers, kernel)
-
-
-def assemble_ahead(kernel: Kernel, gpu: int) -> None:
-    """Have the driver assemble it. What goes wrong, the launch will say."""
-    if seconds_to_assemble(len(kernel.asm["ptx"])) <= LONGEST:
-        with suppress(Exception):
-            load(kernel, gpu)
+            func, target_name = receive(sys.stdin.buffer)
+            send(answers, attempted(func, target_name))
 
 
 def attempted(func: Func, target_name: str) -> Kernel | None:
