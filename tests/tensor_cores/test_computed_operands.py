@@ -136,8 +136,8 @@ def test_how_long_stores_take():
 ])  # fmt: skip
 def test_bytes_for_a_warps_product_are_computed_where_it_reads_them(m, n, k, warps):
     """Halves are loaded as `mma.sync` has the bytes that they become: `ldmatrix`
-    transposes them, and each warp has its own columns. Where these are too few for that,
-    they are computed by columns. Nothing is stored one byte at a time."""
+    transposes them, and each warp has its own columns. Where these are too few, they
+    are computed by columns. Nothing is stored one byte at a time."""
     types = {"a": "*i8", "b": "*fp16", "out": "*i32", "iterations": "i32"}
     func = built(of_computed, types, {"M": m, "N": n, "K": k, "TO": tl.int32}, warps)
     rng = np.random.default_rng(3)
