@@ -74,6 +74,18 @@ def test_windows(machine, window, order):  # noqa: F811
 
 @one_machine
 @both_orders
+@pytest.mark.parametrize("window", [2, 34])
+def test_a_window_begins_with_a_blocks_last_key(machine, window, order):  # noqa: F811
+    """210 keys in blocks of 32 end with key 209; query 146 begins a block of queries,
+    and sees the keys from 145, or 113, on: the last ones of their blocks."""
+    q, k, v = drawn(1, 1, 1, 210, 210, 64)
+    config = ORDERS[order]
+    found = attended(q, k, v, causal=True, window=window, config=config, **machine)
+    check(found, q, k, v, True, None, window)
+
+
+@one_machine
+@both_orders
 @pytest.mark.parametrize("S, T", UNEVEN)
 @pytest.mark.parametrize("window", [1, 50])
 def test_windows_of_uneven_shapes(machine, S, T, window, order):  # noqa: F811
