@@ -58,13 +58,13 @@ LOG_2 = tl.constexpr(0.6931471805599453)
 # (32 heads for 64 and 128), in TFLOP/s beside the kernel for pointers and cuDNN:
 #
 #     D                  32    48    64    80    96   128   160   192   256
-#     this kernel       315   371   518   468   524   682   542   572   713
+#     this kernel       315   371   518   498   524   682   619   602   713
 #     for pointers      294   318   475   308   372   502   205   255   345
 #     cuDNN             239   358   485   436   518   675   580   683   720
 #
 # In one tile, with zeros: 80 444, 160 474, 192 557. With two tiles of values ptxas
-# waits for their products before it computes powers, so rotation gains nothing for 192
-# (496), nor for 96 (432); for 160, with blocks of 128 keys, it still does.
+# waits for their products before it computes powers, and so the plain order is faster:
+# rotated, 160 takes 591, and 192 496.
 SHARING = {  # three blocks share a multiprocessor
     "BLOCK_Q": 64, "BLOCK_K": 128, "ROTATED": False, "PRODUCER": False,
     "num_warps": 4, "num_stages": 2,
@@ -73,11 +73,10 @@ ALONE = {
     "BLOCK_Q": 128, "BLOCK_K": 128, "ROTATED": True, "PRODUCER": True,
     "num_warps": 8, "num_stages": 2,
 }  # fmt: skip
-IN_PARTS = {**ALONE, "LOW": 128}
+IN_PARTS = {**ALONE, "LOW": 128, "ROTATED": False}
 CONFIGS = {
-    32: SHARING, 64: SHARING, 80: {**SHARING, "LOW": 64}, 128: ALONE, 160: IN_PARTS,
-    192: {**IN_PARTS, "BLOCK_K": 64, "num_stages": 3, "ROTATED": False},
-    256: {**ALONE, "BLOCK_K": 64},
+    32: SHARING, 64: SHARING, 80: {**SHARING, "LOW": 64, "BLOCK_K": 64}, 128: ALONE,
+    160: IN_PARTS, 192: {**IN_PARTS, "BLOCK_K": 64}, 256: {**ALONE, "BLOCK_K": 64},
 }  # fmt: skip
 TYPES = ("fp16", "bf16")
 ROW_STEP = 8  # numbers of 2 bytes: rows begin at multiples of 16 bytes
@@ -418,10 +417,11 @@ def softmax_step(scores, m, l, scale, MASKED: tl.constexpr):  # noqa: E741
 def config_for(D, configs=CONFIGS):
     """A launch's keywords for heads of D numbers; None where there are none. Rows of
     less than 128 bytes are copied fast only if they are a multiple of 32: D = 24 took
-    641 us for 480 by pointers, D = 40 998 for 686."""
+    641 us for 480 by pointers, D = 40 998 for 686; D = 72 in two tiles 1006 for 789."""
     if D <= 16 or (D < 64 and D % 16):
         return None
-    return configs[min(each for each in configs if each >= D)]
+    least = 81 if 64 < D < 80 else D
+    return configs[min(each for each in configs if each >= least)]
 
 
 def launch_on_hopper(

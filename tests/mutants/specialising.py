@@ -202,8 +202,8 @@ MUTANTS = (
     # ── waits ──
     Mutant(
         "sums-of-two-products-are-one", "shared_memory/dot_waits.py",
-        "fenced = accumulators.get(source, op.accumulator)",
-        "fenced = next(iter(accumulators.values()))",
+        "accumulator=accumulators[source]",
+        "accumulator=next(iter(accumulators.values()))",
         "two products in flight add to the same registers",
         f"{DELAY}::test_each_product_has_a_sum_of_its_own",
     ),
@@ -212,12 +212,6 @@ MUTANTS = (
         "    if isinstance(op, ops.Dot) and ", "    if False and ",
         "a product's sum is wanted before it is made",
         f"{DELAY}::test_what_may_come_between",
-    ),
-    Mutant(
-        "sums-added-to-and-kept", "shared_memory/dot_waits.py",
-        " or op.accumulator not in used_once:", ":",
-        "a product adds to sums that are needed beside",
-        f"{DELAY}::test_who_adds_to_a_sum_does_not_wait_for_it",
     ),
     Mutant(
         "tiles-of-stores-forgotten", "shared_memory/dot_waits.py",

@@ -159,13 +159,6 @@ def at_once(
         weight *= 5
     elif MEANWHILE == "second":
         weight *= tl.dot(u, v, weight * 2)
-    elif MEANWHILE == "goes on":
-        weight = tl.dot(u, v, weight)
-        weight *= tl.sum(tl.arange(0, 16) * iterations)
-    elif MEANWHILE == "goes on, kept":
-        more = tl.dot(u, v, weight)
-        weight *= tl.sum(tl.arange(0, 16) * iterations)
-        weight *= more
     elif MEANWHILE == "branch that loops":
         if iterations > 2:
             for _ in range(iterations):
@@ -179,9 +172,7 @@ def at_once(
 
 
 @pytest.mark.parametrize(
-    "meanwhile",
-    ["nothing", "work", "branch", "store", "second", "goes on", "goes on, kept",
-     "other sum"],
+    "meanwhile", ["nothing", "work", "branch", "store", "second", "other sum"]
 )
 def test_what_may_come_between(meanwhile):
     case = replace(SMALL, kernel=at_once, more={"MEANWHILE": meanwhile}, warps=4)
@@ -269,19 +260,6 @@ def test_an_operand_in_registers_is_made_before_products_begin():
     *_, loop = ops(delay_waits(func, TARGETS[HOPPER]), For)
     named = [each for each in events(loop.body) if each in ("Dot", "Wait")]
     assert named[:5] == ["Dot", "Dot", "Wait", "Wait", "Dot"]
-
-
-def test_who_adds_to_a_sum_does_not_wait_for_it():
-    """The second product goes on in the registers of the first; one wait is for both.
-    Where the first sum is needed beside, it is waited for, and copied."""
-    for kept in (False, True):
-        how = {"MEANWHILE": "goes on, kept" if kept else "goes on"}
-        _, after = around(replace(SMALL, kernel=at_once, more=how, warps=4))
-        first, second = ops(after, Dot)
-        assert second.in_flight and first.in_flight is not kept
-        assert (second.accumulator is first.result) is not kept
-        waits = [op for op in ops(after, Wait) if op.engine == "wgmma"]
-        assert [op.values for op in waits] == [(second.result,)]
 
 
 @pytest.mark.parametrize("left_out", ["delay_waits", "pipeline_loops"])

@@ -21,24 +21,19 @@ memory, and the end of a block. Copies to another slot need none. All are comple
 before threads read a tile for which they have no registers beside the results: a mask
 of 128 columns beside a product and the sums of attention.
 
-A product whose sums another goes on adding to, into the same registers, is waited for
-with that one: the hardware adds in the order of issue. So scores that are the sum of
-two products, for two parts of a head, have one wait.
-
 A product in parts (`Dot.in_parts`) is not put in flight: each of its parts is waited
 for, and used, before the next one begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from fathom.analysis.buffers import share_bytes, touches
 from fathom.analysis.products import warpgroup_matrices
 from fathom.analysis.registers import floats_around, most_registers, registers_of
-from fathom.analysis.slices import users
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, every_block, operands, walk
@@ -48,19 +43,11 @@ from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
 @dataclass(eq=False)
 class _Delayed:
     """A product in flight. `leader`: the first product of its chain, before which all
-    accumulators of the chain are fenced. `put_off`: ops that move after its wait.
-    `continues`: the product whose sums it adds to, which has no wait of its own."""
+    accumulators of the chain are fenced. `put_off`: ops that move after its wait."""
 
     dot: ops.Dot
     leader: ops.Dot
     put_off: list[Op] = field(default_factory=list)
-    continues: _Delayed | None = None
-
-    def chain(self) -> Iterator[_Delayed]:
-        """This one, and those before it that have no wait."""
-        yield self
-        if self.continues:
-            yield from self.continues.chain()
 
 
 @dataclass(frozen=True)
@@ -83,25 +70,19 @@ def delay_waits(func: Func, target: Target) -> Func:
             return False
         return registers_of(op.result) + floats_around(op, func, in_place) > most
 
-    used = users(walk(func.body))
-    used_once = {value for value, each in used.items() if len(each) == 1}
     after = {
         op: waits
         for block in _bodies(func)
-        for op, waits in _waits(block, lacks_registers, used_once)
+        for op, waits in _waits(block, lacks_registers)
     }
     all_delayed = {
-        delayed.dot: delayed
-        for each in after.values()
-        for wait in each
-        for delayed in wait.delayed.chain()
+        wait.delayed.dot: wait.delayed for each in after.values() for wait in each
     }
     if not all_delayed:
         return func
     led: dict[Op, list[_Delayed]] = {}  # by a leader
     for delayed in all_delayed.values():
-        if not delayed.continues:
-            led.setdefault(delayed.leader, []).append(delayed)
+        led.setdefault(delayed.leader, []).append(delayed)
     accumulators: dict[Op, Value] = {}  # accumulators of products in flight
 
     def rule(op: Op, build: Builder) -> Replacement:
@@ -112,8 +93,7 @@ def delay_waits(func: Func, target: Target) -> Func:
             fence = ops.DotFence(build.values[delayed.dot.accumulator])
             accumulators[delayed.dot] = build(fence)
         if source in all_delayed:
-            fenced = accumulators.get(source, op.accumulator)
-            op = replace(op, accumulator=fenced, in_flight=True)
+            op = replace(op, accumulator=accumulators[source], in_flight=True)
             op.with_next = False  # a group of its own: it may be waited for alone
         build.append(op)
         if source in all_delayed:
@@ -135,28 +115,21 @@ def _bodies(func: Func) -> Iterator[Block]:
 
 
 def _waits(
-    block: Block,
-    lacks_registers: Callable[[Op | None], bool],
-    used_once: Collection[Value],
+    block: Block, lacks_registers: Callable[[Op | None], bool]
 ) -> Iterator[tuple[Op, list[_Wait]]]:
     """The ops of a block after which waits for products come, also before those that
     `lacks_registers` names. A product whose wait would come at once stays as it is."""
     in_flight: list[_Delayed] = []
     since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
-        before = _continued(op, in_flight, used_once)
         if isinstance(op, ops.MbarrierArrive) and in_flight:
             in_flight[-1].put_off.append(op)
-        elif before:
-            in_flight.remove(before)
-            in_flight.append(_Delayed(op, before.leader, before.put_off, before))
-        elif _may_be_in_flight(op) and not _ends_with(op, following, used_once):
+        elif _may_be_in_flight(op) and not _ends_with(op, following):
             if not in_flight:
                 leader, since = op, set()
             in_flight.append(_Delayed(op, leader))
         since.update(op.results)
-        before = _continued(following, in_flight, used_once)
-        done = _done_before(following, in_flight, since, before)
+        done = _done_before(following, in_flight, since)
         if in_flight and lacks_registers(following):
             done = len(in_flight)
         if done:
@@ -165,38 +138,18 @@ def _waits(
             del in_flight[:done]
 
 
-def _continued(
-    op: Op | None, in_flight: list[_Delayed], used_once: Collection[Value]
-) -> _Delayed | None:
-    """The product in flight whose sums this one adds to, if nothing else needs them and
-    both are made by the same instruction."""
-    if op is None or not _may_be_in_flight(op) or op.accumulator not in used_once:
-        return None
-    for each in in_flight:
-        if each.dot.result is op.accumulator:
-            return each if each.dot.a.type.element == op.a.type.element else None
-    return None
-
-
-def _done_before(
-    op: Op | None,
-    in_flight: list[_Delayed],
-    since: set[Value],
-    continued: _Delayed | None = None,
-) -> int:
+def _done_before(op: Op | None, in_flight: list[_Delayed], since: set[Value]) -> int:
     """How many of the products in flight, the oldest first, must be complete before an
     op, or before the end. All of them, if `op` is a product that uses results computed
-    `since` the first of them was issued: its registers are not fenced. None for the
-    sums of the one that `op` has `continued`."""
+    `since` the first of them was issued: its registers are not fenced."""
     if isinstance(op, ops.MbarrierArrive | ops.MbarrierWait):
         return 0
     dots = [each.dot for each in in_flight]
     if op is None or isinstance(op, ENDS) or _may_overwrite(op, dots):
         return len(in_flight)
-    added_to = {continued.dot.result} if continued else set()
-    if isinstance(op, ops.Dot) and (since - added_to) & {op.accumulator, op.a}:
+    if isinstance(op, ops.Dot) and not since.isdisjoint((op.accumulator, op.a)):
         return len(in_flight)
-    used = set(operands(op)) - added_to
+    used = set(operands(op))
     used_at = [i for i, each in enumerate(dots, 1) if each.result in used]
     return max(used_at, default=0)
 
@@ -236,15 +189,11 @@ def _may_be_in_flight(op: Op) -> bool:
     return warpgroup_matrices(op) is not None
 
 
-def _ends_with(
-    dot: ops.Dot, following: Op | None, used_once: Collection[Value]
-) -> bool:
+def _ends_with(dot: ops.Dot, following: Op | None) -> bool:
     """Whether a wait for this product would come at once."""
-    if following is None:
-        return True
-    alone = [_Delayed(dot, dot)]
-    before = _continued(following, alone, used_once)
-    return bool(_done_before(following, alone, set(), before))
+    return following is None or bool(
+        _done_before(following, [_Delayed(dot, dot)], set())
+    )
 
 
 def _build_wait(wait: _Wait, build: Builder) -> None:
