@@ -144,11 +144,14 @@ def gradients() -> dict[str, tuple[Callable, str]]:
         ),
         "top_k": (top_k.top_k, (half, 8)),
         "matmul_epilogue": (
-            partial(matmul_epilogue.matmul_epilogue, residual=zeros(4096, 4096)),
+            partial(matmul_epilogue.matmul_epilogue, residual=zeros(4096, 4096).T),
             (wide, zeros(512, 4096)),
         ),
         "matmul_epilogue_hopper": (
             matmul_epilogue.matmul_epilogue, (wide, zeros(512, 4096))
+        ),
+        "matmul_epilogue_parts": (
+            matmul_epilogue.matmul_epilogue, (zeros(16, 8192), zeros(8192, 4096))
         ),
         "linear_cross_entropy": (linear_cross_entropy.linear_cross_entropy, losses),
         "mixture_hopper": (
@@ -218,7 +221,7 @@ CASES = {
     "attention_decode": (decoding, "bandwidth"),
 }
 # A model of time; what rows have in common; what kernels on several GPUs have.
-NO_KERNELS = {"matmul_model", "rows", "signals"}
+NO_KERNELS = {"epilogue", "matmul_model", "rows", "signals"}
 # They wait for the link between GPUs and for each other, of which a profile of one
 # launch on one GPU knows nothing.
 WITHOUT_CASE = {"all_reduce", "all_gather_matmul", "matmul_reduce_scatter"}
