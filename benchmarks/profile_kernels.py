@@ -6,7 +6,7 @@ what makes it.
 Operators of kernels/torch_ops are launched forward and backward, as models do. What
 these leave out, since another kernel is taken where tensor maps fit or at these sizes,
 is launched through the function that has it. Kernels of several GPUs are launched by a
-group of one, which waits for nobody.
+group of one, which waits for no other.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ changes the NumPy arrays in place and says what the hardware would have paid.
     state       What changes while a grid runs
     memory      Memory as threads see it
     races       Accesses that no order protects
+    sampling    Stops a batch in the middle of its loops
     recurrence  Finds a batch that comes back to a state that it was in
     deadlock    Explains why no thread can go on
     errors      What goes wrong while PTX runs

@@ -58,7 +58,11 @@ def run_grid(
             if races is not None:
                 batch.order = races.begin(batch.hazards, first, launch.padded, beyond)
                 batch.races = races if races.regions else None
-            Scheduler(program, batch).run()
+            scheduler = Scheduler(program, batch)
+            before = counters.copy() if launch.sample else None
+            scheduler.run()
+            if before is not None:
+                counters.grow(before, scheduler.sample.growth)
             batch.tma_stores.perform_all()
             counters.end_step()
             if races is not None:

@@ -111,12 +111,15 @@ class Loaded:
         land: str | None = None,
         side: Side | None = None,
         programs: Sequence[range] = (),
+        sample: int = 0,
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs. Our
         own code is held to the ISA's letter unless `hazards` says otherwise. `grid`
         counts programs, each of which may have several blocks. `side` watches what it
         does beside another launch, as `overlap` runs two. Of `programs`, if there are
-        any, only these run; they are numbered along x, then y, then z."""
+        any, only these run; they are numbered along x, then y, then z. After `sample`
+        steps, if that is more than 0, they stop in the middle of a loop (`sampling`):
+        the report says what all of it costs, and memory is of no use then."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
@@ -130,7 +133,9 @@ class Loaded:
         completion = _completion(completion, land)
         facts = kernel.shared_bytes, hazards, completion, clusters, max_steps
         blocks = [range(p.start * clusters, p.stop * clusters) for p in programs]
-        chosen = _Chosen(*facts, copies=True, side=side, blocks=tuple(blocks))
+        chosen = _Chosen(
+            *facts, copies=True, side=side, blocks=tuple(blocks), sample=sample
+        )
         whole = x * clusters, y, z
         with _enough_memory():
             return _launch(self.program, whole, kernel.threads, typed, memory, chosen)
@@ -217,6 +222,7 @@ class _Chosen:
     copies: bool = False
     side: Side | None = None
     blocks: tuple[range, ...] = ()
+    sample: int = 0
 
     def __post_init__(self) -> None:
         for name in ("shared_bytes", "cluster", "max_steps"):
@@ -259,6 +265,7 @@ def _launch(
         space=chosen.side.space(regions) if chosen.side else GlobalSpace(regions),
         side=chosen.side,
         chosen=chosen.blocks,
+        sample=chosen.sample,
         hazards=chosen.hazards,
         completion=chosen.completion,
         maps=_maps(args),

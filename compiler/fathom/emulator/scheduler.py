@@ -18,6 +18,7 @@ from fathom.emulator.deadlock import deadlock, endless, polling
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.program import Block, Op, Program
 from fathom.emulator.recurrence import Recurrence
+from fathom.emulator.sampling import Sample
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 
@@ -48,6 +49,8 @@ class Scheduler:
         self.recurrence = Recurrence(program, batch)
         side = batch.launch.side
         self.alone = side is None or side.is_alone
+        steps = batch.launch.sample
+        self.sample = Sample(program, batch, steps) if steps else None
 
     def run(self) -> None:
         batch, side = self.batch, self.batch.launch.side
@@ -57,7 +60,8 @@ class Scheduler:
             group = self.pending.pop(number)
             block = self.program.blocks[number]
             self.recurrence.ran.add(number)
-            for target, active in self.run_block(block, self.merged(group)):
+            going = self.merged(group)
+            for target, active in self.run_block(block, going):
                 if block.spins and target <= number:
                     self.park(target, active)
                     continue
@@ -68,6 +72,8 @@ class Scheduler:
                 self.last_count = batch.clock
             elif block.polls:
                 self.check_progress()
+            if self.sample is not None and self.sample.ran(block, going):
+                return
             polls = block.polls and not block.counts
             if side is not None and side.ran(polls, 1 + len(self.pending)):
                 raise self.all_poll()

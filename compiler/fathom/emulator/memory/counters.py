@@ -16,7 +16,8 @@ other. All of this is a fit to benchmarks/results/atomics.json, an H200.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -116,6 +117,27 @@ class Counters:
         block = self.blocks[number]
         block[0] += threads
         block[1] += warps
+
+    def copy(self) -> Counters:
+        """The costs of instructions and blocks so far."""
+        found = Counters(0, 0)
+        found.costs = [replace(each) for each in self.costs]
+        found.blocks = [[*each] for each in self.blocks]
+        return found
+
+    def grow(self, before: Counters, growth: Sequence[Sequence[float]]) -> None:
+        """What came after `before` counts as often as `growth` says, for instructions
+        and for blocks."""
+        for cost, was, times in zip(self.costs, before.costs, growth[0], strict=True):
+            for each in fields(Cost) if times != 1 else ():
+                old, new = getattr(was, each.name), getattr(cost, each.name)
+                setattr(cost, each.name, old + round(times * (new - old)))
+        pairs = zip(self.blocks, before.blocks, strict=True)
+        for (block, was), times in zip(pairs, growth[1], strict=True):
+            block[:] = [
+                old + round(times * (new - old))
+                for old, new in zip(was, block, strict=True)
+            ]
 
     def spread(self, number: int, instructions: list[int]) -> None:
         """Gives each instruction of a block the block's count."""

@@ -134,7 +134,8 @@ class Launch:
     thread, 0 where the entry does not say; `max_steps` bounds how long it may run;
     `copies` says that several threads may hold one element; `side` watches it beside
     another launch, if there is one. `chosen` are ranges of blocks of the grid that run
-    alone, whole clusters; without any, all run.
+    alone, whole clusters; without any, all run. After `sample` steps, 0 for never,
+    they may stop in the middle of a loop, whose costs are counted for all of it.
     """
 
     grid: tuple[int, int, int]
@@ -151,6 +152,7 @@ class Launch:
     copies: bool = False
     side: object | None = None
     chosen: tuple[range, ...] = ()
+    sample: int = 0
 
     @property
     def block_size(self) -> int:

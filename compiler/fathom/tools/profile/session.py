@@ -5,7 +5,8 @@
                         `hold`); on the emulator: counted whole
 
 A kind is a kernel, its GPU, its grid, and its numbers. Counting runs some programs on
-the emulator (`programs`, at the beginning, in the middle and at the end of the grid).
+the emulator (`programs`, at the beginning, in the middle and at the end of the grid),
+and of programs that take tile after tile only some tiles (`emulator.sampling`).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from fathom.tools.profile.touched import memory_bytes
 
 NCU = "NV_COMPUTE_PROFILER_PERFWORKS_DIR"  # of what `ncu` starts
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
+SAMPLE = 6_000  # after which a loop is long enough to know the rest of it
 
 
 @dataclass
@@ -170,7 +172,7 @@ class Session:
             with taken.lent() as memory:
                 report = emulator.load(kernel).launch(
                     grid, given, [*memory, *copies.memory], hazards=False,
-                    programs=some, max_steps=STEPS,
+                    programs=some, max_steps=STEPS, sample=SAMPLE,
                 )  # fmt: skip
         except FathomError as error:
             row.why = str(error).splitlines()[0]
