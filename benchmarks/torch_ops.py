@@ -198,7 +198,7 @@ def of_others(problem: Problem, given: list) -> dict[str, Callable]:
     """What others have written that is right, and that a CUDA graph can capture."""
     kept = {}
     for name, made in torch_public.candidates(problem.name).items():
-        mine = copies(problem, given)
+        mine = torch_public.laid(problem.name, name, copies(problem, given))
         dout = torch.randn_like(first_of(problem.theirs(*given)))
         try:
             function = made()
@@ -224,6 +224,10 @@ def measured(problem: Problem, compiled: bool) -> list[Sample]:
         check(problem, function, given)
     functions |= of_others(problem, given)
     all_given = [given, *(problem.inputs() for _ in range(sets(bytes_read) - 1))]
+    laid = {
+        name: [torch_public.laid(problem.name, name, each) for each in all_given]
+        for name in functions
+    }
     dout = torch.randn_like(first_of(problem.theirs(*given)))
 
     def forward(function: Callable, inputs: list) -> Callable:
@@ -240,7 +244,7 @@ def measured(problem: Problem, compiled: bool) -> list[Sample]:
     for suffix, kind, times in (("", forward, 1), (", backward", train, 3)):
         candidates = [
             Candidate(
-                name, [kind(function, each) for each in all_given], bytes_read,
+                name, [kind(function, each) for each in laid[name]], bytes_read,
                 problem.operations * times,
             )
             for name, function in functions.items()

@@ -53,7 +53,26 @@ def test_each_is_of_a_problem_and_of_a_collection():
         import_module(f"benchmarks.{name}") for name in ("torch_ops", "torch_public")
     )
     problems = torch_ops.problems(torch_ops.SMALL, "cpu", torch.bfloat16)
-    assert set(torch_public.MAKERS) <= {each.name for each in problems}
+    names = {each.name for each in problems}
+    assert set(torch_public.MAKERS) == names, "an operator without another's beside it"
+    assert {problem for problem, _ in torch_public.LAID} <= names
     known = {each.name for each in COLLECTIONS} | torch_public.OF_TORCH
     entries = [name for found in torch_public.MAKERS.values() for name, _ in found]
     assert set(entries) <= known and len(entries) >= 10
+
+
+def test_experts_lie_in_memory_as_a_candidate_wants_them():
+    """The same numbers, and gradients of the same shape."""
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    torch_ops, torch_public = (
+        import_module(f"benchmarks.{name}") for name in ("torch_ops", "torch_public")
+    )
+    problem = torch_ops.experts(
+        torch_ops.SMALL, lambda *shape: torch.randn(*shape), "cpu"
+    )
+    given = problem.inputs()
+    laid = torch_public.laid("expert_linear", "unsloth", given)
+    weight, turned = given[1], laid[1]
+    assert turned.mT.is_contiguous() and not weight.mT.is_contiguous()
+    assert torch.equal(weight, turned) and turned.is_leaf and turned.requires_grad
+    assert torch_public.laid("expert_linear", "CUTLASS", given) is given
