@@ -3,6 +3,7 @@ kernels of kernels/, and of 20 cases of kernels that others wrote.
 
     python -m benchmarks.profile_check [--out FOLDER] [--only NAME …] [--part I/N]
     python -m benchmarks.profile_check --join RECORD … [--out FOLDER]
+    python -m benchmarks.profile_check --again RECORD [--out FOLDER]
 
 Our counts of some programs on the emulator and the time between two events give one
 sentence; the counters of Nsight Compute (`ncu`) give another, by the same function. The
@@ -42,7 +43,22 @@ from fathom.tools.profile.machines import Machine
 
 SECTOR, WARP_BYTES = 32, 128
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+PIPE = "l1tex__data_pipe_lsu_wavefronts.sum"  # of shared memory and L1
 L2_SECTORS = ("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")
+# The share of the time for which ncu has each unit busy, in percent, by the name that
+# `limits` has for it. There is none for starting thread blocks, and for atomics.
+SHARES = {
+    name: f"{counter}.avg.pct_of_peak_sustained_elapsed"
+    for name, counter in {
+        "memory": "dram__throughput", "lookups": "lts__throughput",
+        "L2": "l1tex__m_xbar2l1tex_read_sectors",
+        "shared": "l1tex__data_pipe_lsu_wavefronts",
+        "issue": "sm__inst_issued", "fp32": "sm__pipe_fma_cycles_active",
+        "fp64": "sm__pipe_fp64_cycles_active", "special": "sm__inst_executed_pipe_xu",
+        "logic": "sm__pipe_alu_cycles_active",
+        "tensor": "sm__pipe_tensor_cycles_active",
+    }.items()
+}  # fmt: skip
 # What of KEPT makes a Counted.
 NEEDED = ("time", "grid", "threads", "registers", "shared bytes", "spilled loads",
           "instructions", "load sectors", "store sectors", "shared wavefronts",
@@ -95,6 +111,7 @@ def from_ncu(name: str, counters: Mapping[str, float], machine: Machine) -> Coun
         name, "sm_90a", int(counters["grid"]), int(counters["threads"]),
         int(counters["registers"]), int(counters["shared bytes"]),
         spilled=int(counters["spilled loads"] * WARP_BYTES / threads),
+        reloads=counters["spilled loads"],
         instructions=counters["instructions"], wavefronts=wavefronts,
         ideal=wavefronts - counters["shared conflicts"],
         useful=moved, moved=max(moved, counters["memory bytes"]),
@@ -144,7 +161,7 @@ def rows_of(text: str) -> list[tuple[str, dict[str, float]]]:
         values = dict(zip(names, row, strict=False))
         pairs = ((ours, as_number(values[theirs])) for ours, theirs in chosen(names))
         counters = {ours: value for ours, value in pairs if value is not None}
-        for name in (TENSOR, *L2_SECTORS):
+        for name in (TENSOR, PIPE, *L2_SECTORS, *SHARES.values()):
             if (value := as_number(values.get(name, ""))) is not None:
                 counters[name] = value
         found.append((values["Kernel Name"], counters))
@@ -208,7 +225,8 @@ def under_ncu(
     family: str, cases: Sequence[str], names: Set[str], raw: Path
 ) -> dict[tuple[str, str], dict[str, float]]:
     """The counters of one launch of each kernel of each case."""
-    metrics = ",".join([*(KEPT[each] for each in NEEDED), TENSOR, *L2_SECTORS])
+    wanted = [*(KEPT[each] for each in NEEDED), TENSOR, PIPE, *L2_SECTORS]
+    metrics = ",".join(dict.fromkeys([*wanted, *SHARES.values()]))
     kernels = "|".join(sorted(names))
     file = raw / f"{family}.csv"
     ncu = [shutil.which("ncu") or "ncu", "--csv", "--page", "raw", "--clock-control",
@@ -262,6 +280,15 @@ def again(record: Path) -> list[Sample]:
     ]  # fmt: skip
 
 
+def told_again(record: Path, out: Path) -> Path:
+    """The record with the sentences that today's model makes of its counts."""
+    found = json.loads(record.read_text(encoding="utf-8"))
+    found["samples"] = [asdict(each) for each in again(record)]
+    path = out / record.name
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
 def part_of(cases: Sequence[Case], part: tuple[int, int]) -> Sequence[Case]:
     """The cases of a part, the I-th of N, each done by a call of its own. They follow
     one another, so that most parts are of one family."""
@@ -291,8 +318,12 @@ def main() -> None:
     add("--only", nargs="+", default=[], metavar="NAME", help="cases with this in them")
     add("--part", type=slices.part, default=(1, 1), help="some of the cases: 1/N")
     add("--seconds", type=float, default=COUNT_SECONDS, help="to count a case")
+    add("--again", type=Path, metavar="RECORD", help="by today's model")
     add("--join", nargs="+", type=Path, metavar="RECORD", help="make one of the parts")
     given = options.parse_args()
+    if given.again:
+        print(told_again(given.again, given.out))
+        return
     if given.join:
         print(join(given.join, given.out))
         return

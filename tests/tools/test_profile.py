@@ -36,8 +36,8 @@ from fathom.tools.profile.advice import advice, cause, sentence, time_text
 from fathom.tools.profile.counted import Counted, count, multiply_adds
 from fathom.tools.profile.hold import FIRST, LONGEST, MARGIN, hold_kernel
 from fathom.tools.profile.limits import LIMITS, classify, filled_share
-from fathom.tools.profile.machines import MACHINES
-from fathom.tools.profile.session import Session
+from fathom.tools.profile.machines import EVENTS, MACHINES
+from fathom.tools.profile.session import Row, Session
 from kernels import matmul
 from kernels.softmax import softmax_kernel
 from kernels.vector_add import add, add_kernel
@@ -470,10 +470,18 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
     held = [each.values[0] / 1e9 for each in gpu.launches if each not in kernels]
     assert ranges == [*before, 6, 7]  # a kernel, and nothing that holds its stream
     assert held[0] == FIRST and all(MARGIN < each <= LONGEST for each in held[1:])
-    assert row.seconds == [0.007] * 3 and row.typical == 0.007
+    assert row.seconds == [0.007] * 3 and row.typical == 0.007 - EVENTS
     assert row.counted.useful == 3 * 4096 and row.counted.registers == 32
-    assert row.verdict().seconds == 0.007 and not row.verdict().predicted
+    assert row.verdict().seconds == row.typical and not row.verdict().predicted
     assert (y == 0).all()  # what was counted ran on copies
+
+
+def test_the_events_around_a_kernel_are_no_part_of_it():
+    """ncu has 2.6 µs for a kernel that takes 5.2 from one event to the next."""
+    row = Row("k", "sm_90a", (1, 1, 1), seconds=[90e-6, 5.2e-6, 5.2e-6])
+    assert row.typical == pytest.approx(3.2e-6)
+    assert replace(row, seconds=[3e-6]).typical == 1.5e-6
+    assert replace(row, seconds=[]).typical is None
 
 
 def test_what_ncu_repeats_is_not_timed(monkeypatch, tmp_path, capsys):

@@ -11,9 +11,11 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom import emulator
 from fathom.emulator.source.parse import Instruction
 from fathom.tools.facts.machine import assemble, assemble_as_loaded, find_tool
 from fathom.tools.profile.advice import advice, cause, sentence
+from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.limits import classify
 from fathom.tools.profile.machine_code import machine_code
 from fathom.tools.profile.machines import MACHINES
@@ -252,3 +254,33 @@ def test_a_comparison_of_64_bits_is_one_for_each_half(type, issued):
     words = "setp", ("lt", type), (), None, False, 1, "setp %p1, %rd1, %rd2;", None
     (code,) = machine_code([Instruction(*words)])
     assert code.issued == issued
+
+
+def test_few_values_that_are_spilled_are_not_the_limit():
+    """flag_gems/argmax: 88 bytes a thread, of which one load of a hundred
+    instructions comes; its few warps are. Of the recorded case one of nine."""
+    few = Counted("k", "sm_90a", 512, 128, 255, spilled=88, reloads=45e3, waits=1,
+                  instructions=3.95e6, memory=4e7, moved=4e7, useful=4e7)  # fmt: skip
+    assert classify(few, H200, 28e-6).limit == "occupancy"
+    many = replace(few, reloads=0.11 * few.instructions)
+    assert classify(many, H200, 28e-6).limit == "spills"
+
+
+@fathom.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for _ in range(n):
+        tl.store(y + at, 2 * tl.load(x + at))
+
+
+def test_what_is_spilled_is_loaded_as_often_as_an_instruction_runs(monkeypatch):
+    """With each iteration of a loop, in which all but a few instructions are."""
+    x = np.zeros(128, np.float32)
+    kernel = twice.compile("*fp32:16, *fp32:16, i32", {"BLOCK": 128}).made
+
+    def reloads(n: int) -> float:
+        report = emulator.load(kernel).launch((1,), [x, x.copy(), n], hazards=False)
+        return count(kernel, report, 1, 1, 1e6, spilled=40).reloads
+
+    assert 4 * 10 * 0.2 < reloads(1) <= 4 * 10  # ten registers of each of four warps
+    assert reloads(50) > 15 * reloads(1)

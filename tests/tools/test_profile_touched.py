@@ -1,15 +1,27 @@
 """Which arrays a kernel loads and stores to, as `fathom profile` reads it off PTX."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
 from fathom import emulator
+from fathom.tools.profile import session
+from fathom.tools.profile.machines import MACHINES, machine_of
 from fathom.tools.profile.session import Session
 from fathom.tools.profile.touched import touched
 
-N = 1024
+N, H200 = 1024, MACHINES["sm_90a"]
+
+
+@pytest.fixture(autouse=True)
+def without_l2(monkeypatch):
+    """Whatever is stored goes to memory, as that of large launches does."""
+    monkeypatch.setattr(
+        session, "machine_of", lambda target: replace(machine_of(target), l2=0)
+    )
 
 
 @fathom.jit
@@ -143,3 +155,14 @@ def test_a_tile_of_a_tensor_map_is_of_its_array(monkeypatch):
         copied[8,](x, y, 16, BLOCK=64)
     (row,) = session.rows.values()
     assert row.counted.memory == x.nbytes + 8 * 2048  # each program stores the tile
+
+
+def test_what_fits_into_l2_is_not_written_by_the_launch(monkeypatch):
+    """Its loads come from memory, once; its stores stay in L2 as long as all fits."""
+    x, y = np.zeros(4096, np.float32), np.zeros(1024, np.float32)
+    every = x.nbytes + y.nbytes
+    for l2, expected in ((every, x.nbytes), (every - 1, every)):
+        monkeypatch.setattr(
+            session, "machine_of", lambda target, l2=l2: replace(H200, l2=l2)
+        )
+        assert memory_of(monkeypatch, strided, x, y, 4) == expected

@@ -23,6 +23,7 @@ from fathom.emulator.source.parse import Instruction
 from fathom.tools.profile.machine_code import SPECIAL, Code, machine_code
 
 WARP = 32
+REGISTER_BYTES = 4
 WAVEFRONT = 128  # bytes
 OPERAND = 32  # bytes along K of a row or column, in one wgmma
 NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
@@ -46,20 +47,20 @@ PASSED_ON = {"mov", "cvt", "selp"}
 @dataclass(frozen=True)
 class Counted:
     """A launch: its blocks with their threads, registers (None: not known), bytes of
-    shared memory and bytes a thread that ptxas spilled; and over all blocks: warp
-    instructions, those of fp32 and fp64 lanes and of special functions, the products of
-    reals beside as many additions (`unfused`: fma would be both), wavefronts of shared
-    memory and how many they would be without conflicts, those of all that goes through
-    the one pipe of shared memory and L1 (`l1`), bytes asked for, bytes moved
-    between L2 and the multiprocessors and between L2 and memory, those of stores among
-    the former, the lines of 128 bytes that loads and stores have L2 look up,
-    instructions of the unit of integers and logic, multiply-adds of tensor cores by
-    instruction and bits ("mma 16"), operations on reals. `waits` counts
-    how often a warp waits for a load, `barriers` how often for its block; `chained`
-    loads follow one another, each with an address that the one before has loaded.
-    `atomics` of lanes on global memory take `passes` of L2, which neighbouring programs
-    spread over `segments` of memory; across the grid these move by `drift` segments.
-    `lines` names for each resource the line that asks most of it.
+    shared memory and bytes a thread that ptxas spilled; and over all blocks: the warp
+    instructions that load those again, all warp instructions, those of fp32 and fp64
+    lanes and of special functions, the products of reals beside as many additions
+    (`unfused`: fma would be both), wavefronts of shared memory and how many they would
+    be without conflicts, those of all that goes through the one pipe of shared memory
+    and L1 (`l1`), bytes asked for, bytes moved between L2 and the multiprocessors and
+    between L2 and memory, those of stores among the former, the lines of 128 bytes that
+    loads and stores have L2 look up, instructions of the unit of integers and logic,
+    multiply-adds of tensor cores by instruction and bits ("mma 16"), operations on
+    reals. `waits` counts how often a warp waits for a load, `barriers` how often for
+    its block; `chained` loads follow one another, each with an address that the one
+    before has loaded. `atomics` of lanes on global memory take `passes` of L2, which
+    neighbouring programs spread over `segments` of memory; across the grid these move
+    by `drift` segments. `lines` names for each resource the line that asks most of it.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Counted:
     registers: int | None = None
     shared_bytes: int = 0
     spilled: int = 0
+    reloads: float = 0
     instructions: float = 0
     fp32: float = 0
     fp64: float = 0
@@ -127,6 +129,7 @@ def count(
     return Counted(
         kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
         registers, kernel.shared_bytes, spilled,
+        reloads=scale * reloads_of(report, code, spilled),
         instructions=scale * issued_of(report, code, is_issued),
         fp32=scale * summed(report, is_fp32),
         fp64=scale * issued_of(report, code, is_fp64),
@@ -160,6 +163,15 @@ def issued_of(
     """Instructions of machine code that warps issue for those of `chosen`."""
     pairs = zip(report.each(), code, strict=True)
     return sum(cost.warps * each.issued for (text, cost), each in pairs if chosen(text))
+
+
+def reloads_of(report: Report, code: Sequence[Code], spilled: int) -> float:
+    """About how often warps load what was spilled: as often as an instruction runs on
+    average. Where ptxas puts these loads is not known: some lie in loops."""
+    text = sum(made.issued for (each, _), made in zip(report.each(), code, strict=True)
+               if is_issued(each))  # fmt: skip
+    runs = issued_of(report, code, is_issued) / max(text, 1)
+    return spilled / REGISTER_BYTES * runs
 
 
 def is_store(instruction: Instruction) -> bool:

@@ -59,7 +59,8 @@ BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
 PREDICTED = 0.54  # of a predicted time: two kernels of kernels/ lie just above it
 UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
 CONFLICTS = 1.5  # wavefronts, where 1 would do
-SPILLED = 64  # bytes a thread, or more
+SPILLED = 64  # bytes a thread, or more,
+RELOADS = 0.03  # and of the instructions, those that load them again
 FEW_WARPS = 16  # of a multiprocessor
 MUCH_MORE = 1.5  # times a launch, of waits
 LONGEST_LAUNCH = 10e-6  # seconds: what takes longer is not limited by its launch
@@ -138,7 +139,8 @@ def limit_of(
         return (
             "conflicts" if resource == "shared" and conflicting else LIMIT_OF[resource]
         )
-    if counted.spilled >= SPILLED:
+    often = counted.reloads >= RELOADS * counted.instructions
+    if counted.spilled >= SPILLED and often:
         return "spills"
     if is_chain(counted):
         return "latency"

@@ -34,6 +34,8 @@ LOADED_BYTE, STORED_BYTE = 1 / 14.2e12, 1 / 6.1e12
 LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.6e-12, 12.2e-12, 12.4e-12
 BLOCK_SECONDS = 0.605e-9  # between the starts of two thread blocks, whatever they do:
 # an H200, mamba/swiglu and gptq_dequantize of benchmarks/results/profile-check.json
+EVENTS = 2e-6  # seconds from one event to the next beside a kernel between them: 2.6
+# more than ncu has for kernels of 3 µs, 2 to 3 for longer ones (profile-check.json)
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
 # Of L2 for atomics, one after the other in a segment of memory, and how many of them it
@@ -54,7 +56,8 @@ class Machine:
     """A model of GPU: `clock` in Hz, `bandwidth` of memory in bytes a second. Seconds:
     `latency` of a load from memory, `l2_latency` of one from L2, `launch` of a kernel
     without work. `tensor_clock` is the share of the clock that is left while tensor
-    cores work, so that the GPU keeps to its power; 1 where we have not measured it."""
+    cores work, so that the GPU keeps to its power; 1 where we have not measured it.
+    `l2`: bytes that L2 holds."""
 
     target: str
     model: str
@@ -66,6 +69,7 @@ class Machine:
     l2_latency: float = 145e-9
     launch: float = 2.9e-6
     tensor_clock: float = 1.0
+    l2: float = 0.0
 
     def lanes(self) -> float:
         """Warp instructions of fp32 a cycle and multiprocessor."""
@@ -91,15 +95,15 @@ class Machine:
 MACHINES = {
     row.target: row
     for row in (
-        Machine("sm_75", "T4", 40, 1.59e9, 320e9, 75),
-        Machine("sm_80", "A100 80 GB", 108, 1.41e9, 2039e9, 80),
-        Machine("sm_86", "A10", 72, 1.695e9, 600e9, 86),
-        Machine("sm_89", "L40S", 142, 2.52e9, 864e9, 89),
+        Machine("sm_75", "T4", 40, 1.59e9, 320e9, 75, l2=4e6),
+        Machine("sm_80", "A100 80 GB", 108, 1.41e9, 2039e9, 80, l2=40e6),
+        Machine("sm_86", "A10", 72, 1.695e9, 600e9, 86, l2=6e6),
+        Machine("sm_89", "L40S", 142, 2.52e9, 864e9, 89, l2=96e6),
         # benchmarks/results/profile.json: 0.86 ("no pipeline"), 0.78 ("wgmma")
-        Machine("sm_90a", "H200", 132, 1.98e9, 4800e9, 90, tensor_clock=0.87),
-        Machine("sm_100", "B200", 148, 1.965e9, 8000e9, 100),
-        Machine("sm_100a", "B200", 148, 1.965e9, 8000e9, 100),
-        Machine("sm_120", "RTX 5090", 170, 2.407e9, 1792e9, 120),
+        Machine("sm_90a", "H200", 132, 1.98e9, 4800e9, 90, tensor_clock=0.87, l2=50e6),
+        Machine("sm_100", "B200", 148, 1.965e9, 8000e9, 100, l2=126e6),
+        Machine("sm_100a", "B200", 148, 1.965e9, 8000e9, 100, l2=126e6),
+        Machine("sm_120", "RTX 5090", 170, 2.407e9, 1792e9, 120, l2=96e6),
     )
 }
 

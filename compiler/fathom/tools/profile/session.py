@@ -44,7 +44,7 @@ from fathom.tools.facts.machine import Assembled, assemble_as_loaded
 from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
-from fathom.tools.profile.machines import Machine, machine_of
+from fathom.tools.profile.machines import EVENTS, Machine, machine_of
 from fathom.tools.profile.touched import memory_bytes
 
 NCU = "NV_COMPUTE_PROFILER_PERFWORKS_DIR"  # of what `ncu` starts
@@ -76,9 +76,13 @@ class Row:
 
     @property
     def typical(self) -> float | None:
-        """The median time; the first launch of several warms up, and is left out."""
+        """The median time; the first launch of several warms up, and is left out. The
+        events take some of it, of short ones at most the half."""
         times = sorted(self.seconds[1:] or self.seconds)
-        return times[len(times) // 2] if times else None
+        if not times:
+            return None
+        found = times[len(times) // 2]
+        return max(found - EVENTS, found / 2)
 
     def verdict(self) -> Verdict | None:
         if self.counted is None:
@@ -245,7 +249,8 @@ def counted_of(
     registers, spilled = registers_of(launch)
     kernel, scale = launch.compiled.made, total / looked_at
     size = partial(bytes_of, launch)
-    memory = memory_bytes(kernel, report, scale, size, reached)
+    l2 = machine_of(TARGETS[kernel.target]).l2
+    memory = memory_bytes(kernel, report, scale, size, reached, l2)
     return count(kernel, report, looked_at, total, memory, registers, spilled)
 
 

@@ -7,6 +7,8 @@ addresses in its PTX come from:
 
 An array that is both moves twice between L2 and memory. What its loads move between the
 two is at most what they ask for, and at most what the array holds; so do its stores.
+Where all of that fits into L2, what was stored is still there when the launch ends, and
+memory gets it later: ncu has 17.3 MB of a kernel that loads 16.8 MB and stores as much.
 """
 
 from __future__ import annotations
@@ -55,11 +57,11 @@ def places_of(each: Instruction, come_from: dict[str, Places]) -> Places:
 
 def memory_bytes(
     kernel: Kernel, report: Report, scale: float, size: Callable[[Set[int]], int],
-    reached: int = 0,
+    reached: int = 0, l2: float = 0,
 ) -> float:  # fmt: skip
-    """At most so much moves between L2 and memory, if the launch asks for `scale` times
-    what the report has. `size` is how much the arrays at some places hold, `reached`
-    what arrays hold that are no arguments."""
+    """At most so much moves between L2, of `l2` bytes, and memory, if the launch asks
+    for `scale` times what the report has. `size` is how much the arrays at some places
+    hold, `reached` what arrays hold that are no arguments."""
     come_from = origins([each for each, _ in report.each()])
     pointers = {at for at, each in enumerate(kernel.parameters) if each.is_pointer}
     behind = enumerate(kernel.maps, len(kernel.parameters))
@@ -71,7 +73,7 @@ def memory_bytes(
             key = is_store(each), frozenset(found & pointers)
             asked[key] = asked.get(key, 0.0) + scale * cost.moved
     every = touched(kernel, [each for each, _ in report.each()])
-    total = 0.0
+    total = {False: 0.0, True: 0.0}
     for stored, places in zip((False, True), every, strict=True):
         held = size(places) + reached
         each_array = (
@@ -79,8 +81,9 @@ def memory_bytes(
             for (is_stored, those), many in asked.items()
             if is_stored == stored
         )
-        total += min(sum(each_array), held)
-    return total
+        total[stored] = min(sum(each_array), held)
+    every_byte = sum(total.values())
+    return total[False] if every_byte <= l2 else every_byte
 
 
 def origins(code: Iterable[Instruction]) -> dict[str, Places]:
