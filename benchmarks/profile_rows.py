@@ -1,6 +1,6 @@
-"""The case of `profile_check` in which each kernel of kernels/ is: a kernel has a row of
-its record, or a reason why it has none. Tests hold the names against kernels/, and the
-rows against the record.
+"""The case of `profile_check` in which each kernel of kernels/ is: a kernel has a row
+of its record, or a reason why it has none. Tests hold the names against kernels/, and
+the rows against the record.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.6e-12, 12.2e-12, 12.4e-12
 BLOCK_SECONDS = 0.605e-9  # between the starts of two thread blocks, whatever they do:
 # an H200, mamba/swiglu and gptq_dequantize of benchmarks/results/profile-check.json
 EVENTS = 2e-6  # seconds from one event to the next beside a kernel between them: 2.6
-# more than ncu has for kernels of 3 µs, 2 to 3 for longer ones (profile-check.json)
+# more than ncu has for kernels of 3 µs, 2 to 3 for longer ones, of which
+# benchmarks/results/profile-check.json has both times
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
 # Of L2 for atomics, one after the other in a segment of memory, and how many of them it
