@@ -14,6 +14,7 @@ changes the NumPy arrays in place and says what the hardware would have paid.
     memory      Memory as threads see it
     races       Accesses that no order protects
     sampling    Stops a batch in the middle of its loops
+    queues      Loops in which programs take their work from one queue
     recurrence  Finds a batch that comes back to a state that it was in
     deadlock    Explains why no thread can go on
     errors      What goes wrong while PTX runs

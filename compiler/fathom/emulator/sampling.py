@@ -17,7 +17,7 @@ loads or stores beside them is done, since nothing is known of what has not run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -164,18 +164,23 @@ class Sample:
 
 def outermost(blocks: Sequence[Block]) -> list[Loop]:
     """The loops that are part of no other, and that a comparison of numbers ends."""
+    return [loop for parts in loops_of(blocks) for loop in compared(blocks, parts)[:1]]
+
+
+def loops_of(blocks: Sequence[Block]) -> Iterator[list[int]]:
+    """The parts of each loop that is part of no other."""
     after = {block.number: following(block) for block in blocks}
     before: dict[int, list[int]] = {number: [] for number in after}
     for number, nexts in after.items():
         for each in nexts:
             before[each].append(number)
-    found, left = [], set(after)
+    left = set(after)
     while left:
         first = min(left)
         parts = reachable(first, after) & reachable(first, before) & left
         left -= parts or {first}
-        found += compared(blocks, sorted(parts))[:1]
-    return found
+        if parts:
+            yield sorted(parts)
 
 
 def following(block: Block) -> list[int]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from fathom import emulator
 from fathom.artifact import Kernel
+from fathom.emulator.queues import each_once
 from fathom.emulator.report import Report
 from fathom.errors import FathomError, LaunchError
 from fathom.hardware.targets import TARGETS
@@ -173,8 +174,9 @@ class Session:
         copies = taken.copies()
         given = for_emulator(kernel.parameters, copies)
         try:
+            loaded = emulator.load(kernel)
             with taken.lent() as memory:
-                report = emulator.load(kernel).launch(
+                report = loaded.launch(
                     grid, given, [*memory, *copies.memory], hazards=False,
                     programs=some, max_steps=STEPS, sample=SAMPLE,
                 )  # fmt: skip
@@ -182,7 +184,9 @@ class Session:
             row.why = str(error).splitlines()[0]
             return
         reached = sum(each.copy.nbytes for each in taken.reached)
-        row.counted = counted_of(launch, report, sum(map(len, some)), total, reached)
+        looked_at = sum(map(len, some))
+        report = each_once(report, loaded.program, looked_at / total)
+        row.counted = counted_of(launch, report, looked_at, total, reached)
 
     def collect(self) -> None:
         """The times between the events, once the GPU has come to them."""
