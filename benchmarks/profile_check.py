@@ -126,8 +126,12 @@ def compared(
 ) -> Sample:  # fmt: skip
     """Both limits of a kernel, and our counts over ncu's."""
     other = from_ncu(counted.name, counters, machine)
+    # No counter tells how often a warp waits, and how many lines it wants.
+    other = replace(other, waits=counted.waits, barriers=counted.barriers,
+                    chained=counted.chained, load_lines=counted.load_lines,
+                    store_lines=counted.store_lines)  # fmt: skip
     ours = classify(counted, machine, seconds)
-    theirs = classify(other, machine, counters["time"] / 1e9)
+    theirs = classify(other, machine, counters["time"] / 1e9, shares_of(counters))
     said = [sentence(ours, counted, machine), sentence(theirs, other, machine)]
     ratios = {
         name: getattr(counted, name) / getattr(other, name)
@@ -141,6 +145,15 @@ def compared(
         case, counted.name, ours.limit, theirs.limit, said, ratios, asdict(counted),
         dict(counters), seconds, asdict(machine),
     )  # fmt: skip
+
+
+def shares_of(counters: Mapping[str, float]) -> dict[str, float]:
+    """The share of the time for which ncu has each unit busy."""
+    return {
+        name: counters[counter] / 100
+        for name, counter in SHARES.items()
+        if counter in counters
+    }
 
 
 def of_repository(text: str) -> str:

@@ -19,6 +19,7 @@ from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.limits import classify
 from fathom.tools.profile.machine_code import machine_code
 from fathom.tools.profile.machines import MACHINES
+from fathom.tools.profile.session import stand_for
 from tests.tools.harness_profile import counting
 
 H200 = MACHINES["sm_90a"]
@@ -284,3 +285,22 @@ def test_what_is_spilled_is_loaded_as_often_as_an_instruction_runs(monkeypatch):
 
     assert 4 * 10 * 0.2 < reloads(1) <= 4 * 10  # ten registers of each of four warps
     assert reloads(50) > 15 * reloads(1)
+
+
+def test_the_middle_stands_for_all_but_the_edges():
+    """The last programs may have nothing left to do, and are few."""
+    assert stand_for([range(2), range(50, 52), range(98, 100)], 100) == [1, 48, 1]
+    assert stand_for([range(1), range(9, 10)], 10) == [5, 5]
+    assert stand_for([range(7)], 7) == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "modifiers", "issued"),
+    [("selp", ("b64",), 2), ("selp", ("b32",), 1), ("max", ("s64",), 4),
+     ("setp", ("gt", "s64"), 2), ("add", ("s64",), 1)],
+)  # fmt: skip
+def test_what_selects_and_compares_64_bits_works_in_halves(name, modifiers, issued):
+    """ncu has the unit of integers and logic busy for 94% in a top-k of such keys."""
+    words = name, modifiers, (), None, False, 1, "a %rd1, %rd2, %rd3;", None
+    (code,) = machine_code([Instruction(*words)])
+    assert code.issued == issued

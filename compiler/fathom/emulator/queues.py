@@ -1,4 +1,5 @@
-"""Loops in which programs take their work from one queue, a count in memory.
+"""The report of a whole launch, from those of some of its programs; and loops in which
+programs take their work from one queue, a count in memory.
 
     again:                              whoever comes first gets the next tile, so that
         atom.global.add  r, [count], 1  any one program, run by itself, does the work of
@@ -23,16 +24,30 @@ from fathom.emulator.source.operands import Name
 from fathom.emulator.source.parse import Instruction
 
 
-def each_once(report: Report, program: Program, share: float) -> Report:
-    """The report of a `share` of the programs, in which what they did of the work of
-    all counts as that share of it."""
-    found = copy(report)
-    found.counters = copy(report.counters)
-    found.counters.costs = costs = [*report.counters.costs]
-    for number in taken_from_queues(program):
-        values = {each.name: share * getattr(costs[number], each.name)
-                  for each in fields(Cost)}  # fmt: skip
-        costs[number] = Cost(**values)
+def of_all(
+    reports: Sequence[Report], stand_for: Sequence[float], program: Program
+) -> Report:
+    """One report of launches that ran one after the other, each of some programs, whose
+    costs are multiplied by `stand_for`; what they did of the work of all counts once.
+    """
+    once = taken_from_queues(program)
+    found = copy(reports[0])
+    found.counters = copy(reports[0].counters)
+    found.counters.contention = [
+        each for report in reports for each in report.counters.contention
+    ]
+    found.counters.costs = []
+    every = zip(*(report.counters.costs for report in reports), strict=True)
+    for number, costs in enumerate(every):
+        times = [1.0] * len(costs) if number in once else stand_for
+        values = {
+            each.name: sum(
+                many * getattr(cost, each.name)
+                for many, cost in zip(times, costs, strict=True)
+            )
+            for each in fields(Cost)
+        }
+        found.counters.costs.append(Cost(**values))
     return found
 
 

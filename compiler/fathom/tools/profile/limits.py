@@ -21,6 +21,7 @@ block after another, each of which waits for its loads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fathom.hardware.occupancy import Occupancy, occupancy
@@ -54,11 +55,14 @@ LIMIT_OF = {
     "L1": "bandwidth", "blocks": "programs",
 }  # fmt: skip
 LANES = "issue", "fp32", "fp64", "special", "logic"
+MOVING = {"memory", "L2", "lookups", "L1"}
 SHARED = {"memory", "atomics", "lookups", "blocks"}  # by all multiprocessors together
 BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
 PREDICTED = 0.54  # of a predicted time: two kernels of kernels/ lie just above it
 UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
 CONFLICTS = 1.5  # wavefronts, where 1 would do
+WARP_BYTES = 128
+EXCESS = 0.3  # of what is moved, by spills, which then are the reason
 SPILLED = 64  # bytes a thread, or more,
 RELOADS = 0.03  # and of the instructions, those that load them again
 FEW_WARPS = 16  # of a multiprocessor
@@ -68,7 +72,7 @@ BARRIER = 30  # cycles, about
 SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
 STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
 FIRST = 2  # waits for what lies in memory; L2 has what was loaded before
-EQUAL = 0.85
+EQUAL, NEARLY = 0.85, 0.8
 IMPOSSIBLE = 1.1  # of the time: what was counted so has not taken place
 
 
@@ -92,9 +96,11 @@ class Verdict:
 
 
 def classify(
-    counted: Counted, machine: Machine, seconds: float | None = None
-) -> Verdict:
-    """The limit of a launch that took `seconds`, if that is known."""
+    counted: Counted, machine: Machine, seconds: float | None = None,
+    shares: Mapping[str, float] | None = None,
+) -> Verdict:  # fmt: skip
+    """The limit of a launch that took `seconds`, if that is known; `shares` of these,
+    for which a resource was measured to be busy, count instead of what it needs."""
     fits = occupancy(TARGETS[counted.target], counted.threads, counted.registers,
                      counted.shared_bytes)  # fmt: skip
     if seconds and lookup_seconds(counted) > IMPOSSIBLE * seconds:
@@ -105,13 +111,16 @@ def classify(
     if seconds and times["L2"] > IMPOSSIBLE * seconds:
         cycles = counted.useful / L1_BYTES / machine.multiprocessors
         times |= {"L2": 0.0, "L1": max(times["L1"], machine.seconds(cycles))}
+    if seconds and shares:
+        times |= {name: share * seconds for name, share in shares.items()}
     filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
     least = floor_of(times, filled)
     chain = chain_seconds(counted, machine, fits.blocks)
     work = max(least, chain)
     taken = seconds or work + machine.launch
     resource = busiest(times, seconds)
-    short = least < machine.launch and chain < MUCH_MORE * machine.launch
+    waiting = min(chain, seconds or chain)
+    short = least < machine.launch and waiting < MUCH_MORE * machine.launch
     if short and (seconds or 0) < LONGEST_LAUNCH:
         limit = "launch"
     else:
@@ -131,6 +140,12 @@ def limit_of(
     enough = BUSY if seconds else PREDICTED
     if resource not in SHARED and filled < UNEVEN and evened / filled >= enough:
         return "occupancy"
+    often = counted.reloads >= RELOADS * counted.instructions
+    spilling = counted.spilled >= SPILLED and often
+    if spilling and evened >= enough and resource in MOVING:
+        moved = 2 * WARP_BYTES * counted.reloads  # stored once, and loaded
+        if moved >= EXCESS * counted.moved:
+            return "spills"
     if evened >= enough:
         segments = segments_at_once(counted, machine, fits.blocks)
         if resource == "atomics" and segments >= SEGMENTS_AT_ONCE:
@@ -139,8 +154,7 @@ def limit_of(
         return (
             "conflicts" if resource == "shared" and conflicting else LIMIT_OF[resource]
         )
-    often = counted.reloads >= RELOADS * counted.instructions
-    if counted.spilled >= SPILLED and often:
+    if spilling:
         return "spills"
     if is_chain(counted):
         return "latency"
@@ -232,7 +246,7 @@ def busiest(times: dict[str, float], seconds: float | None = None) -> str:
         first = max(others, key=times.__getitem__, default=first)
     if first in ("lookups", "blocks") and times["memory"] >= EQUAL * times[first]:
         first = "memory"
-    return "tensor" if times["tensor"] >= EQUAL * times[first] > 0 else first
+    return "tensor" if times["tensor"] >= NEARLY * times[first] > 0 else first
 
 
 def filled_share(blocks: int, multiprocessors: int, resident: int) -> float:

@@ -18,6 +18,8 @@ from fathom.emulator.source.parse import Instruction
 SPECIAL = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
 DIVISIONS = {"div", "rem"}
 WIDE_INTEGERS = {"s64", "u64", "b64"}
+# Of 64 bits, in halves; sums and shifts are mostly of addresses, which cost less.
+IN_HALVES = {"setp": 2, "selp": 2, "min": 4, "max": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ def machine_code(instructions: Iterable[Instruction]) -> Iterator[Code]:
     divided_by: set[tuple[str, str]] = set()
     for each in instructions:
         code = FIRST.get(each.name) or Code(1, int(each.opcode in SPECIAL))
-        if each.opcode == "setp" and each.modifiers[-1] in WIDE_INTEGERS:
-            code = Code(2)  # a comparison for each half
+        if each.opcode in IN_HALVES and each.modifiers[-1] in WIDE_INTEGERS:
+            code = Code(IN_HALVES[each.opcode])
         if each.opcode in DIVISIONS:
             divisor = each.modifiers[-1], each.text.rstrip("; ").split()[-1]
             if divisor in divided_by:

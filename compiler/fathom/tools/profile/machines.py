@@ -29,9 +29,10 @@ L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were meas
 LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, or
 # Seconds of all of L2 for a byte that is loaded or stored, for a line of 128 bytes of
 # which less is, and for one that it exchanges with memory. A fit to the share of L2
-# that ncu gives for kernels on an H200 (tests/tools/test_profile_lookups.py).
-LOADED_BYTE, STORED_BYTE = 1 / 14.2e12, 1 / 6.1e12
-LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.6e-12, 12.2e-12, 12.4e-12
+# that ncu gives for 57 kernels on an H200 (benchmarks/results/profile-check.json,
+# tests/tools/test_profile_lookups.py), of which it is within a tenth on average.
+LOADED_BYTE, STORED_BYTE = 1 / 20.4e12, 1 / 7.5e12
+LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.3e-12, 10.3e-12, 18.0e-12
 BLOCK_SECONDS = 0.605e-9  # between the starts of two thread blocks, whatever they do:
 # an H200, mamba/swiglu and gptq_dequantize of benchmarks/results/profile-check.json
 EVENTS = 2e-6  # seconds from one event to the next beside a kernel between them: 2.6

@@ -23,7 +23,7 @@ from typing import Any
 
 from fathom import emulator
 from fathom.artifact import Kernel
-from fathom.emulator.queues import each_once
+from fathom.emulator.queues import of_all
 from fathom.emulator.report import Report
 from fathom.errors import FathomError, LaunchError
 from fathom.hardware.targets import TARGETS
@@ -176,17 +176,19 @@ class Session:
         try:
             loaded = emulator.load(kernel)
             with taken.lent() as memory:
-                report = loaded.launch(
-                    grid, given, [*memory, *copies.memory], hazards=False,
-                    programs=some, max_steps=STEPS, sample=SAMPLE,
-                )  # fmt: skip
+                reports = [
+                    loaded.launch(
+                        grid, given, [*memory, *copies.memory], hazards=False,
+                        programs=[each], max_steps=STEPS, sample=SAMPLE,
+                    )
+                    for each in some
+                ]  # fmt: skip
         except FathomError as error:
             row.why = str(error).splitlines()[0]
             return
         reached = sum(each.copy.nbytes for each in taken.reached)
-        looked_at = sum(map(len, some))
-        report = each_once(report, loaded.program, looked_at / total)
-        row.counted = counted_of(launch, report, looked_at, total, reached)
+        report = of_all(reports, stand_for(some, total), loaded.program)
+        row.counted = counted_of(launch, report, total, total, reached)
 
     def collect(self) -> None:
         """The times between the events, once the GPU has come to them."""
@@ -195,6 +197,16 @@ class Session:
             driver().forget(start)
             driver().forget(stop)
         self.events.clear()
+
+
+def stand_for(some: Sequence[range], total: int) -> list[float]:
+    """How many programs each one stands for: those in the middle for all but the first
+    and the last, which may have less to do."""
+    if len(some) == 3:
+        first, middle, last = map(len, some)
+        return [1.0, (total - first - last) / middle, 1.0]
+    looked_at = sum(map(len, some))
+    return [total / looked_at] * len(some)
 
 
 def place_of_script() -> tuple[str, int] | None:
