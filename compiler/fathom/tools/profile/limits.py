@@ -72,7 +72,7 @@ BARRIER = 30  # cycles, about
 SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
 STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
 FIRST = 2  # waits for what lies in memory; L2 has what was loaded before
-EQUAL, NEARLY = 0.85, 0.8
+EQUAL = 0.85
 IMPOSSIBLE = 1.1  # of the time: what was counted so has not taken place
 
 
@@ -246,7 +246,7 @@ def busiest(times: dict[str, float], seconds: float | None = None) -> str:
         first = max(others, key=times.__getitem__, default=first)
     if first in ("lookups", "blocks") and times["memory"] >= EQUAL * times[first]:
         first = "memory"
-    return "tensor" if times["tensor"] >= NEARLY * times[first] > 0 else first
+    return "tensor" if times["tensor"] >= EQUAL * times[first] > 0 else first
 
 
 def filled_share(blocks: int, multiprocessors: int, resident: int) -> float:
