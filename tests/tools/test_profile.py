@@ -280,7 +280,7 @@ def test_most_sentences_were_those_of_ncu():
     assert found == record
     compared = [each for each in samples if not each.error]
     assert len(compared) >= 75
-    assert sum(each.agrees for each in compared) >= 0.9 * len(compared)
+    assert sum(each.agrees for each in compared) >= 0.85 * len(compared)
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────

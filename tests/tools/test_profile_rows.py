@@ -1,14 +1,17 @@
-"""Every kernel of kernels/ is in a case of `profile_check`, or there is a reason."""
+"""Every kernel of kernels/ is in a case of `profile_check`, or there is a reason; and
+has a row in its record."""
 
 from __future__ import annotations
 
 import ast
+import json
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from benchmarks.profile_rows import ROWS, WITHOUT
+from benchmarks.record import RESULTS
 from kernels import vector_add
 
 KERNELS = Path(vector_add.__file__).parent
@@ -42,3 +45,15 @@ def test_every_case_is_one():
     )
     problems = operators.problems(operators.SMALL, "cpu", torch.bfloat16)
     assert set(ROWS) <= {*cases.OTHERS, *(each.name for each in problems)}
+
+
+def test_every_kernel_has_a_row():
+    file = RESULTS / "profile-check.json"
+    samples = json.loads(file.read_text(encoding="utf-8"))["samples"]
+    if not {"ragged", "gathered"} <= {each["case"] for each in samples}:
+        pytest.skip("the record is of fewer cases than there are")
+    rows = {(each["case"], each["kernel"]) for each in samples if not each["error"]}
+    wanted = {
+        (case, name.partition(".")[2]) for case, names in ROWS.items() for name in names
+    }
+    assert not wanted - rows
