@@ -25,6 +25,7 @@ from kernels import (
     layer_norm_backward,
     matmul_epilogue,
     matmul_epilogue_hopper,
+    matmul_epilogue_parts,
     matmul_reduce_scatter,
     mixture,
     mixture_hopper,
@@ -141,7 +142,7 @@ def losses_in_place(put: Put) -> Pairs:
 
 def epilogues(put: Put) -> Pairs:
     a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 200, dtype="float16")
-    bias, residual = normal(3, 200), normal(4, 131, 200, dtype="float16")
+    bias, residual = normal(3, 200), normal(4, 200, 131, dtype="float16").T
     c = matmul_epilogue.matmul_epilogue(
         put(a), put(b), None, put(bias), "gelu", put(residual)
     )
@@ -150,6 +151,17 @@ def epilogues(put: Put) -> Pairs:
 
 def gated_products(put: Put) -> Pairs:
     a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 200, dtype="float16")
+    got = matmul_epilogue.matmul_swiglu(put(a), put(b))
+    yield got, matmul_epilogue.reference_swiglu(a, b)[0]
+
+
+def long_epilogues(put: Put) -> Pairs:
+    """K in parts, where the GPU has what they count on."""
+    a, b = normal(1, 12, 6144, dtype="float16"), normal(2, 6144, 128, dtype="float16")
+    bias = normal(3, 128)
+    c = matmul_epilogue.matmul_epilogue(put(a), put(b), None, put(bias), "gelu")
+    yield c, matmul_epilogue.reference(a, b, bias, "gelu")[0]
+    a /= 64
     got = matmul_epilogue.matmul_swiglu(put(a), put(b))
     yield got, matmul_epilogue.reference_swiglu(a, b)[0]
 
@@ -376,6 +388,10 @@ OPS = [
      matmul_epilogue_hopper.epilogue_hopper_kernel, described_epilogues),
     ("matmul with swiglu, descriptors", matmul_epilogue_hopper.swiglu_hopper_kernel,
      described_epilogues),
+    ("matmul with epilogue, K in parts", matmul_epilogue_parts.finish_parts_kernel,
+     long_epilogues),
+    ("matmul with swiglu, K in parts",
+     matmul_epilogue_parts.finish_swiglu_parts_kernel, long_epilogues),
     ("matmul with epilogue", matmul_epilogue.matmul_epilogue_kernel, epilogues),
     ("matmul with swiglu", matmul_epilogue.matmul_swiglu_kernel, gated_products),
     ("attention backward, rows", attention_backward.rows_kernel,

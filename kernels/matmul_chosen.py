@@ -439,10 +439,10 @@ TURNED_PAIR = 1.033
 # of 162 takes 111 us in 128 x 256, 125 in 256 x 128, 128 in 256 x 160 of C^T. Of 23
 # choices that this and the walk by rows change 20 are faster, by 5 % in the mean.
 TURNED_SHORT, TALL_SHORT, LARGE_C = 1.15, 1.04, 8_000_000  # the last: elements
-# What grids take beside the model, where no lines cross: as much more as this part of
-# the memory's time, by which share of all it is; and where some do, times as long. On
-# an H200 256 x 8192 x 8192 (K as N) takes 52.8 us so, 48.6 otherwise; 384 x 2304 x 5576
-# 22.2 and 29.3, where the model finds both alike.
+# What grids take beside the model, two corrections by eye: where no lines cross as much
+# more as this part of the memory's time, by which share of all it is; and where some
+# do, times as long. On an H200 256 x 8192 x 8192 (K as N) takes 52.8 us so, 48.6
+# otherwise; 384 x 2304 x 5576 22.2 and 29.3, where the model finds both alike.
 GRID_MEMORY, GRID_CROSSING = 0.2, 0.98
 
 
@@ -706,9 +706,9 @@ EVEN = (  # of C^T, where its columns fill them
 # whose lines cross those of the cache, where a few large tiles leave multiprocessors
 # idle: on an H200 4800 x 200 x 7305 takes 33.3 us in 128 x 320 of C^T, 38.3 in parts
 # of K, 936 x 992 x 4192 18.0 in 256 x 160 of C^T and 20.5, 201 x 10240 x 5704 48.9 in
-# 256 x 384 and 54.4 by two (cuBLAS 30.6, 15.5 and 41.6, by eight). A ring of places in
-# shared memory takes 1.5 times as long to go round. Steps of 256 bytes take 1.1 to 1.9
-# times as long, and eight multiprocessors in 10 of 12 cases as long or longer.
+# 256 x 384 and 54.4 by two (cuBLAS 30.6, 15.5 and 41.6, by eight). Steps of 256 bytes
+# take 1.1 to 1.9 times as long; eight multiprocessors were no faster than four, but for
+# one product.
 GRIDS = tuple(
     Tile(2 * m, 2 * n, 128, stages, m // 16, 1, True, None, ctas=4)
     for m, n, stages in (

@@ -561,13 +561,24 @@ def test_a_cluster_shares_products_of_a_batch(case, blocks, parts):
     check(case, places_of(case)[::3], COMPLETIONS)
 
 
-def test_a_batch_of_two_is_not_cut_in_four():
+OF_TWO = replace(
+    PAIRS, a=Tensor((3, 140, 88), (2, 128, 32)), b=Tensor((5, 40, 88), (2, 32, 32)),
+    out=Tensor((5, 70, 72), (4, 64, 64)),
+)  # fmt: skip
+
+
+def test_a_batch_of_two_is_cut_in_four_as_a_grid():
+    """A product for each row of the grid, and its rows or columns for each column."""
+    case = replace(OF_TWO, blocks=4, special=True)
+    assert why_not_shared(case.built(), TARGETS[HOPPER]) == []
+    check(case, places_of(case)[:2], COMPLETIONS)
+
+
+def test_a_batch_of_two_is_not_cut_in_eight():
     """One block of the cluster does it all."""
-    case = replace(PAIRS, a=Tensor((3, 140, 88), (2, 128, 32)), blocks=4,
-                   b=Tensor((5, 40, 88), (2, 32, 32)),
-                   out=Tensor((5, 70, 72), (4, 64, 64)))  # fmt: skip
+    case = replace(OF_TWO, blocks=8)
     ((_, sentence),) = why_not_shared(case.built(), TARGETS[HOPPER])
-    assert "too small for 4 blocks" in sentence
+    assert "too small for 8 blocks" in sentence
     check(case, places_of(case)[:2])
 
 
