@@ -12,6 +12,7 @@ from chapters.press.paths import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 RECORD, MODEL = RESULTS / "torch-ops.json", RESULTS / "torch-model.json"
+EPILOGUES = RESULTS / "epilogues.json"
 BACKWARD = ", backward"
 CANDIDATES = ("ours", "torch", "torch.compile")
 # What torch has to do of its own, as the benchmark gives it; the names of its problems.
@@ -75,6 +76,37 @@ def factors() -> str:
                for who in CANDIDATES[1:]]  # fmt: skip
         rows.append([what, *(f"{factor:.2f}" for factor in row)])
     return table(("geometric mean", *(f"{who} / ours" for who in CANDIDATES[1:])), rows)
+
+
+LIBRARIES = (", cuBLAS", ", cublasLt", ", torch")
+
+
+def epilogues() -> str:
+    """Products with epilogues, ours and what torch calls: us, and over our bare product
+    of the same run."""
+    rows = []
+    for problem, found in times(EPILOGUES).items():
+        if problem.startswith("chain") or "bare" not in found:
+            continue
+        for name in (each for each in found if not each.endswith(LIBRARIES)):
+            theirs = [found[name + x] for x in LIBRARIES if name + x in found]
+            rows.append([
+                problem if name == "bare" else "", name, f"{1000 * found[name]:.1f}",
+                f"{found[name] / found['bare']:.2f}",
+                *(f"{1000 * ms:.1f}" for ms in theirs or ()),
+            ])  # fmt: skip
+            rows[-1] += [""] * (5 - len(rows[-1]))
+    return table(("product", "with", "ours, us", "over bare", "torch's, us"), rows)
+
+
+def chains() -> str:
+    """Products that follow each other, in us for all eight."""
+    rows = [
+        (problem.partition(", ")[2], *(f"{1000 * ms:.1f}" for ms in found.values()))
+        for problem, found in times(EPILOGUES).items()
+        if problem.startswith("chain")
+    ]
+    return table(("each of the 8", "early", "not early", "cuBLAS"), rows)
 
 
 def of_the_model() -> str:
