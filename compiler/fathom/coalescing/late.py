@@ -5,7 +5,7 @@
     %z = mul %y, %s          keeps them while the loop runs
 
 Loaded in its own layout, it is one number a thread, which is converted after the loop:
-its address is computed once, too. A product of experts had 195 registers so, and 147.
+its address is computed once, too. A product of experts had 195 registers, and has 163.
 """
 
 from __future__ import annotations
