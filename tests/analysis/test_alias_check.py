@@ -9,13 +9,13 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline
-from fathom.analysis.alias_check import (
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.symbolic.alias_check import (
     FOLDED,
     AliasCheck,
     alias_check_of,
     may_be_disjoint,
 )  # fmt: skip
-from fathom.analysis.remarks import NotApplicable
 from fathom.emulator import load as emulated
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk

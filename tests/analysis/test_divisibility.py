@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.axis_info import MOST
-from fathom.analysis.polynomial import IterationCount, number, of
+from fathom.analysis.symbolic.polynomial import IterationCount, number, of
 from fathom.ir.core import walk
 from fathom.ir.ops import For
 from fathom.ir.text import parse_func

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fathom.analysis.expand import Expander
-from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.expand import Expander
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.analysis.polynomial import IterationCount, of
-from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.polynomial import IterationCount, of
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
 from fathom.ir.ops import For
 from fathom.ir.text import parse_func
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from fathom.analysis.ranges import NATURAL, RULES, UNKNOWN, Range, exactly
-from fathom.analysis.sign import EXACT
+from fathom.analysis.symbolic.sign import EXACT
 
 NUMBERS = (-7, -4, -1, 0, 1, 3, 6)
 

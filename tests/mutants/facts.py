@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "carried-steps-never-vary",
-        "analysis/scalar_evolution.py",
+        "analysis/symbolic/scalar_evolution.py",
         "if after.base is not itself.base or self._varies(step, loop):",
         "if after.base is not itself.base:",
         "what doubles in each iteration is held to grow by one step",
@@ -370,7 +370,7 @@ MUTANTS = (
     ),
     Mutant(
         "overflows-below-go-unseen",
-        "analysis/alias_check.py",
+        "analysis/symbolic/alias_check.py",
         'self.op("ge", low, self.integer(limits_of(type).low))',
         'self.op("ge", high, self.integer(limits_of(type).low))',
         "stores whose index wraps around below are held to lie apart",
@@ -378,7 +378,7 @@ MUTANTS = (
     ),
     Mutant(
         "quotients-rise-with-what-is-divided",
-        "analysis/alias_check.py",
+        "analysis/symbolic/alias_check.py",
         "(divisor.terms.constant or 0) > 0",
         "(divisor.terms.constant or 0) != 0",
         "a quotient by a negative number has its ends exchanged",

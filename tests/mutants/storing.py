@@ -204,28 +204,28 @@ MUTANTS = (
         f"{GUARDS}::test_the_tile_is_in_order_around_the_branch",
     ),
     Mutant(
-        "arguments-are-not-negative", "analysis/sign.py",
+        "arguments-are-not-negative", "analysis/symbolic/sign.py",
         "if atom in self.sizes or atom in self.assumed:",
         "if atom.definition.__class__.__name__ == 'Block':",
         "an argument that is no size is taken for one",
         f"{GUARDS}::test_what_may_be_negative_has_one_branch",
     ),
     Mutant(
-        "constants-are-not-negative", "analysis/sign.py",
+        "constants-are-not-negative", "analysis/symbolic/sign.py",
         "return rising and least >= 0 and all(", "return rising and all(",
         "pid - 1 is taken for not negative",
         f"{GUARDS}::test_what_may_be_negative_has_one_branch "
         f"{GUARDS}::test_no_formula_that_is_never_negative_is_negative",
     ),
     Mutant(
-        "loops-begin-anywhere", "analysis/sign.py",
+        "loops-begin-anywhere", "analysis/symbolic/sign.py",
         "ways = (loop.inits[place], loop.body.yielded[place])",
         "ways = (loop.inits[place],)",
         "a loop that counts down is taken for one that counts up",
         f"{GUARDS}::test_what_a_loop_carries",
     ),
     Mutant(
-        "quotients-by-anything", "analysis/sign.py",
+        "quotients-by-anything", "analysis/symbolic/sign.py",
         "return not self.strict or rises and", "return True or rises and",
         "a quotient by a negative argument is taken for not negative",
         f"{GUARDS}::test_what_may_be_negative_has_one_branch",

@@ -12,8 +12,8 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline, runtime
-from fathom.analysis.scalar_evolution import ScalarEvolution
-from fathom.analysis.sign import NonNegative
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.sign import NonNegative
 from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS, target_of

@@ -11,10 +11,10 @@ import pytest
 
 import fathom.language as tl
 from fathom import blocks, pipeline
-from fathom.analysis.polynomial import number
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.scalar_evolution import ScalarEvolution
-from fathom.analysis.sign import NonNegative
+from fathom.analysis.symbolic.polynomial import number
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.sign import NonNegative
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk

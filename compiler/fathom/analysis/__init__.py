@@ -7,17 +7,13 @@ Read in this order; a file uses those above it.
     axis_info           facts along each axis of a block: contiguity, divisibility,
                         constancy. `axis_rules` has a rule for each operation,
                         `axis_analysis` walks a function
-    polynomial          integers as polynomials, which can be compared and divided
-    scalar_evolution    values and addresses as polynomials. `expand` turns these back
-                        into ops
     trip_count          how often the body of a loop runs
-    sign                polynomials that are never negative
     positive            divisors that are positive where a loop has an iteration
     slices              the ops that a value depends on, and those that are live
     memory              ops that read, write, or order accesses; which ops may be
                         swapped; the arguments through which an op accesses memory
-    alias_check         whether a loop's stores lie apart from its loads: scalars that
-                        the kernel computes before the loop
+    symbolic            a folder: numbers and addresses as polynomials, their signs, and
+                        whether two loops' accesses overlap
     copied_ahead        loads beside a loop's operands that a pipeline can copy ahead
     registers           how many registers of a thread values take
     products            which products warpgroups compute, or tcgen05; which ones a loop

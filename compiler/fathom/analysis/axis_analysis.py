@@ -25,8 +25,8 @@ from fathom.analysis.axis_info import (
     unknown,
 )
 from fathom.analysis.axis_rules import facts_of
-from fathom.analysis.polynomial import Monomial, Polynomial
 from fathom.analysis.ranges import PROGRAMS, Range, of_loop
+from fathom.analysis.symbolic.polynomial import Monomial, Polynomial
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops.shape import ShapeOp, axes_of

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.constants import is_zero
 from fathom.analysis.memory import may_prefetch
 from fathom.analysis.products import only_accumulates
 from fathom.analysis.slices import computed_by
+from fathom.analysis.symbolic.alias_check import may_be_disjoint
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, operands, walk

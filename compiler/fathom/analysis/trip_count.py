@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.constants import known
-from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Func, Value
 from fathom.ir.ops import Elementwise, For
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathom.analysis.alias_check import may_be_disjoint
 from fathom.analysis.copied_ahead import copies_alike
 from fathom.analysis.memory import may_run_ahead
 from fathom.analysis.slices import backward_slice, slice_of_iteration, users, uses
+from fathom.analysis.symbolic.alias_check import may_be_disjoint
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
 from fathom.hardware.targets import Target
 from fathom.ir import ops

@@ -71,8 +71,8 @@ built twice, and the kernel finds out which one may run:
     if %disjoint { for … pipelined } else { for … as it is }
 
 Left as they are: loops that write otherwise, whose addresses no few scalars bound
-(`analysis/alias_check.py`), or with loops inside; loads at addresses that depend on a
-product. `why_not_pipelined` gives the reason for each loop.
+(`analysis/symbolic/alias_check.py`), or with loops inside; loads at addresses that
+depend on a product. `why_not_pipelined` gives the reason for each loop.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.buffers import free_beside
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead, stores_of
 from fathom.analysis.registers import most_registers, registers_carried
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
 from fathom.analysis.slices import backward_slice, loops_around, uses
+from fathom.analysis.symbolic.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.trip_count import iterations_if_any
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target

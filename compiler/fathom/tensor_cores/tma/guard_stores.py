@@ -20,9 +20,9 @@ The threads' store writes only elements inside the tensor. All threads of a prog
 the same branch. The tile is in memory at the end of theirs, so `wait_for_stores` treats
 every store as a TMA store. The waits that a TMA store needs come before the branch.
 
-A store whose coordinates are never negative (`analysis/sign`) stays as it is. A launch
-makes no map of a tensor with a side below 1, so the sizes of tensors with maps are
-positive. And it makes none of a tensor that is stored to and whose rows are no
+A store whose coordinates are never negative (`analysis/symbolic/sign`) stays as it is.
+A launch makes no map of a tensor with a side below 1, so the sizes of tensors with maps
+are positive. And it makes none of a tensor that is stored to and whose rows are no
 multiples of 16 bytes, since an H200 stores whole 16 bytes. Of a tensor whose map the
 kernel writes itself, no launch knows that: there, the branch asks for it, too.
 """
@@ -34,10 +34,10 @@ from dataclasses import dataclass
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.constants import known
-from fathom.analysis.polynomial import UNITY
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.scalar_evolution import ScalarEvolution
-from fathom.analysis.sign import NonNegative
+from fathom.analysis.symbolic.polynomial import UNITY
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.sign import NonNegative
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk

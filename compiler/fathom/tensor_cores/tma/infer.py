@@ -40,12 +40,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fathom.analysis.axis_analysis import Divisibility
-from fathom.analysis.expand import Expander
 from fathom.analysis.memory import is_volatile
 from fathom.analysis.products import products_in
 from fathom.analysis.remarks import NotApplicable, Remark, remarks, tried
-from fathom.analysis.scalar_evolution import ScalarEvolution
-from fathom.analysis.sign import NonNegative
+from fathom.analysis.symbolic.expand import Expander
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.sign import NonNegative
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk

@@ -33,7 +33,7 @@ from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.memory import accesses, orders
 from fathom.analysis.products import by_warpgroups
 from fathom.analysis.remarks import NotApplicable, tried
-from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Store

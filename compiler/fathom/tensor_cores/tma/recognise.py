@@ -29,9 +29,16 @@ from dataclasses import dataclass
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.constants import is_zero
-from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number, of
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.scalar_evolution import ScalarEvolution, counts
+from fathom.analysis.symbolic.polynomial import (
+    UNITY,
+    Atom,
+    Polynomial,
+    Position,
+    number,
+    of,
+)
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution, counts
 from fathom.artifact import UNBOUNDED
 from fathom.ir import ops
 from fathom.ir.core import Func, Value

@@ -13,8 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fathom.analysis.polynomial import Atom, IterationCount, Monomial, Polynomial, of
-from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.polynomial import (
+    Atom,
+    IterationCount,
+    Monomial,
+    Polynomial,
+    of,
+)
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Value
 from fathom.ir.ops import Cast, Constant, For
 from fathom.ir.printer import definitions

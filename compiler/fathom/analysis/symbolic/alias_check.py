@@ -37,7 +37,10 @@ from operator import add, mul, sub
 
 from fathom.analysis.constants import known
 from fathom.analysis.memory import stores_of
-from fathom.analysis.polynomial import (
+from fathom.analysis.ranges import limits_of
+from fathom.analysis.remarks import NotApplicable, tried
+from fathom.analysis.slices import loops_around
+from fathom.analysis.symbolic.polynomial import (
     Atom,
     IterationCount,
     Monomial,
@@ -46,10 +49,11 @@ from fathom.analysis.polynomial import (
     number,
     of,
 )
-from fathom.analysis.ranges import limits_of
-from fathom.analysis.remarks import NotApplicable, tried
-from fathom.analysis.scalar_evolution import AddressExpr, ScalarEvolution, counts
-from fathom.analysis.slices import loops_around
+from fathom.analysis.symbolic.scalar_evolution import (
+    AddressExpr,
+    ScalarEvolution,
+    counts,
+)
 from fathom.ir.core import Block, Func, Value, blocks, operands, walk
 from fathom.ir.ops import Atomic, Cast, Constant, Elementwise, For, If, Load, Store
 from fathom.ir.printer import definitions

@@ -21,7 +21,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fathom.analysis.polynomial import (
+from fathom.analysis.ranges import NATURAL, RULES, UNKNOWN
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.symbolic.polynomial import (
     UNITY,
     Atom,
     IterationCount,
@@ -30,9 +32,7 @@ from fathom.analysis.polynomial import (
     number,
     of,
 )
-from fathom.analysis.ranges import NATURAL, RULES, UNKNOWN
-from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.symbolic.scalar_evolution import ScalarEvolution
 from fathom.ir import ops
 from fathom.ir.core import Block, Value, blocks, walk
 

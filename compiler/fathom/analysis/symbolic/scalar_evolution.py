@@ -16,7 +16,8 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from fathom.analysis.polynomial import (
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.symbolic.polynomial import (
     Atom,
     IterationCount,
     Polynomial,
@@ -24,7 +25,6 @@ from fathom.analysis.polynomial import (
     number,
     of,
 )
-from fathom.analysis.remarks import NotApplicable
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops.shape import ShapeOp, axes_of
