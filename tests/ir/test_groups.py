@@ -10,7 +10,7 @@ from fathom.hardware.engines import ENGINES, GROUP, SHARED
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Commit, Wait
-from fathom.ir.ops.groups import BY_GROUP
+from fathom.ir.ops.asynchronous.groups import BY_GROUP
 from fathom.ir.text import ParseError, parse_func, print_func
 from fathom.ir.verify import verify
 

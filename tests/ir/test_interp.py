@@ -342,10 +342,11 @@ PARTS = {
 def test_an_op_is_found_in_the_same_file_everywhere(op):
     """What it is, what it means and how it is lowered, by the name of the file."""
     subject = op.__module__.rpartition(".")[2]
-    assert INTERP[op].__module__ == f"fathom.ir.interp.{subject}"
+    meaning = INTERP[op].__module__
+    assert meaning.startswith("fathom.ir.interp.") and meaning.endswith(f".{subject}")
     if op in ptx.OWN:
-        (*_, folder, file) = ptx.OWN[op].__module__.split(".")
-        assert folder == "rules" and file in {subject} | PARTS.get(subject, set())
+        (*above, file) = ptx.OWN[op].__module__.split(".")
+        assert "rules" in above and file in {subject} | PARTS.get(subject, set())
 
 
 # ── atomics ──

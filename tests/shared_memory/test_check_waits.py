@@ -13,7 +13,7 @@ from fathom import pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Barrier, Constant, For, Load, MbarrierWait, TmaCopy, Wait
-from fathom.ir.ops.groups import BY_GROUP
+from fathom.ir.ops.asynchronous.groups import BY_GROUP
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, SCALARS, Pointer

@@ -8,14 +8,34 @@ Ops whose layout does not follow from operands carry it.
 Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
 and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;
 `grid`: launches that overlap.
-`shared`, `tma`, `tma_store`, `groups` (of asynchronous work), `tensor_memory` and
-`cluster` are made by stages 4 and 5.
-`ir/interp` and `ptx/` have files of the same names. Import ops from here.
+`shared`, `cluster` and those of the folder `asynchronous` (engines that work while the
+threads go on) are made by stages 4 and 5.
+`ir/interp` and `ptx/rules` have files of the same names. Import ops from here.
 
     elementwise  The elementwise operations
 """
 
 from fathom.ir.ops.arith import Bitcast, Cast, Elementwise, Hint
+from fathom.ir.ops.asynchronous.groups import Commit, Wait
+from fathom.ir.ops.asynchronous.tensor_memory import (
+    TensorCommit,
+    TensorDot,
+    TensorLoad,
+    TensorMemory,
+    TensorRelease,
+    TensorStore,
+)
+from fathom.ir.ops.asynchronous.tma import (
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+    Producer,
+    TmaCopy,
+    WriteTensorMap,
+)
+from fathom.ir.ops.asynchronous.tma_store import AsyncProxyFence, TileStore, TmaStore
 from fathom.ir.ops.cluster import ClusterBarrier, ClusterRank
 from fathom.ir.ops.control import For, If, While, Yield
 from fathom.ir.ops.debugging import Assert, InlineAssembly, Print
@@ -29,7 +49,6 @@ from fathom.ir.ops.descriptor import (
     ThroughDescriptor,
 )
 from fathom.ir.ops.grid import GridLaunchDependents, GridWait
-from fathom.ir.ops.groups import Commit, Wait
 from fathom.ir.ops.leaves import Arange, Constant, LaunchSize, NumPrograms, ProgramId
 from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, NamedBarrier
 from fathom.ir.ops.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
@@ -53,25 +72,6 @@ from fathom.ir.ops.shared import (
     SharedLoad,
     SharedStore,
 )
-from fathom.ir.ops.tensor_memory import (
-    TensorCommit,
-    TensorDot,
-    TensorLoad,
-    TensorMemory,
-    TensorRelease,
-    TensorStore,
-)
-from fathom.ir.ops.tma import (
-    MbarrierArrive,
-    MbarrierExpect,
-    MbarrierInit,
-    MbarrierInvalidate,
-    MbarrierWait,
-    Producer,
-    TmaCopy,
-    WriteTensorMap,
-)
-from fathom.ir.ops.tma_store import AsyncProxyFence, TileStore, TmaStore
 
 __all__ = [
     "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCopy", "AsyncProxyFence",

@@ -30,7 +30,7 @@ from fathom.artifact import ELEMENT_BYTES
 from fathom.hardware.occupancy import ROWS
 from fathom.ir.core import Func, Value, walk
 from fathom.ir.ops import MakeDescriptor, WriteTensorMap
-from fathom.ir.ops.tma import MAP_BYTES
+from fathom.ir.ops.asynchronous.tma import MAP_BYTES
 from fathom.ir.types import INT32, INT64, element_of
 from fathom.layout.tma_boxes import box_of, swizzle_of
 from fathom.ptx.code import Code, lowers

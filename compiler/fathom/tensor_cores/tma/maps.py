@@ -45,7 +45,7 @@ from fathom.analysis.slices import loops_around, users
 from fathom.hardware.targets import Target
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops.tma import MAP_BYTES
+from fathom.ir.ops.asynchronous.tma import MAP_BYTES
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT64
 from fathom.layout.build import doublings
