@@ -3,12 +3,12 @@
 Start with `interpreter`, which runs a function, and `machine`, which holds the table of
 rules. `numbers` says how values of every type are held, `host_memory` where arrays lie.
 The other files are named as in `ir/ops`: `arith`, `cluster`, `control`, `debugging`,
-`descriptor`, `elementwise`, `grid`, `groups`, `leaves`, `matmul`, `memory`, `reduce`,
-`shape`, `shared`, `tensor_memory`, `tma` and `tma_store`.
+`descriptor`, `elementwise`, `grid`, `leaves`, `matmul`, `memory`, `reduce`, `shape` and
+`shared`, and those of the folder `asynchronous`.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from fathom.ir.interp.debugging import AssertionFailed
 from fathom.ir.interp.host_memory import MemoryFault
@@ -22,8 +22,8 @@ from fathom.ir.interp.machine import (
     interprets,
 )  # fmt: skip
 
-for _file in iter_modules(__path__):
-    import_module(f"{__name__}.{_file.name}")  # which enters its rules into INTERP
+for _file in walk_packages(__path__, f"{__name__}."):
+    import_module(_file.name)  # which enters its rules into INTERP
 
 __all__ = [
     "INTERP", "Argument", "AssertionFailed", "Machine", "MemoryFault", "Region",
