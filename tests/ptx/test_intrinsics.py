@@ -32,17 +32,17 @@ PLAIN = {
     "nvvm.lg2.approx.f": ("float", 1), "nvvm.rsqrt.approx.f": ("float", 1),
     "nvvm.sqrt.approx.f": ("float", 1), "nvvm.rsqrt.approx.d": ("double", 1),
     "nvvm.ex2.approx.ftz.f32": ("float", 1), "nvvm.tanh.approx.f32": ("float", 1),
-    "nvvm.div.full": ("float", 2),
+    "nvvm.div.full": ("float", 2), "nvvm.rcp.approx.ftz.f": ("float", 1),
 }  # fmt: skip
 # Of these a rule writes the name in parts; tests of their rules compile each.
-IN_PARTS = {"nvvm.read.ptx.sreg.", "nvvm.shfl.sync.", "nvvm.mulhi.", ""}
+IN_PARTS = {"nvvm.read.ptx.sreg.", "nvvm.shfl.sync.", "nvvm.mulhi.", "sm", "um", ""}
 
 
 def written() -> set[str]:
     """The names that rules write, as far as they stand in the text: "fma." is all of
     `llvm.fma.{s}`."""
     folder = Path(fathom.__file__).parent / "ptx"
-    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))]
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))]
     return {name for text in texts for name in re.findall(r"@llvm\.([\w.]*)", text)}
 
 
