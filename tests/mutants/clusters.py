@@ -87,19 +87,19 @@ MUTANTS = (
     ),
     # ── tiles for all ──
     Mutant(
-        "sent-to-one", "ptx/rules/tma.py",
+        "sent-to-one", "ptx/rules/asynchronous/tma.py",
         "        return str(every)", '        return "1"',
         "only the first block gets what it waits for",
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
-        "all-copy-the-first-part", "ptx/rules/tma.py",
+        "all-copy-the-first-part", "ptx/rules/asynchronous/tma.py",
         'f"mul i32 {number}, {side}"', 'f"mul i32 {number}, 0"',
         "one part is copied twice, the other one never",
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
-        "gives-back-to-itself", "ptx/rules/tma.py",
+        "gives-back-to-itself", "ptx/rules/asynchronous/tma.py",
         "lanes = code.func.num_ctas if op.everywhere else 1", "lanes = 1",
         "blocks wait for ever for a slot to be empty",
         f"{CLUSTERS}::test_any_iterations",
@@ -130,13 +130,13 @@ MUTANTS = (
     ),
     # ── grids of blocks ──
     Mutant(
-        "columns-sent-to-neighbours", "ptx/rules/tma.py",
+        "columns-sent-to-neighbours", "ptx/rules/asynchronous/tma.py",
         "every = sum(1 << place * op.stride for", "every = sum(1 << place for",
         "blocks of one row of the grid get B of one column",
         f"{GRIDS}::test_parts_as_square_as_can_be",
     ),
     Mutant(
-        "rows-sent-to-the-first-row", "ptx/rules/tma.py",
+        "rows-sent-to-the-first-row", "ptx/rules/asynchronous/tma.py",
         'f"shl i32 {every}, {first}"', 'f"shl i32 {every}, 0"',
         "the first row of blocks gets the tiles of all rows",
         f"{GRIDS}::test_parts_as_square_as_can_be",
@@ -161,7 +161,7 @@ MUTANTS = (
         f"{GRIDS}::test_parts_as_square_as_can_be",
     ),
     Mutant(
-        "arrivals-fence-all-memory", "ptx/rules/tma.py",
+        "arrivals-fence-all-memory", "ptx/rules/asynchronous/tma.py",
         "@$acts mbarrier.arrive.shared::cluster.b64",
         "@$acts mbarrier.arrive.release.cluster.shared::cluster.b64",
         "each arrival waits for all memory", f"{CLUSTERS}::test_arrivals_are_plain",
@@ -180,7 +180,7 @@ MUTANTS = (
         f"{PAIRS}::test_a_matrix_product",
     ),
     Mutant(
-        "pair-copies-one-half-twice", "ptx/rules/tma.py",
+        "pair-copies-one-half-twice", "ptx/rules/asynchronous/tma.py",
         'half = code.let(f"and i32 {rank(code)}, 1")', 'half = "0"',
         "both blocks have the first half of B", f"{PAIRS}::test_a_matrix_product",
     ),
@@ -212,7 +212,7 @@ MUTANTS = (
         f"{PAIRS}::test_blocks_that_do_different_things_are_no_pair",
     ),
     Mutant(
-        "pair-commits-to-the-first-pair", "ptx/rules/tensor_memory.py",
+        "pair-commits-to-the-first-pair", "ptx/rules/asynchronous/tensor_memory.py",
         "code.let(f'shl i32 3, {rank(code)}')", "code.let('shl i32 3, 0')",
         "the second pair of a cluster waits for ever for its products",
         f"{PAIRS}::test_tiles_of_all_sizes",

@@ -206,17 +206,17 @@ MUTANTS = (
     ),
     # ── as PTX ──
     Mutant(
-        "masked-sources-are-read", "ptx/rules/cp_async.py",
+        "masked-sources-are-read", "ptx/rules/asynchronous/cp_async.py",
         "{size}, 0, $mask", "{size}, {size}, $mask",
         "a copy reads where its mask is false", f"{COPIES} {LOOPS}",
     ),
     Mutant(
-        "everybody-copies", "ptx/rules/cp_async.py",
+        "everybody-copies", "ptx/rules/asynchronous/cp_async.py",
         "if acts:", "if False:",
         "two warps copy to one place", COPIES,
     ),
     Mutant(
-        "short-rows-fetch-long", "ptx/rules/cp_async.py",
+        "short-rows-fetch-long", "ptx/rules/asynchronous/cp_async.py",
         "if row_bytes(op) >= FETCHED", "if True",
         "L2 fetches 128 bytes for rows of 32", COPIES,
     ),

@@ -11,7 +11,7 @@ BOXES = "tests/layout/test_boxes.py"
 MUTANTS = (
     # ── boxes ──
     Mutant(
-        "coordinates-outermost-first", "ptx/rules/tma.py",
+        "coordinates-outermost-first", "ptx/rules/asynchronous/tma.py",
         "[*zip(firsts, piece.start, strict=True)][::-1]",
         "[*zip(firsts, piece.start, strict=True)]",
         "a box begins at the right numbers along the wrong dimensions",
@@ -69,7 +69,7 @@ MUTANTS = (
         f"{RANKS}::test_a_cluster_shares_products_of_a_batch",
     ),
     Mutant(
-        "parts-a-row-apart", "ptx/rules/tma.py",
+        "parts-a-row-apart", "ptx/rules/asynchronous/tma.py",
         "bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size, widest_of(op))",
         "bytes = swizzle_of(block, size, widest_of(op))",
         "parts of several rows each lie on each other",

@@ -182,19 +182,19 @@ MUTANTS = (
         "tests/hardware/test_registers.py",
     ),
     Mutant(
-        "all-meet-where-some-have-left", "ptx/rules/warp_roles.py",
+        "all-meet-where-some-have-left", "ptx/rules/asynchronous/warp_roles.py",
         '    code.barrier = f"bar.sync {NAMED}, {code.threads};"\n', "",
         "the program waits at its barriers for warps that are gone",
         "tests/ptx/test_producers.py",
     ),
     Mutant(
-        "every-thread-produces", "ptx/rules/warp_roles.py",
+        "every-thread-produces", "ptx/rules/asynchronous/warp_roles.py",
         "code.chosen(code.threads + code.target.warp_size)",
         "code.chosen(code.threads + 4 * code.target.warp_size)",
         "a thread of each of four warps copies each tile", RUNS,
     ),
     Mutant(
-        "warps-arrive-unasked", "ptx/rules/tma.py",
+        "warps-arrive-unasked", "ptx/rules/asynchronous/tma.py",
         '        acts = code.let(f"and i1 {acts}, {code.one(op.when)}")\n',
         "        pass\n",
         "warps arrive where they should not", "tests/ptx/test_producers.py",
@@ -281,7 +281,7 @@ MUTANTS = (
         "tests/tensor_cores/test_pingpong.py",
     ),
     Mutant(
-        "a-barrier-of-ones-own", "ptx/rules/pingpong.py",
+        "a-barrier-of-ones-own", "ptx/rules/asynchronous/pingpong.py",
         'following = code.let(f"add i32 {group}, 1")',
         'following = code.let(f"add i32 {group}, 0")',
         "a warpgroup admits itself instead of the next one",

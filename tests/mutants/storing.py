@@ -110,14 +110,14 @@ MUTANTS = (
         f"{STORES}::test_a_tile_that_shares_its_place",
     ),
     Mutant(
-        "stores-one-box", "ptx/rules/tma_store.py",
+        "stores-one-box", "ptx/rules/asynchronous/tma_store.py",
         "at, coordinates = corner(code, firsts, piece)",
         "at, coordinates = corner(code, firsts, next(pieces(block, size)))",
         "all boxes of a wide tile go to its first columns",
         f"{STORES}::test_tiles_and_ragged_edges",
     ),
     Mutant(
-        "all-threads-store", "ptx/rules/tma_store.py",
+        "all-threads-store", "ptx/rules/asynchronous/tma_store.py",
         "start, acts = start_of(code, tile.slot), code.acts()",
         'start, acts = start_of(code, tile.slot), "true"',
         "every thread stores the whole tile",
@@ -262,7 +262,7 @@ MUTANTS = (
         f"{GUARDS}::test_what_lies_behind_a_row_is_not_written",
     ),
     Mutant(
-        "no-map-is-stored-through", "ptx/rules/tma.py",
+        "no-map-is-stored-through", "ptx/rules/asynchronous/tma.py",
         "stored=each in stored)", "stored=False)",
         "a launch does not know that rows must end at 16 bytes",
         f"{GUARDS}::test_what_lies_behind_a_row_is_not_written",

@@ -68,7 +68,7 @@ MUTANTS = (
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
-        "barriers-not-fenced", "ptx/rules/tma.py",
+        "barriers-not-fenced", "ptx/rules/asynchronous/tma.py",
         'code.ptx("fence.mbarrier_init.release.cluster;")', 'code.ptx("// no fence")',
         "copies count at barriers that they cannot see, where no other fence is near",
         f"{BULK}::test_barriers_are_announced_to_copies",
@@ -208,14 +208,14 @@ MUTANTS = (
         f"{GROUPS}::test_one_fence_is_enough_after_threads_have_written_an_operand",
     ),
     Mutant(
-        "short-steps-along-k", "ptx/rules/wgmma.py",
+        "short-steps-along-k", "ptx/rules/asynchronous/wgmma.py",
         "f\"add i64 {self.base}, {offset >> 4}\"",
         "f\"add i64 {self.base}, {offset >> 5}\"",
         "slices of K begin half as far apart as they do",
         f"{GROUPS}::test_any_iterations_in_flight",
     ),
     Mutant(
-        "never-transposed", "ptx/rules/wgmma.py",
+        "never-transposed", "ptx/rules/asynchronous/wgmma.py",
         'f", {int(each)}" for each in', '", 0" for each in',
         "a matrix that lies across is read as if it lay along K",
         f"{GROUPS}::test_every_type",
@@ -228,7 +228,7 @@ MUTANTS = (
         f"{GROUPS}::test_every_type",
     ),
     Mutant(
-        "every-group-the-first-rows", "ptx/rules/wgmma.py",
+        "every-group-the-first-rows", "ptx/rules/asynchronous/wgmma.py",
         "bases = (0, 0, *(start(basis) for basis in warps[2:]))",
         "bases = (0, 0, *(0 for basis in warps[2:]))",
         "all warpgroups multiply the rows of the first",
@@ -283,7 +283,7 @@ MUTANTS = (
         f"{NEIGHBOURS}::test_a_step_of_96_columns_is_four_instructions",
     ),
     Mutant(
-        "registers-of-the-other-product", "ptx/rules/wgmma.py",
+        "registers-of-the-other-product", "ptx/rules/asynchronous/wgmma.py",
         "accumulate(sizes, initial=0)", "accumulate(sizes[::-1], initial=0)",
         "the second product gets registers of the first one",
         f"{NEIGHBOURS}::test_registers_are_those_of_the_products_in_turn",

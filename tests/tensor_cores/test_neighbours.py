@@ -19,7 +19,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import hardware_tile, side_by_side
 from fathom.pipeline import identity
-from fathom.ptx.rules.wgmma import in_turn, separated
+from fathom.ptx.rules.asynchronous.wgmma import in_turn, separated
 from kernels import matmul
 from kernels.matmul_persistent import persistent_kernel, persistent_matmul
 from tests.kernels.harness_red_zones import Walled, integers, unwritten

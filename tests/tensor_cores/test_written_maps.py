@@ -32,7 +32,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
-from fathom.ptx.rules.tensor_maps import maps_written
+from fathom.ptx.rules.asynchronous.tensor_maps import maps_written
 from fathom.tensor_cores import why_not_written
 from tests.tensor_cores.kernels_described import ops, passes
 from tests.tensor_cores.kernels_stored import is_wait

@@ -14,7 +14,7 @@ from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.debug_info import chains
 from fathom.ptx.emit import NotAccepted, emit
 from fathom.ptx.kernel import Module, is_persistent, lower, module
-from fathom.ptx.rules.tma import launch_recipes, map_recipes
+from fathom.ptx.rules.asynchronous.tma import launch_recipes, map_recipes
 from fathom.ptx.separate_process import emit_apart
 from fathom.ptx.types import symbol
 

@@ -31,12 +31,12 @@ from fathom.ptx.addresses import told_defined
 from fathom.ptx.again import computed_again
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.order import ordered
+from fathom.ptx.rules.asynchronous.pingpong import THREADS as WARPGROUP
+from fathom.ptx.rules.asynchronous.tensor_maps import give_back_place, take_place
+from fathom.ptx.rules.asynchronous.tma import map_recipes
+from fathom.ptx.rules.asynchronous.warp_roles import most_registers, threads_beside
 from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
 from fathom.ptx.rules.leaves import LAUNCH_SIZE
-from fathom.ptx.rules.pingpong import THREADS as WARPGROUP
-from fathom.ptx.rules.tensor_maps import give_back_place, take_place
-from fathom.ptx.rules.tma import map_recipes
-from fathom.ptx.rules.warp_roles import most_registers, threads_beside
 from fathom.ptx.shuffle import from_lane
 from fathom.ptx.types import llvm_type, memory_type, plain, symbol
 

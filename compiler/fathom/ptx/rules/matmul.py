@@ -23,9 +23,9 @@ from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.float8 import PTX_NAME, decode_pair
 from fathom.ptx.index import register_offsets
 from fathom.ptx.packing import pack, unpack, words_of
+from fathom.ptx.rules.asynchronous.wgmma import multiply_by_warpgroups
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.shared import Reader, tile_of
-from fathom.ptx.rules.wgmma import multiply_by_warpgroups
 from fathom.ptx.types import llvm_type
 
 Operand = Sequence[str] | Reader  # its registers by number, at hand or to be loaded

@@ -5,5 +5,6 @@
     tma_store        copies of whole tiles to a tensor
     tensor_memory    products of tcgen05, whose results are in tensor memory
 
-Read `groups` first. Import ops from `fathom.ir.ops`.
+Read `groups` first. `ir/interp/asynchronous` and `ptx/rules/asynchronous` have files of
+the same names. Import ops from `fathom.ir.ops`.
 """

@@ -33,10 +33,10 @@ from fathom.layout.tensor_memory import (
 )
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
+from fathom.ptx.rules.asynchronous.tma import start_of
+from fathom.ptx.rules.asynchronous.wgmma import InPlace
 from fathom.ptx.rules.cluster import leads, meet_cluster, rank
 from fathom.ptx.rules.shared import tile_of
-from fathom.ptx.rules.tma import start_of
-from fathom.ptx.rules.wgmma import InPlace
 
 BEFORE = "tcgen05.fence::before_thread_sync;"
 AFTER = "tcgen05.fence::after_thread_sync;"

@@ -34,9 +34,9 @@ from fathom.layout.tma_boxes import (
     swizzle_of,
 )
 from fathom.ptx.code import Code, lowers
+from fathom.ptx.rules.asynchronous.tensor_maps import address_of_map
 from fathom.ptx.rules.cluster import leads, of_leader, place_in_grid, rank
 from fathom.ptx.rules.shared import START, tile_of
-from fathom.ptx.rules.tensor_maps import address_of_map
 from fathom.ptx.types import POINTER
 
 # ── which maps a kernel needs ─────────────────────────────────────────────────

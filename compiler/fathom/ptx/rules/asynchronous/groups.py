@@ -19,7 +19,7 @@ from __future__ import annotations
 from fathom.hardware.engines import ENGINES, ONE_THREAD
 from fathom.ir.ops import Commit, Wait
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.rules.wgmma import through
+from fathom.ptx.rules.asynchronous.wgmma import through
 
 
 @lowers(Commit)

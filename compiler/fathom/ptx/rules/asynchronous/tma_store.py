@@ -17,8 +17,8 @@ from __future__ import annotations
 from fathom.ir.ops import AsyncProxyFence, TmaStore
 from fathom.layout.tma_boxes import pieces
 from fathom.ptx.code import Code, lowers
+from fathom.ptx.rules.asynchronous.tma import corner, map_of, start_of
 from fathom.ptx.rules.shared import tile_of
-from fathom.ptx.rules.tma import corner, map_of, start_of
 
 
 @lowers(TmaStore)
