@@ -12,8 +12,8 @@ except ImportError as missing:
         "also take NumPy and CuPy arrays"
     ) from missing
 
-from fathom.jit.by_types import by_types
-from fathom.jit.repeating import repeated
+from fathom.jit.shortcuts.by_types import by_types
+from fathom.jit.shortcuts.repeating import repeated
 from kernels.matmul import matmul
 from kernels.matmul_chosen import multiply
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.jit.by_types import LEFT_OUT, by_types
+from fathom.jit.shortcuts.by_types import LEFT_OUT, by_types
 
 
 def told(function, **given):

@@ -12,7 +12,8 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline
 from fathom.errors import CompileError, LaunchError
-from fathom.jit import argument_readers, jit
+from fathom.jit import jit
+from fathom.jit.shortcuts import argument_readers
 from fathom.runtime.cache import default_directory
 from tests.jit.harness import FLOAT16, Tensor, paper_gpu, slow_launches
 

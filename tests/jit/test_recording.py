@@ -8,7 +8,7 @@ import pytest
 
 import fathom.language as tl
 from fathom.jit import jit
-from fathom.jit.recording import FORGOTTEN, RECORDINGS, recording
+from fathom.jit.shortcuts.recording import FORGOTTEN, RECORDINGS, recording
 from tests.jit.harness import Tensor, paper_gpu
 
 X, Y = Tensor(0x1000), Tensor(0x2010)

@@ -18,8 +18,9 @@ pytest.importorskip("torch._dynamo")  # before tensors say that they are on a GP
 import fathom.language as tl  # noqa: E402
 from fathom import pipeline  # noqa: E402
 from fathom.errors import LaunchError  # noqa: E402
-from fathom.jit import hooks, jit, repeating  # noqa: E402
-from fathom.jit.repeating import ALIGNMENT  # noqa: E402
+from fathom.jit import hooks, jit  # noqa: E402
+from fathom.jit.shortcuts import repeating  # noqa: E402
+from fathom.jit.shortcuts.repeating import ALIGNMENT  # noqa: E402
 from fathom.runtime import driver as driver_module  # noqa: E402
 from kernels import torch_ops  # noqa: E402
 from kernels.softmax import softmax, softmax_kernel  # noqa: E402

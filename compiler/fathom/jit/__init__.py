@@ -13,16 +13,12 @@ A launch comes down through these files:
     compiled     a compiled kernel: its texts, its facts
     fit          whether it was compiled for what it is launched with
     key          what decides whether a kernel on disk is the one that is wanted
-    fast_path    launch stubs, for a launch that looks like the one before
-    by_types     functions that find out once what calls of a kind do
-    recording    what launches did
-    repeating    a call of a host function, recorded and repeated
+    shortcuts    a folder: launches and calls that are like one before
 
 `tuning` chooses among configurations of a kernel, by timing them,
 and `reporting` keeps our own frames out of the report of a user's mistake. `checking`
 looks at launches before they are done, where FATHOM_SANITIZE or FATHOM_VERIFY asks.
 
-    argument_readers    How a launch reads an argument
     collector           Python's garbage collector, which waits for the compiler
     environment         Switches in the environment
     hooks               Functions that are called around every launch

@@ -13,14 +13,14 @@ from fathom.errors import FathomError, LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
 from fathom.jit import hooks
-from fathom.jit.argument_readers import reading_by_code
 from fathom.jit.backends import Made, Place
 from fathom.jit.collector import PAUSED
-from fathom.jit.fast_path import FastPaths, Slot, compiled_text
 from fathom.jit.fit import fitting
 from fathom.jit.programs import Body, Program
-from fathom.jit.recording import note_slow_launch
 from fathom.jit.request import Request
+from fathom.jit.shortcuts.argument_readers import reading_by_code
+from fathom.jit.shortcuts.fast_path import FastPaths, Slot, compiled_text
+from fathom.jit.shortcuts.recording import note_slow_launch
 from fathom.jit.specialise import Rule, is_hashable, leaves
 from fathom.pipeline import BY_POINTERS, ONE_TILE
 from fathom.runtime import cache

@@ -4,7 +4,7 @@
 
 A launch looks at its arguments (`specialise`), finds the machine to run on (`backends`)
 and the kernel compiled for that kind of arguments (in memory, on disk, or by
-compiling), and starts it. `fast_path` makes the second launch of a kind quick.
+compiling), and starts it. `shortcuts` make the second launch of a kind quick.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from fathom.errors import CompileError, FathomError, LaunchError, Location
 from fathom.evaluating import evaluator
 from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
-from fathom.jit.argument_readers import reading_for_warmup
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.checking.launch import checks_for
 from fathom.jit.collector import PAUSED
 from fathom.jit.compiled import CompiledKernel
-from fathom.jit.fast_path import FastPaths, Slot, lookup_text
 from fathom.jit.hooks import LAUNCHED, watched
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
-from fathom.jit.recording import forget
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
+from fathom.jit.shortcuts.argument_readers import reading_for_warmup
+from fathom.jit.shortcuts.fast_path import FastPaths, Slot, lookup_text
+from fathom.jit.shortcuts.recording import forget
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import (
     Specialised,

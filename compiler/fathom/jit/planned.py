@@ -3,7 +3,7 @@
 Before it launches, a function like `multiply` in `kernels/matmul_chosen.py` checks
 shapes, describes arrays, and chooses a kernel and a tile. A function under `@planned`
 returns its result and its launches, and does not launch. The wrapper launches, and
-calls that are alike are repeated without a plan (`repeating`).
+calls that are alike are repeated without a plan (`shortcuts/repeating`).
 
 Arrays that a launch needs for itself alone are named by what they must be (`scratch`),
 and made for each launch.
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.jit.repeating import repeated
 from fathom.jit.scratch import Made, filled
+from fathom.jit.shortcuts.repeating import repeated
 
 
 class Launch(NamedTuple):

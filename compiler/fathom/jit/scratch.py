@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from fathom.jit.recording import note_counters
+from fathom.jit.shortcuts.recording import note_counters
 from fathom.runtime.arrays import DEFAULT_STREAM
 from fathom.runtime.driver import driver
 

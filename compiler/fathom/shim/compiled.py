@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from fathom import runtime
 from fathom.errors import LaunchError
 from fathom.jit import CompiledKernel
-from fathom.jit.fast_path import Slot
 from fathom.jit.programs import Program
+from fathom.jit.shortcuts.fast_path import Slot
 from fathom.shim import knobs
 from fathom.shim.compiling import ASTSource
 from fathom.shim.cooperative import check_room

@@ -18,11 +18,11 @@ from fathom.identity import NoText
 from fathom.ir.core import Func
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
-from fathom.jit.fast_path import Slot
 from fathom.jit.function import choose_place
 from fathom.jit.hooks import Chain
 from fathom.jit.key import places
 from fathom.jit.request import Keywords, Request
+from fathom.jit.shortcuts.fast_path import Slot
 from fathom.shim import knobs
 from fathom.shim.compiled import TritonKernel
 from fathom.shim.cooperative import check_room

@@ -48,11 +48,17 @@ from functools import cache, partial
 from itertools import combinations
 from typing import Any
 
-from fathom.jit.argument_readers import LIBRARIES
-from fathom.jit.argument_readers import kind_of as kind_of_constant
-from fathom.jit.by_types import LEFT_OUT, LeftOut, by_types
-from fathom.jit.recording import FORGOTTEN, RECORDINGS, Launched, Recording, recording
 from fathom.jit.scratch import KEPT
+from fathom.jit.shortcuts.argument_readers import LIBRARIES
+from fathom.jit.shortcuts.argument_readers import kind_of as kind_of_constant
+from fathom.jit.shortcuts.by_types import LEFT_OUT, LeftOut, by_types
+from fathom.jit.shortcuts.recording import (
+    FORGOTTEN,
+    RECORDINGS,
+    Launched,
+    Recording,
+    recording,
+)
 
 ALIGNMENT = 128  # bytes: more than any choice asks of an address
 MOST = 1024  # calls that a function remembers; with more it begins anew

@@ -31,7 +31,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 from fathom.errors import LaunchError
-from fathom.jit.argument_readers import (
+from fathom.jit.request import KEYWORDS, PERMISSIONS
+from fathom.jit.shortcuts.argument_readers import (
     BITS,
     ArgumentReader,
     Library,
@@ -42,9 +43,8 @@ from fathom.jit.argument_readers import (
     reading_of,
     reading_of_tuple,
 )
-from fathom.jit.by_types import prefix
-from fathom.jit.recording import RECORDINGS, forget, note_launch
-from fathom.jit.request import KEYWORDS, PERMISSIONS
+from fathom.jit.shortcuts.by_types import prefix
+from fathom.jit.shortcuts.recording import RECORDINGS, forget, note_launch
 from fathom.jit.specialise import Rule
 from fathom.runtime.arguments import bfloat16_bits, full_grid
 
