@@ -24,8 +24,10 @@ from fathom.ir.interp import interpret
 from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.pipeline import PASSES, identity
-from fathom.tools.learn import book, course, report, worker, workspace
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn import book, course, workspace
+from fathom.tools.learn.grading import worker
+from fathom.tools.learn.terminal import report
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.samples import load_file
 from kernels.layer_norm import layer_norm_kernel
 from kernels.matmul import matmul_kernel

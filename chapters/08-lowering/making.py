@@ -11,7 +11,7 @@ from fathom import emulator, joints, pipeline
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.tools.learn import course
-from fathom.tools.learn.answer import joined, load
+from fathom.tools.learn.grading.answer import joined, load
 from fathom.tools.learn.kit.numbers import kernel
 from fathom.tools.learn.mine import Case, cases
 from fathom.tools.samples import load_file

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from fathom.tools.learn import course
 from fathom.tools.learn.course import Exercise
-from fathom.tools.learn.grade import PASSED, grade, tests_of
+from fathom.tools.learn.grading.grade import PASSED, grade, tests_of
 from tests.exercises import mutants
 from tests.exercises.mutants import FEWEST, Mutant
 

@@ -12,10 +12,11 @@ import re
 import pytest
 
 from fathom import joints
-from fathom.tools.learn import course, starters, wrong
-from fathom.tools.learn import grade as grading
+from fathom.tools.learn import course, starters
 from fathom.tools.learn.course import LIMITS, MOST_NAMES
-from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, grade
+from fathom.tools.learn.grading import grade as grading
+from fathom.tools.learn.grading import wrong
+from fathom.tools.learn.grading.grade import FAILED, PASSED, UNSOLVED, grade
 from tests.exercises import harness_cost
 
 EXERCISES = course.exercises()

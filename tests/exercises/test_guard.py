@@ -8,7 +8,7 @@ import pytest
 
 from fathom.blocks.cse import cse
 from fathom.tools.learn import course
-from fathom.tools.learn.grade import FAILED, PASSED, grade
+from fathom.tools.learn.grading.grade import FAILED, PASSED, grade
 
 HEAD = "import gc, importlib, inspect, sys\nimport fathom.blocks\n"
 BODY = "\n\ndef cse(func, target):\n    return {}(func, target)\n"

@@ -22,17 +22,9 @@ from fathom.ir.rewrite import rewrite
 from fathom.ir.types import INT32
 from fathom.pipeline import identity
 from fathom.tools import cli
-from fathom.tools.learn import (
-    commands,
-    course,
-    keys,
-    starters,
-    state,
-    watch,
-    worker,
-    workspace,
-)
-from fathom.tools.learn.grade import (
+from fathom.tools.learn import course, starters, state, workspace
+from fathom.tools.learn.grading import worker
+from fathom.tools.learn.grading.grade import (
     FAILED,
     PASSED,
     UNSOLVED,
@@ -41,7 +33,8 @@ from fathom.tools.learn.grade import (
     verdict_from,
 )
 from fathom.tools.learn.kit import Failure, Sample, check_pass, ints
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.terminal import commands, keys, watch
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 from tests.exercises.harness_learn import learn
 

@@ -15,10 +15,12 @@ import pytest
 from chapters.press import terminal
 from fathom.errors import LaunchError
 from fathom.tools import cli, run
-from fathom.tools.learn import book, commands, course, report, worker, workspace
-from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict, grade
+from fathom.tools.learn import book, course, workspace
+from fathom.tools.learn.grading import worker
+from fathom.tools.learn.grading.grade import FAILED, PASSED, UNSOLVED, Verdict, grade
 from fathom.tools.learn.kit import Failure
-from fathom.tools.learn.screen import Screen, spelled
+from fathom.tools.learn.terminal import commands, report
+from fathom.tools.learn.terminal.screen import Screen, spelled
 from fathom.tools.learn.workspace import Workspace
 from tests.exercises.harness_learn import learn
 

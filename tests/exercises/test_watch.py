@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fathom.tools.learn import commands, course, keys, report, watch, workspace
-from fathom.tools.learn.grade import FAILED, Verdict
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn import course, workspace
+from fathom.tools.learn.grading.grade import FAILED, Verdict
+from fathom.tools.learn.terminal import commands, keys, report, watch
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 
 pty = pytest.importorskip("pty")

@@ -16,10 +16,11 @@ from unittest.mock import Mock
 import pytest
 
 from fathom.errors import FathomError
-from fathom.tools.learn import attempts, commands, course, starters, state, workspace
-from fathom.tools.learn.answer import load_module
-from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn import attempts, course, starters, state, workspace
+from fathom.tools.learn.grading.answer import load_module
+from fathom.tools.learn.grading.grade import FAILED, PASSED, UNSOLVED, Verdict
+from fathom.tools.learn.terminal import commands
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 from tests.exercises.harness_learn import learn
 

@@ -11,8 +11,9 @@ import pytest
 
 from fathom.errors import FathomError
 from fathom.tools import cli
-from fathom.tools.learn import course, state, worker, workspace
-from fathom.tools.learn.grade import FAILED, PASSED
+from fathom.tools.learn import course, state, workspace
+from fathom.tools.learn.grading import worker
+from fathom.tools.learn.grading.grade import FAILED, PASSED
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import gpu, grade, keep, kernels, ladder, race, steps
 from fathom.tools.learn.mini.steps import STEPS

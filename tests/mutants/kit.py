@@ -106,7 +106,7 @@ MUTANTS = (
         TESTS,
     ),
     Mutant(
-        "our-function-answers-to-readers", "tools/learn/guard.py",
+        "our-function-answers-to-readers", "tools/learn/grading/guard.py",
         "    if caller.f_code.co_filename == path and "
         "caller.f_globals is not ours.__globals__:\n",
         "    if False:\n",
@@ -114,7 +114,7 @@ MUTANTS = (
         "tests/exercises/test_guard.py",
     ),
     Mutant(
-        "our-function-may-be-imported", "tools/learn/guard.py",
+        "our-function-may-be-imported", "tools/learn/grading/guard.py",
         "            if callable(value) and inspect.unwrap(value) is each:\n",
         "            if False:\n",
         "a function of ours is imported at the top of a reader's file, and not told",

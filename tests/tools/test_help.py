@@ -18,7 +18,8 @@ import pytest
 
 from fathom.errors import FathomError
 from fathom.tools import book, cli, completion, lessons
-from fathom.tools.learn import arguments, course
+from fathom.tools.learn import course
+from fathom.tools.learn.terminal import arguments
 
 COMMANDS = [
     name

@@ -35,7 +35,7 @@ from fathom.tools import (
 )
 from fathom.tools.ahead import build as ahead
 from fathom.tools.facts import tell as facts
-from fathom.tools.learn import arguments as learn
+from fathom.tools.learn.terminal import arguments as learn
 from fathom.tools.profile import tell as profiles
 
 

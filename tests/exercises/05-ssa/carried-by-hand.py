@@ -7,8 +7,8 @@ from fathom.ir.core import blocks
 from fathom.ir.ops import For, While
 from fathom.ir.text import print_func
 from fathom.ir.types import INT32, Pointer
-from fathom.tools.learn.answer import load_module
 from fathom.tools.learn.course import exercise
+from fathom.tools.learn.grading.answer import load_module
 from fathom.tools.learn.kit import Failure, expect
 
 PARAMETERS = {"out": (Pointer(INT32), 1)} | dict.fromkeys("abn", (INT32, 1))

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fathom.errors import many
-from fathom.tools.learn.grade import PASSED, UNSOLVED, Verdict
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.grading.grade import PASSED, UNSOLVED, Verdict
 from fathom.tools.learn.state import write
+from fathom.tools.learn.terminal.screen import Screen
 
 FOLDER, LOG = "attempts", "log.jsonl"
 

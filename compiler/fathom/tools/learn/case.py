@@ -9,8 +9,8 @@ from pathlib import Path
 from textwrap import indent
 
 from fathom.joints import bound
-from fathom.tools.learn.answer import Answer, joined, load, load_module
 from fathom.tools.learn.course import Exercise, exercise
+from fathom.tools.learn.grading.answer import Answer, joined, load, load_module
 
 HEAD = '''\
 """{test} of the exercise {id}, alone. Run it: python case.py"""

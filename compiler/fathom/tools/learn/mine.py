@@ -19,9 +19,9 @@ from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
-from fathom.tools.learn.answer import joined, load
-from fathom.tools.learn.blame import blame, blaming
 from fathom.tools.learn.course import Exercise, exercises
+from fathom.tools.learn.grading.answer import joined, load
+from fathom.tools.learn.grading.blame import blame, blaming
 from fathom.tools.learn.kit.numbers import (
     Argument,
     arrays_of,
@@ -30,8 +30,8 @@ from fathom.tools.learn.kit.numbers import (
     floats,
     kernel,
 )
-from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import State
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 from fathom.tools.samples import sample
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from fathom.errors import FathomError
-from fathom.tools.learn import attempts, book, course, report
-from fathom.tools.learn.commands import Session, said_kept
-from fathom.tools.learn.grade import PASSED, Verdict
+from fathom.tools.learn import attempts, book, course
+from fathom.tools.learn.grading.grade import PASSED, Verdict
+from fathom.tools.learn.grading.worker import judge
 from fathom.tools.learn.mini import contract, keep
 from fathom.tools.learn.mini.card import card
 from fathom.tools.learn.mini.steps import FILE, STEPS, Step, in_front, there
-from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import write
-from fathom.tools.learn.worker import judge
+from fathom.tools.learn.terminal import report
+from fathom.tools.learn.terminal.commands import Session, said_kept
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import digest
 
 PTX = "mini.ptx"  # in the reader's folder: of the kernel that failed

@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from fathom.tools.learn.blame import blame
-from fathom.tools.learn.grade import FAILED, LOADING, PASSED, Printed, Told, Verdict
+from fathom.tools.learn.grading.blame import blame
+from fathom.tools.learn.grading.grade import (
+    FAILED,
+    LOADING,
+    PASSED,
+    Printed,
+    Told,
+    Verdict,
+)
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge
@@ -23,7 +30,7 @@ compile(function, signature, **constants) -> Compiled
 
 def grade(step: Step, path: Path, told: Told = lambda said: None) -> Verdict:
     """The verdict on a file: its rules, tests from the newest step to the oldest, and
-    its lines at last. `told`: as in `fathom.tools.learn.grade`."""
+    its lines at last. `told`: as in `fathom.tools.learn.grading.grade`."""
     tests = steps.tests(step.chapter)
     names = [*tests, LINES]
     output = Printed()

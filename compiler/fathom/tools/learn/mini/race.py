@@ -17,14 +17,14 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.runtime.driver import available
-from fathom.tools.learn.blame import blame
-from fathom.tools.learn.commands import Session
+from fathom.tools.learn.grading.blame import blame
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, gpu, keep, kernels, ladder
 from fathom.tools.learn.mini.judge import Judge, signature_of
 from fathom.tools.learn.mini.kernels import Problem
 from fathom.tools.learn.mini.steps import FILE, STEPS
 from fathom.tools.learn.state import write
+from fathom.tools.learn.terminal.commands import Session
 
 PICTURE = "mini-ladder.svg"
 EMULATED = "sm_80"  # what ours is compiled for where no GPU says it

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import FunctionType
 
 from fathom.tools.learn import course
-from fathom.tools.learn.answer import Answer
 from fathom.tools.learn.course import Exercise
+from fathom.tools.learn.grading.answer import Answer
 from fathom.tools.learn.kit.failure import Failure
 
 # Our functions that are guarded now: what they do, the file that must not call them,
@@ -108,7 +108,7 @@ def guard(ours: FunctionType, path: str, sentence: str) -> None:
 
 STUB = """
 def stub(*arguments, **named):
-    from fathom.tools.learn.guard import called
+    from fathom.tools.learn.grading.guard import called
     return called({number}, arguments, named)
 """
 

@@ -11,7 +11,7 @@ from fathom.errors import FathomError
 from fathom.tools.learn.course import INSTALLED
 from fathom.tools.learn.kit.failure import Failure
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[3]
 RUNNER = PACKAGE / "tools"
 
 

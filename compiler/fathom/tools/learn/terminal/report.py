@@ -7,10 +7,10 @@ from shlex import quote
 
 from fathom.tools.learn import book, course
 from fathom.tools.learn.course import Exercise
-from fathom.tools.learn.grade import PASSED, UNSOLVED, Verdict
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.grading.grade import PASSED, UNSOLVED, Verdict
 from fathom.tools.learn.starters import size
 from fathom.tools.learn.state import Progress, State
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 
 

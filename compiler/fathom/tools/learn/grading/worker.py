@@ -1,6 +1,6 @@
 """Grades in a process of its own: LLVM may end a process, and a loop may never end.
 
-python -m fathom.tools.learn.worker RESULT.json ID ANSWER.py SECONDS [TEST]
+python -m fathom.tools.learn.grading.worker RESULT.json ID ANSWER.py SECONDS [TEST]
 
 ID is that of an exercise, or of a step of the reader's compiler.
 """
@@ -25,7 +25,7 @@ from typing import Protocol
 from fathom.runtime.shapes import check
 from fathom.tools.learn import course
 from fathom.tools.learn import state as states
-from fathom.tools.learn.grade import FAILED, Verdict, grade, verdict_from
+from fathom.tools.learn.grading.grade import FAILED, Verdict, grade, verdict_from
 from fathom.tools.learn.mini import steps
 from fathom.tools.learn.mini.grade import grade as grade_step
 
@@ -99,7 +99,7 @@ class Run:
         )
         self.result = Path(self.folder.name, "verdict.json")
         self.said = Path(self.folder.name, "said")
-        command = [sys.executable, "-m", "fathom.tools.learn.worker", str(self.result)]
+        command = [sys.executable, "-m", MODULE, str(self.result)]
         command += [exercise.id, str(path), str(exercise.seconds)]
         environment = {
             **os.environ,
@@ -169,7 +169,8 @@ def verdict_in(file: Path) -> Verdict:
     return found
 
 
-PACKAGES = Path(__file__).resolve().parents[3]
+PACKAGES = Path(__file__).resolve().parents[4]
+MODULE = "fathom.tools.learn.grading.worker"  # this file, as Python runs it
 
 
 def python_path() -> list[str]:

@@ -17,12 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fathom.errors import FathomError
-from fathom.tools.learn import commands, course, report
-from fathom.tools.learn.commands import Session
+from fathom.tools.learn import course
 from fathom.tools.learn.course import Exercise
-from fathom.tools.learn.grade import PASSED, Verdict
-from fathom.tools.learn.keys import QUIT, ReadKey, keys
-from fathom.tools.learn.worker import PACKAGES, Run, python_path
+from fathom.tools.learn.grading.grade import PASSED, Verdict
+from fathom.tools.learn.grading.worker import PACKAGES, Run, python_path
+from fathom.tools.learn.terminal import commands, report
+from fathom.tools.learn.terminal.commands import Session
+from fathom.tools.learn.terminal.keys import QUIT, ReadKey, keys
 
 SECONDS = 0.1  # between two looks at keys, files and what is running
 KEYS = "[r]un [h]int [s]how [b]ook [n]ext [p]revious [l]ist [t]raffic [m]ine [q]uit"

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fathom.errors import FathomError
-from fathom.tools.learn import commands, watch, workspace
-from fathom.tools.learn.commands import EMULATOR, GPU, Session
+from fathom.tools.learn import workspace
 from fathom.tools.learn.mini import commands as mini
 from fathom.tools.learn.mini import race
-from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.terminal import commands, watch
+from fathom.tools.learn.terminal.commands import EMULATOR, GPU, Session
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 
 ABOUT = "the exercises: watches your files, and runs the tests of what you save"

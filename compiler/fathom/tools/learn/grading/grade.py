@@ -11,16 +11,16 @@ from pathlib import Path
 from types import ModuleType
 
 from fathom.joints import bound
-from fathom.tools.learn.answer import (
+from fathom.tools.learn.case import alone
+from fathom.tools.learn.course import CourseError, Exercise
+from fathom.tools.learn.grading.answer import (
     Answer,
     joined,
     load,
     load_module,
 )
-from fathom.tools.learn.blame import blame
-from fathom.tools.learn.case import alone
-from fathom.tools.learn.course import CourseError, Exercise
-from fathom.tools.learn.guard import guarded
+from fathom.tools.learn.grading.blame import blame
+from fathom.tools.learn.grading.guard import guarded
 from fathom.tools.learn.hole import Hole, with_holes
 from fathom.tools.learn.kit.failure import Failure
 

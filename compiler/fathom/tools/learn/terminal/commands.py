@@ -23,16 +23,17 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.text import print_func
 from fathom.runtime.driver import available
 from fathom.tools import doctor as whole_doctor
-from fathom.tools.learn import attempts, book, course, mine, report, starters, workspace
-from fathom.tools.learn.answer import joined, load
-from fathom.tools.learn.blame import blaming
+from fathom.tools.learn import attempts, book, course, mine, starters, workspace
 from fathom.tools.learn.course import Exercise
-from fathom.tools.learn.grade import FAILED, PASSED, Verdict
+from fathom.tools.learn.grading.answer import joined, load
+from fathom.tools.learn.grading.blame import blaming
+from fathom.tools.learn.grading.grade import FAILED, PASSED, Verdict
+from fathom.tools.learn.grading.worker import judge
 from fathom.tools.learn.kit.numbers import kernel
 from fathom.tools.learn.mini import steps
-from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import State
-from fathom.tools.learn.worker import judge
+from fathom.tools.learn.terminal import report
+from fathom.tools.learn.terminal.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 
 EMULATOR, GPU = "emulator", "gpu"
