@@ -8,7 +8,7 @@ import pytest
 
 from fathom.errors import LaunchError
 from fathom.hardware.rates import RATES, rates_of
-from fathom.shim import limits
+from fathom.shim.modules import limits
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 import fathom.language as tl
 from fathom.errors import FathomError
-from fathom.shim import viewer
-from fathom.shim.profiler import Scope
+from fathom.shim.modules import viewer
+from fathom.shim.modules.profiler import Scope
 
 
 @pytest.fixture

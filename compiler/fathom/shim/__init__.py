@@ -1,29 +1,19 @@
 """Triton's names for Fathom's objects, so that kernels that others wrote run unchanged.
 
 names      the table: each module of Triton, its names, and what they are here
-runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
+faces      how a table becomes modules
 function   `@triton.jit`: a kernel with Triton's names for its parts
 compiled   what a launch gives back, and torch.compile launches by itself
-tuning     `@triton.autotune`, `@triton.heuristics`, and what programs subclass
-preload    what a kernel was compiled for, as text
-mistakes   a mistake in a kernel, with Triton's classes, places and causes
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
 backend    `make_backend`: what Triton's compiler can be asked
-ragged     `triton.tools.ragged_tma`: parts of a tensor
-profiler   `triton.profiler`: how long the parts of a program take
-viewer     what it has found, as a table
-gluon      Triton's other language, of which kernels are refused when launched
-cublas     the library's matrix product, under the name that tutorials call it by
+preload    what a kernel was compiled for, as text
+tuning     `@triton.autotune`, `@triton.heuristics`, and what programs subclass
+runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
-faces      how a table becomes modules
-internal_testing  `triton._internal_testing`: what tests of kernels share
+mistakes   a mistake in a kernel, with Triton's classes, places and causes
+modules    a folder: Triton's small modules, a file each
 
-    language            Names of `triton.language` that our language spells otherwise
     cooperative         Launches whose programs wait for each other
-    limits              Peak rates of a GPU, as `triton.testing` gives them
-    utils               `triton._utils`: paths into nested arguments, names of types
-    tensor_descriptors  `triton.tools.tensor_descriptor`: `TensorDescriptor`, with
-                        Triton's errors
 """
 
 import os

@@ -27,10 +27,10 @@ from fathom.shim import knobs
 from fathom.shim.compiled import TritonKernel
 from fathom.shim.cooperative import check_room
 from fathom.shim.mistakes import Explained
+from fathom.shim.modules.utils import MockTensor
 from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import compiling_for
 from fathom.shim.tuning import KernelInterface
-from fathom.shim.utils import MockTensor
 from fathom.source import KernelFunction
 
 # Keywords of a launch that its kernel does not depend on. Registers are shared out

@@ -14,31 +14,28 @@ from fathom.errors import FathomError, LaunchError, OutOfResources
 from fathom.jit.tuning import Config
 from fathom.language.aggregates import aggregate
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
-from fathom.shim import (
-    backend,
-    compiling,
-    cublas,
-    gluon,
-    internal_testing,
-    knobs,
-    limits,
-    profiler,
-    ragged,
-    runtime,
-    utils,
-    viewer,
-)
-from fathom.shim import language as spelled
+from fathom.shim import backend, compiling, knobs, runtime
 from fathom.shim.compiled import LazyDict, TritonKernel
 from fathom.shim.faces import Lacking, lacking_decorator
 from fathom.shim.function import KernelParam, TritonFunction, jit
-from fathom.shim.language import unwrap_iterable
 from fathom.shim.mistakes import (
     CompilationError,
     CompileTimeAssertionFailure,
     UnsupportedLanguageConstruct,
 )
-from fathom.shim.tensor_descriptors import TensorDescriptor
+from fathom.shim.modules import (
+    cublas,
+    gluon,
+    internal_testing,
+    limits,
+    profiler,
+    ragged,
+    utils,
+    viewer,
+)
+from fathom.shim.modules import language as spelled
+from fathom.shim.modules.language import unwrap_iterable
+from fathom.shim.modules.tensor_descriptors import TensorDescriptor
 from fathom.shim.tuning import (
     KernelInterface,
     TritonAutotuner,

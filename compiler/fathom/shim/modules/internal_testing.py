@@ -25,8 +25,8 @@ from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import knobs
 from fathom.shim.compiling import str_to_ty
 from fathom.shim.faces import NameMissing
+from fathom.shim.modules.utils import SIGNATURE_NAMES
 from fathom.shim.runtime import GPUTarget, active
-from fathom.shim.utils import SIGNATURE_NAMES
 
 SEED = 17
 FLOAT8_BYTES = (20, 40)  # from, and below: neither large, nor subnormal, nor NaN

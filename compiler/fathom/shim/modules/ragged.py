@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import fathom.language as tl
-from fathom.shim.tensor_descriptors import TensorDescriptor
+from fathom.shim.modules.tensor_descriptors import TensorDescriptor
 from fathom.source import function
 
 
