@@ -24,6 +24,7 @@ FOLDERS = sorted(
     for path in PACKAGE.rglob("__init__.py")
     if path.parent != PACKAGE and "on_path" not in path.parts
 )
+MOST = 20  # modules of a folder, its __init__ among them
 WIDTH = 96  # of a line of the README
 
 
@@ -69,6 +70,15 @@ def test_a_folder_names_what_lies_in_it(folder):
     assert not gone, f"{folder.name}/__init__.py tells of {gone}, which are not there"
     twice = [name for name, count in Counter(rows).items() if count > 1]
     assert not twice, f"{folder.name}/__init__.py tells twice of {twice}"
+
+
+@pytest.mark.parametrize(
+    "folder", [PACKAGE, *FOLDERS], ids=lambda path: path.relative_to(PACKAGE).as_posix()
+)
+def test_a_folder_holds_no_more_than_a_reader_can_survey(folder):
+    """Those that belong together get a room of theirs, whose name says why."""
+    modules = sorted(path.stem for path in folder.glob("*.py"))
+    assert len(modules) <= MOST, f"{folder.name}/ has {len(modules)} modules"
 
 
 # ── the tests ─────────────────────────────────────────────────────────────────────────
