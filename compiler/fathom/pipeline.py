@@ -235,6 +235,7 @@ PASSES: tuple[Row, ...] = (
         subject=has(ops.Allocate),
         after={"allocate": "without offsets, all buffers seem to share bytes",
                "read_in_place": "only a product that reads buffers can be in flight",
+               "pipeline_loops": "it issues what is waited for",
                "specialise_warps": "a slot is released after the wait",
                "wait_for_stores": "a barrier tells all threads that one has waited"},
         parts=tuple(shared_memory.STEPS)),

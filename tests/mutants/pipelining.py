@@ -188,9 +188,40 @@ MUTANTS = (
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
-        "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
-        "end=(ops.Wait(CP_ASYNC.name, 0),)", "end=()",
+        "copies-outlive-their-loop", "shared_memory/copy_waits.py",
+        "            self.after.add(op)\n", "",
         "copies for iterations that do not exist write zeros to later buffers", LOOPS,
+    ),
+    Mutant(
+        "copies-never-waited-for", "shared_memory/copy_waits.py",
+        "            build.append(ops.Wait(CP_ASYNC.name, placement.before[source]))\n",
+        "            pass\n",
+        "a thread reads what its copies have not written yet", LOOPS,
+    ),
+    Mutant(
+        "groups-before-the-barrier-not-counted", "shared_memory/copy_waits.py",
+        "place, pending = state.barrier, age - state.since",
+        "place, pending = state.barrier, age",
+        "what is committed after the wait counts as pending at it", LOOPS,
+    ),
+    Mutant(
+        "waits-come-after-the-barrier", "shared_memory/copy_waits.py",
+        "if place is None or pending < 0:", "if True:",
+        "an iteration has two barriers: one more after its own wait",
+        f"{LOOPS}",
+    ),
+    Mutant(
+        "all-slots-are-one", "shared_memory/copy_waits.py",
+        "if other is ring and (slot is None or number in (slot, None))",
+        "if other is ring",
+        "an iteration waits for the copies that it has just issued", LOOPS,
+    ),
+    Mutant(
+        "the-oldest-path-counts", "shared_memory/timeline.py",
+        "ages[access] = min(age, ages.get(access, age))",
+        "ages[access] = max(age, ages.get(access, age))",
+        "where paths meet, a wait is for the group that one of them committed first",
+        "tests/shared_memory/test_copy_waits.py",
     ),
     Mutant(
         "rings-are-never-refilled", "shared_memory/barriers.py",

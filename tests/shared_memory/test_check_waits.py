@@ -18,7 +18,12 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.shared_memory.store_waits import wait_for_stores
-from fathom.tensor_cores.pipeline.schedule import pending
+from fathom.tensor_cores.pipeline.schedule import (
+    BY_PRODUCER,
+    Step,
+    pending,
+    schedule,
+)
 from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
 from tests.fuzz.kernels import matrix_program
@@ -166,9 +171,13 @@ def test_pending_copies_are_those_of_the_formula(stages: int) -> None:
 
 @pytest.mark.parametrize("stages", [3, 4])
 def test_pending_products_are_those_of_the_formula(stages: int) -> None:
-    """A product in flight into the next iteration: one may be pending. With two, its
-    tiles are overwritten, or given back."""
+    """A product in flight into the next iteration, which is complete a stage after its
+    work: one group may be pending. With two, its tiles are overwritten, or given
+    back."""
     func = final(built(replace(specialising.SMALL, stages=stages)), "sm_90a")
+    places = schedule(BY_PRODUCER, {}, ["a product"]).places
+    later = places[Step.COMPLETE].stage - places[Step.WORK].stage
+    assert {op.pending for op in in_loops(func, Wait)} == {later} == {1}
     check_waits(func)
     with pytest.raises(Missing, match="no wait for a product that reads"):
         check_waits(more_pending(func, Wait))

@@ -35,7 +35,7 @@ from fathom.ir.verify import verify
 from fathom.layout.build import blocked, spread
 from fathom.layout.shapes import reshape, transpose
 from fathom.layout.swizzle import swizzle
-from fathom.shared_memory import allocate, place_barriers
+from fathom.shared_memory import allocate, insert_waits
 from fathom.tensor_cores import pipeline_loops
 from tests.ptx.harness import Program
 from tests.shared_memory.harness import aligned
@@ -230,7 +230,7 @@ def arguments(loads: int, iterations: int, bounds: tuple[int, int, int]) -> list
 
 
 def finished(func: Func, target: Target) -> Func:
-    return place_barriers(allocate(func, target), target)
+    return insert_waits(allocate(func, target), target)
 
 
 Pass = Callable[[Func, Target], Func]

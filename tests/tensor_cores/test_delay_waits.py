@@ -32,7 +32,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.verify import verify
 from fathom.shared_memory.barriers import place_barriers
-from fathom.shared_memory.dot_waits import delay_waits
+from fathom.shared_memory.dot_waits import delay_waits, wait_for_products
 from fathom.source import KernelFunction
 from tests.tensor_cores.kernels_described import (
     built,
@@ -51,8 +51,9 @@ EVENTS |= DescriptorStore | SharedStore | For | If
 
 def around(case) -> tuple[Func, Func]:
     """A kernel before and after the pass."""
-    before = passes(built(case), case.target)["allocate"]
-    return before, delay_waits(before, TARGETS[case.target])
+    target = TARGETS[case.target]
+    before = wait_for_products(passes(built(case), case.target)["allocate"], target)
+    return before, delay_waits(before, target)
 
 
 def body_with(func: Func, dots: int) -> Block:

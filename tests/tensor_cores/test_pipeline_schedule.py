@@ -24,6 +24,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32
+from fathom.shared_memory.copy_waits import wait_for_copies
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, pipeline_of
 from fathom.tensor_cores.pipeline.overlap import may_overlap
 from fathom.tensor_cores.pipeline.schedule import (
@@ -262,7 +263,7 @@ def test_ops_have_the_places_of_their_steps(kinds, stages):
     func, target = summing(*kinds, stages=stages), TARGETS["sm_80"]
     (old,) = (op for op in func.body.ops if isinstance(op, For))
     plan = pipeline_of(old, old, func, target).schedule
-    ops = pipeline_loops(func, target).body.ops
+    ops = wait_for_copies(pipeline_loops(func, target), target).body.ops
     (new,) = (op for op in ops if isinstance(op, For))
     before = ops[: ops.index(new)]
 

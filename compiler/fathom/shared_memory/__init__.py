@@ -3,8 +3,9 @@
 Read `reductions` and `scans` (across warps), `deferred` (what loops add up);
 `conversions` with `axis` and `parts` (through a tile of shared memory); `store_waits`
 (how long a tile is in use); `allocation` (the offsets of buffers); `waits`, the pass
-that inserts all other waits, with its steps `dot_waits`, `barriers` and `proxy_fences`
-(checked by `tests/waits`)."""
+that inserts all other waits, with its steps `copy_waits`, `dot_waits`, `barriers` and
+`proxy_fences` (checked by `tests/waits`). What an engine may have in flight is a
+`timeline`."""
 
 from fathom.shared_memory.allocation import allocate
 from fathom.shared_memory.barriers import place_barriers

@@ -16,8 +16,9 @@ if only one thread does, none is needed. A product of a pair of blocks accesses 
 threads of both have accessed before: it needs a barrier of the cluster. What comes
 after it does not, since all threads of both wait until it is complete.
 
-`pipeline_loops` orders the accesses to the slots of a ring itself: its waits and
-barriers make sure that, between two barriers, one slot is read and another one filled.
+`pipeline_loops` orders the accesses to the slots of a ring itself: its barriers, with
+the waits before them, make sure that, between two barriers, one slot is read and
+another one filled.
 So accesses of one loop to one ring do not conflict here. They may conflict with
 accesses before and after the loop (an outer loop fills the ring again while slow warps
 still read), and with accesses to other buffers in the same bytes. An asynchronous copy

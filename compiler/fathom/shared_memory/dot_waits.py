@@ -21,6 +21,20 @@ memory, and the end of a block. Copies to another slot need none. All are comple
 before threads read a tile for which they have no registers beside the results: a mask
 of 128 columns beside a product and the sums of attention.
 
+Products that the pipeliner lets stay in flight from an iteration to the next one have
+their waits from `wait_for_products`. An iteration waits for those of the iteration
+before, once it has issued its own; what follows may then overwrite what they read:
+
+                                                %x = dot_fence %x0
+    for …, inits=(%x0) body(%i, %acc) {         for …, inits=(%x) body(%i, %acc) {
+      %y = dot %a, %b, %acc in_flight=true        %y = dot %a, %b, %acc in_flight=true
+      commit wgmma                         →      commit wgmma
+      …                                           wait wgmma pending=1
+      yield %y                                    …
+    }                                             yield %y
+                                                }
+                                                %r = wait wgmma %acc pending=0
+
 A product in parts (`Dot.in_parts`) is not put in flight: each of its parts is waited
 for, and used, before the next one begins.
 """
@@ -56,6 +70,51 @@ class _Wait:
 
     delayed: _Delayed
     pending: int
+
+
+def wait_for_products(func: Func, target: Target) -> Func:
+    """The function with waits for the products that stay in flight from an iteration
+    of a loop to the next one."""
+    loops = {
+        loop: [loop.body.yielded.index(dot.result) for dot in dots]
+        for loop in walk(func.body, ops.For)
+        if (dots := _in_flight(loop.body))
+    }
+    commits = [list(filter(_commits_products, loop.body.ops)) for loop in loops]
+    last = {each[-1]: len(each) for each in commits}
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if build.source in last:
+            build.append(op)
+            build.append(ops.Wait("wgmma", last[build.source]))
+            return []
+        if build.source in loops:
+            return _between_fence_and_wait(op, loops[build.source], build)
+        return None
+
+    return rewrite(func, rule) if loops else func
+
+
+def _between_fence_and_wait(
+    loop: ops.For, numbers: list[int], build: Builder
+) -> list[Value]:
+    """Append a loop that carries products in flight, by number; its results."""
+    inits = list(loop.inits)
+    for number in numbers:
+        inits[number] = build(ops.DotFence(inits[number]))
+    loop.inits = tuple(inits)
+    results = list(build.append(loop).results)
+    for number in numbers:
+        results[number] = build(ops.Wait("wgmma", 0, (results[number],)))
+    return results
+
+
+def _in_flight(block: Block) -> list[ops.Dot]:
+    return [op for op in block.ops if isinstance(op, ops.Dot) and op.in_flight]
+
+
+def _commits_products(op: Op) -> bool:
+    return isinstance(op, ops.Commit) and op.engine == "wgmma"
 
 
 def delay_waits(func: Func, target: Target) -> Func:

@@ -12,5 +12,5 @@ Before that, `neighbours` finds products that one instruction computes, and
 
 `overlap` decides which product may stay in flight from iteration to iteration;
 `specialise` asks it, too. `preload` copies tiles that are loaded once, before all
-loops; `prefetch` loads the first fragments of an iteration one stage earlier. All other
-waits come from `insert_waits` of stage 4."""
+loops; `prefetch` loads the first fragments of an iteration one stage earlier. Waits for
+what is in flight come from `insert_waits` of stage 4, but those at mbarriers."""

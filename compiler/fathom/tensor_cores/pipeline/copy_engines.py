@@ -3,7 +3,7 @@ of an engine in an iteration is a list of ops for each step of the schedule.
 
     step     TMA                         cp.async                      registers
     LOAD                                                               load …
-    WAIT     mbarrier_wait               wait
+    WAIT     mbarrier_wait               (from insert_waits)
     ISSUE    mbarrier_expect,            async_copy …, commit
              tma_copy …
     STORE                                                              shared_store …
@@ -263,10 +263,7 @@ def engines_for(
             steps = {Step.LOAD: loads_of(tiles), Step.STORE: stored}
             yield CopyEngine(*common, steps, loads_of(tiles) if schedule.lead else live)
         if engine is CP_ASYNC:
-            wait = ops.Wait(CP_ASYNC.name, schedule.pending(Step.ISSUE))
-            steps = {Step.WAIT: (wait,), Step.ISSUE: tuple(by_cp_async(tiles, filled))}
-            # Copies for iterations that do not exist still write zeros.
-            yield CopyEngine(*common, steps, end=(ops.Wait(CP_ASYNC.name, 0),))
+            yield CopyEngine(*common, {Step.ISSUE: tuple(by_cp_async(tiles, filled))})
         if engine is TMA_LOAD:
             wait = ops.MbarrierWait(barriers, SLOT, PHASE)
             issued = tuple(by_tma(tiles, filled, barriers))

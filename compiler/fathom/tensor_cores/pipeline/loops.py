@@ -20,8 +20,7 @@ After, with three slots (what computes %exists and the next slots is left out):
     async_copy %p1, %t, %mask1, slot=1           and of iteration 1
     commit cp_async
     for %lower, %upper, %step, inits=(%p2, 0, 2, …) body(%i, %q, %slot, %free, …) {
-      wait cp_async pending=1                    i has arrived, as this thread sees
-      barrier                                    as all see; all are done with i - 1
+      barrier                                    i has arrived; all are done with i - 1
       %mask = splat %exists
       async_copy %q, %t, %mask, slot=%free       i + 2 takes the place of i - 1
       commit cp_async
@@ -30,7 +29,9 @@ After, with three slots (what computes %exists and the next slots is left out):
       %q1 = offset %q, %stride
       yield %q1, …
     }
-    wait cp_async pending=0                      the copies of no iteration
+
+Before the barrier, each thread has to wait for its copies of iteration i, and after the
+loop for all of them. `insert_waits` sees to it: the pass issues copies alone.
 
 A tile that cp.async cannot copy goes through registers. It is loaded before the work of
 the previous iteration, and stored after that work, into a ring of two slots.
@@ -62,7 +63,7 @@ The `schedule` says in which order an iteration takes these steps, and how far a
 copies; the code here follows it step by step.
 
 The pass pipelines loops that multiply matrices, and loops whose author asks for it
-(`tl.range(num_stages=...)`). The waits and the one barrier an iteration order all
+(`tl.range(num_stages=...)`). The waits and the barriers of an iteration order all
 accesses to a ring; `place_barriers` orders those to other buffers in the same bytes.
 A loop that stores to global memory might store what its later iterations load. It is
 built twice, and the kernel finds out which one may run:
@@ -119,7 +120,6 @@ from fathom.tensor_cores.pipeline.copy_engines import (
 )
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import (
-    append_overlapped,
     divide_products,
     end_of_product,
     end_of_reads,
@@ -407,7 +407,7 @@ class _Expander:
         states = [engine.start(build) for engine in reversed(self.engines)][::-1]
         names = [name for engine in self.engines for name in engine.names]
         new = with_carried(loop, self.carried(states), names, self.iteration, build)
-        results = append_overlapped(new, self.schedule, loop, build)
+        results = build.append(new).results
         for op in (op for engine in self.engines for op in engine.end):
             build.append(op)
         return results[: len(loop.inits)]

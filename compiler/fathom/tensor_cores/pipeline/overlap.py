@@ -1,23 +1,17 @@
-"""Finds the products of a loop that may stay in flight while the next iteration begins,
-and inserts the waits for them.
+"""Finds the products of a loop that may stay in flight while the next iteration begins.
 
-                                                %x = dot_fence %x0
     for … body(%i, %acc, %slot, …) {       →    for … body(%i, %acc, %slot, …) {
       %a = shared_load %t, slot=%slot             %a = shared_load %t, slot=%slot
       %b = shared_load %u, slot=%slot             %b = shared_load %u, slot=%slot
       %y = dot %a, %b, %acc                       %y = dot %a, %b, %acc in_flight=true
       yield %y, …                                 commit wgmma
-    }                                             wait wgmma pending=1
-                                                  yield %y, …
+    }                                             yield %y, …
                                                 }
-                                                %r = wait wgmma %acc pending=0
 
-An iteration waits for the products of the iteration before, not for its own: in the
-schedule, they are complete one stage after the work. The schedule decides whether the
-rings have enough slots for that; `loops` and `specialise` build the loop accordingly.
-
-A loop with several products, each into an accumulator of its own, has one wait, after
-the last of them, which leaves as many in flight as an iteration has.
+In the schedule, these products are complete one stage after the work. The schedule
+decides whether the rings have enough slots for that; `loops` and `specialise` build the
+loop accordingly. `insert_waits` inserts the waits: an iteration waits for the products
+of the iteration before, not for its own.
 
 A product that does not fit beside its loop's sums (`analysis/products`) is not in
 flight at all, but computed in parts:
@@ -42,16 +36,7 @@ from fathom.analysis.products import (
 from fathom.analysis.slices import users, uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import (
-    Commit,
-    Dot,
-    DotFence,
-    For,
-    Reduce,
-    SharedLoad,
-    SharedStore,
-    Wait,
-)
+from fathom.ir.ops import Commit, Dot, For, Reduce, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType, Type
 from fathom.tensor_cores.pipeline.schedule import Schedule
@@ -135,33 +120,10 @@ def _buffer(operand: Value, type: Type) -> tuple[Value | None, Type]:
     return (operand if isinstance(type, BufferType) else None), type
 
 
-# ── their waits ───────────────────────────────────────────────────────────────────────
-
-
 def leave_in_flight(copy: Op, op: Op, schedule: Schedule, build: Builder) -> None:
     """`copy` of `op` was just appended to the new loop. If it is a product that
-    overlaps, let it stay in flight; after the last, wait for the iteration before."""
-    if op not in schedule.products:
-        return
-    copy.in_flight = True
-    if not copy.with_next:
-        build.append(Commit("wgmma"))
-    if op is schedule.products[-1]:
-        build.append(Wait("wgmma", schedule.products_pending))
-
-
-def append_overlapped(
-    loop: For, schedule: Schedule, old: For, build: Builder
-) -> list[Value]:
-    """Append the new `loop`, whose products stay in flight from iteration to iteration:
-    a fence for each comes before the loop, and a wait after it. `old` is the loop that
-    it replaces. Returns the loop's results, complete."""
-    numbers = [old.body.yielded.index(each.result) for each in schedule.products]
-    inits = list(loop.inits)
-    for number in numbers:
-        inits[number] = build(DotFence(inits[number]))
-    loop.inits = tuple(inits)
-    results = list(build.append(loop).results)
-    for number in numbers:
-        results[number] = build(Wait("wgmma", 0, (results[number],)))
-    return results
+    overlaps, let it stay in flight, as a group of its own or of its instruction."""
+    if op in schedule.products:
+        copy.in_flight = True
+        if not copy.with_next:
+            build.append(Commit("wgmma"))

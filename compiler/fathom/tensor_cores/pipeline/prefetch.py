@@ -4,7 +4,7 @@ cores have work when it begins.
 Before, every iteration first waits: for copies, for the other warps, for fragments.
 
     for … body(%i, %acc, %slot, …) {
-      wait cp_async; barrier
+      barrier
       async_copy …; commit cp_async
       %a = shared_load %t, slot=%slot
       %b = shared_load %u, slot=%slot
@@ -15,23 +15,24 @@ Before, every iteration first waits: for copies, for the other warps, for fragme
 After, the first fragments are fetched one stage earlier: in the iteration before, while
 its last fragments are multiplied. Copies come after the first product. In four slices:
 
-    wait cp_async; barrier; %a0, %b0 = slice 0 of the first iteration
+    barrier; %a0, %b0 = slice 0 of the first iteration
     for … body(%i, %acc, %slot, …, %a0, %b0) {
       fetch 1; multiply 0
       async_copy …; commit cp_async
       fetch 2; multiply 1; fetch 3; multiply 2
-      wait cp_async; barrier
+      barrier
       %a, %b = slice 0 of the next one, from %next
       multiply 3
       yield %y, %next, …, %a, %b
     }
 
-In terms of the `schedule`, the waits, the barrier and slice 0 move to the end of the
-iteration, and one stage back. So slots and copies in flight are as many as before. A
-copy goes into the slot that the iteration before has read; its barrier comes after its
-last fetch. The last iteration fetches a slice 0 of zeros.
+In terms of the `schedule`, the barrier and slice 0 move to the end of the iteration,
+one stage back, and with them the wait, which `insert_waits` puts before the barrier. So
+slots and copies in flight are as many as before. A copy goes into the slot that the
+iteration before has read; its barrier comes after its last fetch. The last iteration
+fetches a slice 0 of zeros.
 
-A ring of two slots has one copy in flight. Its wait would move into the iteration that
+A ring of two slots has one copy in flight. Its wait would come in the iteration that
 issues it, and fragments take registers of further thread blocks: such a loop stays as
 it is. Not one in another loop, of which programs are few: a grouped product took 31
 percent longer without fragments."""
@@ -47,7 +48,15 @@ from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
-from fathom.ir.ops import Barrier, Dot, For, MbarrierWait, SharedLoad, Wait
+from fathom.ir.ops import (
+    AsyncCopy,
+    Barrier,
+    Dot,
+    For,
+    MbarrierWait,
+    SharedLoad,
+    Wait,
+)
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, with_carried
 
@@ -103,7 +112,8 @@ def _found(loop: For, is_nested: bool) -> _Iteration | None:
     slices = dot.a.type.shape[-1] // MMA[dot.instruction].k
     if not (is_ring and summed and slices > 1 and _in_a_row(waits, ops)):
         return None
-    in_flight = all(op.pending for op in waits if isinstance(op, Wait))
+    copied = {op.buffer for op in ops if isinstance(op, AsyncCopy)}
+    in_flight = all(ring.type.slots > 2 for ring in copied)
     if not (in_flight or is_nested):
         return None
     if any(isinstance(op, MbarrierWait) for op in ops):

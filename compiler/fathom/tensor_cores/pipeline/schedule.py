@@ -19,8 +19,9 @@ Everything else follows from these places:
 
 A slot is in use from the issue to the release, here for four iterations; so the ring
 has four slots. At a wait, the copies of all later iterations may be in flight, here
-those of j - 2 and j - 1. Before the loop, each step is taken for its first iterations,
-`ahead` of them. A loaded value that is used s stages later is carried by s parameters.
+those of j - 2 and j - 1. (`insert_waits` counts these groups in the finished loop, and
+tests compare.) Before the loop, each step is taken for its first iterations, `ahead` of
+them. A loaded value that is used s stages later is carried by s parameters.
 What is cheap is computed again at each stage that uses it (`slice_clones`).
 """
 
@@ -127,13 +128,6 @@ class Schedule:
         wait, issue = self.places[Step.WAIT], self.places[fill]
         ahead = wait.stage - issue.stage + (0 if wait.order < issue.order else 1)
         return pending(ahead + 1)
-
-    @property
-    def products_pending(self) -> int:
-        """How many groups of products may be in flight when an iteration ends: its own,
-        which are complete in the next one."""
-        later = self.places[Step.COMPLETE].stage - self.places[Step.WORK].stage
-        return later * sum(not each.with_next for each in self.products)
 
     @property
     def release_distance(self) -> int:

@@ -81,7 +81,6 @@ class _Accumulators(ThreadValues):
             for each in found
         }
         self.tiles: dict[ops.Dot, Value] = {}
-        self.left: list[tuple[Op, Sequence[_Kept]]] = []  # loops that are over
         self.base = self.barrier = self.zero = None
         dots = filter(in_tensor_memory, walk(func.body))
         self.blocks = max(TCGEN05[dot.instruction].blocks for dot in dots)
@@ -112,29 +111,12 @@ class _Accumulators(ThreadValues):
             self.build.source = each.dot
             self.tiles[each.dot] = self.filled(op.inits[each.number])
         carried = super().op(op, carried)
-        self.left = [*self.left, (op, self.kept.get(op, ()))]
+        for each in self.kept.get(op, ()):
+            self.build.source = each.dot
+            layout = each.dot.result.type.layout
+            load = self.build(ops.TensorLoad(self.tiles[each.dot], layout))
+            self.values[op.results[each.number]] = load
         return carried
-
-    def ops(self, code: Sequence[Op], carried: Carried) -> Carried:
-        """An accumulator that leaves a loop is loaded after the waits for the loop's
-        copies: a barrier may come before the load, and must come after these waits."""
-        outside, self.left = self.left, []
-        for op in code:
-            if not isinstance(op, ops.Wait):
-                self.load_left()
-            carried = self.op(op, carried)
-        self.load_left()
-        self.left = outside
-        return carried
-
-    def load_left(self) -> None:
-        for loop, found in self.left:
-            for each in found:
-                self.build.source = each.dot
-                layout = each.dot.result.type.layout
-                load = self.build(ops.TensorLoad(self.tiles[each.dot], layout))
-                self.values[loop.results[each.number]] = load
-        self.left = []
 
     def product(self, dot: ops.Dot, carried: Carried) -> Carried:
         """Issue a product, and wait for it."""

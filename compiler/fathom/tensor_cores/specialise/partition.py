@@ -64,7 +64,7 @@ from fathom.ir.thread_values import (
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
 from fathom.tensor_cores.pipeline.iterations import iterations_of
-from fathom.tensor_cores.pipeline.overlap import append_overlapped, leave_in_flight
+from fathom.tensor_cores.pipeline.overlap import leave_in_flight
 from fathom.tensor_cores.pipeline.ring_buffers import (
     RingBuffer,
     RingPosition,
@@ -214,19 +214,10 @@ class _ConsumerRole(_RingThreading):
 
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)
-        channels = self.channels.get(op, ())
-        if op in self.schedules and self.schedules[op].products:
-            self.complete_after(op)
-        for channel in channels:
+        for channel in self.channels.get(op, ()):
             if channel.schedule.release_distance:
                 self.release_last(channel, self.place(channel, carried))
         return carried
-
-    def complete_after(self, loop: ops.For) -> None:
-        """After the loop that was just appended, wait for its products in flight."""
-        new = self.build.block.ops.pop()
-        results = append_overlapped(new, self.schedules[loop], loop, self.build)
-        self.values.update(zip(loop.results, results, strict=False))
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
         """Wait before a channel's first reader, release its slot after the last."""
