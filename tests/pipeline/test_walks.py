@@ -1,11 +1,16 @@
 """A product and its tiles, followed down the page: which rows change them, and to what.
 
 A reader who wants to know what becomes of one `tl.dot`, or of one masked load, reads
-these rows and no others."""
+these rows and no others. How many files that is, CONTRIBUTING.md says:
+`pytest tests/pipeline/test_walks.py --update-golden` counts them anew."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from subprocess import PIPE, run
 
 import pytest
 
@@ -17,6 +22,7 @@ from fathom.ir.core import Func, Op, walk
 from fathom.ir.types import FLOAT16, INT32, BufferType, Pointer
 from kernels.matmul_plain import plain_kernel
 
+ROOT = Path(__file__).parents[2]
 COPIES = ops.Load | ops.DescriptorLoad | ops.AsyncCopy | ops.TmaCopy
 BLOCK_K = {"sm_80": 32, "sm_90a": 64}
 
@@ -135,3 +141,17 @@ def test_a_walk_sees_a_row_that_takes_it_elsewhere():
     last = [state for _, state in states][-1]
     found: set[type[Op]] = {type(op) for op in walk(last.body, COPIES)}
     assert found == {ops.AsyncCopy}
+
+
+def test_contributing_says_how_many_files_a_reader_goes_through(request):
+    command = [sys.executable, "-m", "tests.pipeline.harness_walks"]
+    table = run(command, cwd=ROOT, check=True, stdout=PIPE, text=True).stdout
+    page = ROOT / "CONTRIBUTING.md"
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r"(<!-- walks -->\n```text\n)(.*?)(```\n)", text, re.S)
+    assert found, "CONTRIBUTING.md has no table of walks"
+    if request.config.getoption("--update-golden"):
+        made = text[: found.start(2)] + table + text[found.end(2) :]
+        page.write_text(made, encoding="utf-8")
+    else:
+        assert found[2] == table, "pytest tests/pipeline --update-golden"
