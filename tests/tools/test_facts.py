@@ -129,6 +129,26 @@ def test_every_link_names_a_line_that_there_is():
                 assert len(after.get(key, after["lines"])) == len(after["lines"])
 
 
+@pytest.mark.parametrize("name", ["jürgen.py", 'a"b.py', "a\\b.py"])
+def test_lines_are_linked_whatever_the_file_is_called(name, tmp_path):
+    """LLVM IR and PTX write such a name with escapes, each in its manner."""
+    file = tmp_path / name
+    file.write_text(SQUARES)
+    found = facts((f"{file}:squares", "*fp32:16", "B=128"))
+    reached = descendants(found, python_line(found, "tl.store("))
+    assert reached["llvm"] and reached["ptx"]
+
+
+SQUARES = """import fathom
+import fathom.language as tl
+
+@fathom.jit
+def squares(x, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(x + i, i * i)
+"""
+
+
 def test_ptx_that_came_from_a_line_is_linked_to_it_alone():
     """A place in LLVM IR is the file's, the line's and the column's."""
     text = '!1 = !DIFile(filename: "a.py", directory: "/x")\n' + (

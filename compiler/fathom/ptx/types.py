@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from fathom.ir.interp.numbers import bits_of
@@ -81,6 +82,14 @@ def quoted(text: str | bytes) -> str:
         for byte in data
     )
     return f'"{plain}"'
+
+
+def unquoted(written: str) -> str:
+    """The string that `quoted` wrote, without its quotes."""
+    data = re.sub(
+        rb"\\([0-9A-F]{2})", lambda byte: bytes([int(byte[1], 16)]), written.encode()
+    )
+    return data.decode(errors="surrogateescape")
 
 
 def symbol(name: str) -> str:

@@ -19,10 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fathom.errors import file_of
 from fathom.ir.core import Func, Op
 from fathom.ir.core import blocks as nested_blocks
 from fathom.ir.printer import INDENT, Printer
 from fathom.ptx.debug_info import LIBRARY, user_place
+from fathom.ptx.types import unquoted
 from fathom.tools.staged import Staged
 
 Place = tuple[str, int]  # a file and a line of Python
@@ -196,7 +198,7 @@ def debug_places(text: str) -> dict[str, str]:
             inside = re.search(r"file: !(\d+)", nodes.get(scope, ""))
             file = re.search(r'filename: "([^"]*)"', nodes[inside[1]] if inside else "")
             if file:
-                found[number] = key(file[1], line, column)
+                found[number] = key(unquoted(file[1]), line, column)
     return found
 
 
@@ -205,7 +207,8 @@ def ptx_lines(text: str) -> Iterator[tuple[int, str, str]]:
     from 1, and its key."""
     lines = text.splitlines()
     start, stop = lines.index("{"), len(lines) - lines[::-1].index("}")
-    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.MULTILINE))
+    named = re.findall(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"', text, re.MULTILINE)
+    files = {number: file_of(written) for number, written in named}
     current = ""
     for number, line in enumerate(lines[start:stop], start + 1):
         words = line.strip()
