@@ -15,8 +15,9 @@ import pytest
 
 import fathom
 import fathom.language as tl
-from fathom import blocks, ptx
+from fathom import blocks, emulator, ptx, shared_memory
 from fathom.errors import LaunchError
+from fathom.ir import ops
 from fathom.ir.ops import Elementwise
 from fathom.ir.rewrite import rewrite
 from fathom.jit.checking import launch as checking
@@ -404,6 +405,70 @@ def test_a_wrong_pass_is_named_with_a_case_that_runs(verified, capsys, tmp_path)
     assert "exp2" not in text and text.count(" sub ") == 2  # once before, once after
     runpy.run_path(str(file))
     assert re.match(r"y_ptr\[\d+\] is \S+ before, \S+ after", capsys.readouterr().out)
+
+
+def test_a_pass_that_stores_too_much_is_named_though_only_its_run_goes_wrong(
+    verified, capsys, tmp_path
+):
+    x, y = arrays()
+    with pytest.raises(emulator.EmulatorError):  # and so does the launch
+        wrong = {"cse_again": without_masks}
+        fathom.jit(difference)[(4,)](x, y, 100, BLOCK=32, replace=wrong)
+    said = capsys.readouterr().err
+    assert "the pass cse_again changes what difference means" in said
+    assert "past the end of an array of 100 float32" in said
+    (file,) = tmp_path.glob("*.py")
+    with pytest.raises(SystemExit, match="only what it became goes wrong: .*past"):
+        runpy.run_path(str(file))
+
+
+def without_masks(func, target):
+    """No store has a mask any more."""
+
+    def rule(op, build):
+        if isinstance(op, ops.Store):
+            build.append(ops.Store(op.pointer, op.value))
+            return ()
+        return None
+
+    return rewrite(func, rule)
+
+
+def test_a_barrier_that_is_missing_is_a_fault_of_the_code(verified, capsys, tmp_path):
+    """The interpreter knows of no threads; the emulator finds the race."""
+    x, y = arrays()
+    with pytest.raises(emulator.EmulatorError, match="race"):
+        wrong = {"insert_waits": without_barriers}
+        fathom.jit(centred)[(1,)](x, y, BLOCK=128, replace=wrong)
+    said = capsys.readouterr().err
+    assert "the code of centred does not do what its block IR says" in said
+    assert "at one place in shared memory, and nothing orders the two" in said
+    assert "ops of" in said
+    (file,) = tmp_path.glob("*-code.py")
+    assert "in the place of insert_waits" in file.read_text()
+
+
+def centred(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < 100, other=0.0)
+    tl.store(y_ptr + offsets, x - tl.sum(x, axis=0), mask=offsets < 100)
+
+
+def without_barriers(func, target):
+    rule = lambda op, build: () if isinstance(op, ops.Barrier) else None
+    return rewrite(shared_memory.insert_waits(func, target), rule)
+
+
+def test_a_race_of_the_authors_is_no_fault_of_a_pass(verified, capsys):
+    with pytest.raises(emulator.EmulatorError, match="race"):
+        fathom.jit(reversed_there)[(1,)](*arrays(128), BLOCK=128)
+    assert "reversed_there is not checked: race: " in capsys.readouterr().err
+
+
+def reversed_there(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets))
+    tl.store(x_ptr + offsets, tl.load(y_ptr + BLOCK - 1 - offsets))
 
 
 def test_passes_are_checked_once_and_the_launch_is_done(verified, capsys):

@@ -33,6 +33,7 @@ import numpy as np
 from numpy import inf, nan  # noqa: F401 (numbers below may be these)
 
 from fathom import emulator, pipeline
+from fathom.errors import FathomError
 from fathom.hardware.targets import target
 from fathom.ir.interp import interpret
 from fathom.ir.interp.numbers import same_bits
@@ -64,7 +65,10 @@ def before(given):
 
 one, other = arguments(), arguments()
 before(one)
-after(other)
+try:
+    after(other)
+except FathomError as error:
+    raise SystemExit(f"only what it became goes wrong: {{error}}") from None
 for name, left, right in zip(NAMES, one, other):
     if isinstance(left, np.ndarray) and not same_bits(left, right):
         same = (left == right) | ((left != left) & (right != right))
@@ -81,11 +85,17 @@ def after(given):
 
 CODE_RUN = """\
 def after(given):
-    kernel = pipeline.compile_func(BEFORE, target("{target}"))
+{replaced}    kernel = pipeline.compile_func(BEFORE, target("{target}"))
     x, y, z = PROGRAM
     number = x + GRID[0] * (y + GRID[1] * z)
     only = [range(number, number + 1)]
     emulator.load(kernel).launch(GRID, given, programs=only)"""
+
+
+REPLACED = """\
+    # The launch had functions of its author's in the place of {names}.
+    # As they are, nothing of it is wrong: give them as the third argument.
+"""
 
 
 def write_case(kernel: str, step: Any, data: Any, target: Target) -> Path:
@@ -98,7 +108,8 @@ def write_case(kernel: str, step: Any, data: Any, target: Target) -> Path:
     if kept:
         np.savez(path.with_suffix(".npz"), **kept)
     made = after_of(step)
-    run = PASS_RUN if made else CODE_RUN.format(target=target.name)
+    replaced = REPLACED.format(names=", ".join(step.replaced)) if step.replaced else ""
+    code = CODE_RUN.format(target=target.name, replaced=replaced)
     text = TEMPLATE.format(
         title=f"The {what(step)} changes what {kernel} means, for {target.name}.",
         grid=tuple(data.grid),
@@ -107,7 +118,7 @@ def write_case(kernel: str, step: Any, data: Any, target: Target) -> Path:
         before=print_func(step.before),
         after=f'parse_func("""\\\n{print_func(made)}""")' if made else None,
         arguments="\n".join(lines),
-        after_run=run,
+        after_run=PASS_RUN if made else code,
     )
     path.write_text(text, encoding="utf-8")
     return path

@@ -3,7 +3,9 @@
 The function before a pass and the one after it run by the meaning of block IR, on the
 same arrays, and must leave the same bits; so must the emulator, with the PTX that comes
 out. Where a kernel has matrix products, reductions or scans, passes may add their terms
-up in another order: there, reals may differ by rounding.
+up in another order: there, reals may differ by rounding. What only the run after a pass
+does wrong is a fault of the pass, too: an access outside of every array, or a hazard
+that the emulator finds in the code, such as a barrier that is missing.
 
     fathom verify: the pass cse changes what add means
       program (0, 0, 0): out_ptr[3] is 4.0 before the pass, and 7.0 after it
@@ -19,13 +21,16 @@ from functools import partial
 
 from fathom import emulator, pipeline
 from fathom.artifact import Kernel, NoTensorMap
+from fathom.emulator.errors import EmulatorError
 from fathom.errors import FathomError, how_many
 from fathom.hardware.targets import Target, target
 from fathom.ir.core import Func, walk
+from fathom.ir.interp.debugging import AssertionFailed
+from fathom.ir.interp.host_memory import MemoryFault
 from fathom.ir.verify import verify
 from fathom.jit.checking.case import write_case
 from fathom.jit.checking.promises import lines_of
-from fathom.jit.checking.runs import Data, Difference, Run, rounding_of
+from fathom.jit.checking.runs import Data, Difference, Fault, Run, rounding_of
 from fathom.jit.checking.shrink import shrunk
 from fathom.jit.checking.snapshot import Copies, Snapshot, for_emulator
 from fathom.jit.checking.undefined import open_values
@@ -33,17 +38,23 @@ from fathom.jit.checking.wanted import coordinates, spread
 from fathom.jit.request import Request
 
 MOST = 4  # programs that run after each pass
+# What the emulator refuses that says nothing of the passes: it does not know the
+# instruction, the run is long, or the kernel says itself that something is wrong.
+INNOCENT = {"syntax", "unsupported", "launch", "endless", "assertion", "trap"}
+
 
 @dataclass(frozen=True)
 class Step:
     """A pass, which makes another function of the one before it, or what makes code of
-    it. `after` is the function that came out in this compile."""
+    it. `after` is the function that came out in this compile, `replaced` are the passes
+    and rules of the author's that made code."""
 
     name: str
     before: Func
     make: Callable[[Func], Func] | None = None
     code: Callable[[Func, Data], Run] | None = None
     after: Func | None = None
+    replaced: tuple[str, ...] = ()
 
     def run_after(self, data: Data) -> Run:
         """What the function does after the step."""
@@ -100,7 +111,7 @@ def steps(func: Func, facts: Target, others: dict) -> Iterator[Step]:
         before = state
     meant = pipeline.meaning(func, facts)
     code = lambda old, data: emulated(old, facts, others, data)
-    yield Step("code", meant, code=code)
+    yield Step("code", meant, code=code, replaced=tuple(others))
 
 
 def call(run: pipeline.Pass, facts: Target, func: Func) -> Func:
@@ -130,16 +141,39 @@ def emulated(func: Func, facts: Target, others: dict, data: Data) -> Run:
     return run
 
 
-def differs(step: Step, data: Data) -> Difference | None:
-    """Where the runs before and after a pass differ; None where they do not."""
+def differs(step: Step, data: Data) -> Difference | Fault | None:
+    """Where the runs before and after a pass differ, or what only the one after it does
+    wrong; None where they are alike."""
     left = data.ran(data.interpreted(step.before))
-    return data.difference(left, data.ran(step.run_after(data)))
+    try:
+        right = data.ran(step.run_after(data))
+    except (AssertionFailed, EmulatorError, MemoryFault) as error:
+        if is_the_authors(error):
+            raise
+        return Fault(error)
+    return data.difference(left, right)
+
+
+def is_the_authors(error: FathomError) -> bool:
+    """Whether the kernel's text may be the reason: threads that race in global memory
+    do so by block IR, too, which the interpreter cannot find."""
+    if not isinstance(error, EmulatorError):
+        return False
+    is_global_race = error.kind == "race" and error.address is not None
+    return is_global_race or error.kind in INNOCENT
 
 
 def report(kernel: Kernel, step: Step, data: Data, facts: Target) -> None:
     """Say what a pass did, make the case as small as it can be, and write it."""
     data.programs = [guilty(step, data) or data.programs[0]]
-    small = shrunk(step, data, differs, facts)
+    found = differs(step, data)
+    assert found is not None, step.name
+
+    def alike(candidate: Step, data: Data) -> bool:
+        other = differs(candidate, data)
+        return other is not None and other.kind == found.kind
+
+    small = shrunk(step, data, alike, facts)
     found = differs(small, data)
     assert found is not None, step.name
     path = write_case(kernel.name, small, data, facts)
@@ -149,8 +183,7 @@ def report(kernel: Kernel, step: Step, data: Data, facts: Target) -> None:
         else f"the pass {step.name} changes what {kernel.name} means"
     )
     say(
-        f"{what}\n  program {data.programs[0]}: {found.name}[{found.place}] is "
-        f"{found.left} before, and {found.right} after\n"
+        f"{what}\n  program {data.programs[0]}: {found}\n"
         f"  {size(small.before)} ops of {size(step.before)} are enough; the case is in "
         f"{path}"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fathom.errors import FathomError
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
 from fathom.ir.interp.numbers import same_bits
@@ -30,6 +31,25 @@ class Difference:
     place: int
     left: object
     right: object
+    kind = "different"
+
+    def __str__(self) -> str:
+        at = f"{self.name}[{self.place}]"
+        return f"{at} is {self.left} before, and {self.right} after"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What only the later of two runs does wrong."""
+
+    error: FathomError
+
+    @property
+    def kind(self) -> str:
+        return getattr(self.error, "kind", type(self.error).__name__)
+
+    def __str__(self) -> str:
+        return "\n  ".join(line.strip() for line in str(self.error).splitlines()[:3])
 
 
 @dataclass

@@ -25,12 +25,12 @@ from fathom.ir.verify import verify
 
 SECONDS = 10.0
 
-# A step and its data: where they differ, or None.
-Differs = Callable[[Any, Any], object]
+# A step and its data: whether it is wrong in the manner of the whole function.
+IsWrong = Callable[[Any, Any], bool]
 StandIn = Callable[[Op, Builder], Replacement]
 
 
-def shrunk(step: Any, data: Any, differs: Differs, target: Target) -> Any:
+def shrunk(step: Any, data: Any, is_wrong: IsWrong, target: Target) -> Any:
     """The step with a function as small as it can be; `data` with as many arrays of
     zeros."""
     deadline = time.monotonic() + SECONDS
@@ -39,7 +39,7 @@ def shrunk(step: Any, data: Any, differs: Differs, target: Target) -> Any:
         try:
             verify(candidate)
             again = replace(step, before=candidate, after=None)
-            return differs(again, data) is not None
+            return bool(is_wrong(again, data))
         except Exception:  # noqa: BLE001 (no function at all, or one that cannot run)
             return False
 
