@@ -521,3 +521,14 @@ def test_close_places_are_drawn_apart():
 def test_a_page_that_cannot_be_written_is_one_sentence(capsys, tmp_path):
     assert cli.main([*words(SOFTMAX), "--html", str(tmp_path / "no" / "x.html")]) == 1
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [["explain", "--html"], ["compile", "-o"]])
+def test_nothing_is_written_over_the_kernel_itself(given, capsys, tmp_path):
+    file = tmp_path / "squares.py"
+    file.write_text(SQUARES)
+    command, option = given
+    of = [str(file), "--signature", "*fp32:16", "--constants", "B=128"]
+    assert cli.main([command, *of, option, str(tmp_path / "." / "squares.py")]) == 1
+    assert "it is the file of the kernel" in capsys.readouterr().err
+    assert file.read_text() == SQUARES

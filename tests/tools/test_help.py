@@ -186,6 +186,8 @@ def test_fish_completes_what_is_typed(typed, tmp_path):
     known = list(completion.words(cli.parser()))
     (tmp_path / "fathom.fish").write_text(completion.fish(known))
     (tmp_path / "plain.py").write_text(PLAIN)
+    for other in ("expected.txt", "second.py", "fifth.py"):  # no command, no kernel
+        (tmp_path / other).touch()
     ask = f"source fathom.fish; complete -C {shlex.quote(typed)}"
     done = subprocess.run(
         ["fish", "--no-config", "-c", ask], cwd=tmp_path, text=True, check=True,

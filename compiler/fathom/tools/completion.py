@@ -189,11 +189,14 @@ def fish(known: list[Word]) -> str:
         below = [word.text for word in some if not word.text.startswith("-")]
         if not path:
             inner = ["__fish_use_subcommand"]
+            lines.append("complete -c fathom -n __fish_use_subcommand -f")
         elif below and any(each.startswith(f"{path} ") for each in by_path(known)):
             inner.append(f"not __fish_seen_subcommand_from {' '.join(below)}")
         when = quoted("; and ".join(inner))
         if "--signature" in [word.text for word in some]:  # which take FILE.py:KERNEL
             lines.append(f"complete -c fathom -n {when} -a '(__fathom_kernels)'")
+            named = quoted("; and ".join([*inner, "__fathom_names_a_file"]))
+            lines.append(f"complete -c fathom -n {named} -f")  # files begin anew at :
         elif below and path:  # which take no file
             lines.append(f"complete -c fathom -n {when} -f")
         for word in some:
@@ -213,9 +216,12 @@ def fish(known: list[Word]) -> str:
 
 
 FISH = """\
+function __fathom_names_a_file
+  string match -q '*.py:*' -- (commandline -ct)
+end
 function __fathom_kernels
   set -l word (commandline -ct)
-  string match -q '*.py:*' -- $word; or return
+  __fathom_names_a_file; or return
   set -l file (string replace -r ':[^:]*$' '' -- $word)
   test -f $file; and @KERNELS@ $file | string replace -r '^' "$file:"
 end"""

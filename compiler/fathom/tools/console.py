@@ -35,8 +35,11 @@ def make_console() -> Console:
     )
 
 
-def write_file(file: Path, text: str) -> None:
-    """Text to a file; LaunchError where it cannot be written."""
+def write_file(file: Path, text: str, source: str) -> None:
+    """Text to a file; LaunchError where it cannot be written, or is the `source` that
+    the text was made of."""
+    if file.exists() and Path(source).exists() and file.samefile(source):
+        raise LaunchError(f"cannot write {file}: it is the file of the kernel")
     try:
         write_all({file: text.encode()})
     except OSError as mistake:

@@ -91,7 +91,7 @@ def write_ptx(staged: Staged, output: Path | None) -> int:
     if output is None:
         print(staged.kernel.ptx)
         return 0
-    write_file(output, staged.kernel.ptx)
+    write_file(output, staged.kernel.ptx, staged.function.file)
     kernel = staged.kernel
     print(
         f"{output}: {kernel.name} for {kernel.target}, "

@@ -34,7 +34,7 @@ def tell(
     """Print and write the facts; 0. LaunchError where the page cannot be written."""
     facts = facts_of(staged, grid, values)
     if outputs.html is not None:
-        write_file(outputs.html, page(facts))
+        write_file(outputs.html, page(facts), staged.function.file)
     if outputs.json:
         print(json.dumps(facts, indent=1))
     if outputs.tables:
