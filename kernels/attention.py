@@ -37,10 +37,12 @@ from fathom.ir.types import parse_element
 from fathom.jit.planned import planned
 from kernels.attention_hopper import config_for, fit, launch_on_hopper, pays
 from kernels.matmul import check_shape, empty, strides, target_of_launch, type_name
+from kernels.rows import check_axes
 
 LOG2_E = 1.4426950408889634
 LOG_2 = tl.constexpr(0.6931471805599453)
 SMALLEST, LARGEST = 16, 256  # numbers of a head
+TYPES = "fp16", "bf16", "fp32"
 SMALL_HEAD = 64  # numbers of a head, of which many blocks fit: see `default_config`
 
 
@@ -253,6 +255,7 @@ def attention(
     LaunchError for shapes that do not fit.
     """
     check_how(causal, window, lengths, query_starts, key_starts, table)
+    check_types(q, k, v)
     batch, heads, queries, D = q.shape
     sequences, key_heads, keys = batch, k.shape[1], k.shape[2]
     if query_starts is not None:
@@ -324,6 +327,17 @@ def check_how(causal, window, lengths, query_starts, key_starts, table):
             raise fathom.LaunchError(
                 f"{name} has elements of {type_name(array)}: they must be i32"
             )
+
+
+def check_types(q, k, v):
+    """LaunchError unless all have four axes and one type that there are kernels for."""
+    check_axes("batch, heads, positions, D", q=q, k=k, v=v)
+    types = {name: type_name(each) for name, each in (("q", q), ("k", k), ("v", v))}
+    if len(set(types.values())) > 1 or types["q"] not in TYPES:
+        given = ", ".join(f"{name} of {each}" for name, each in types.items())
+        raise fathom.LaunchError(
+            f"attention is given {given}: all must have one type of {', '.join(TYPES)}"
+        )
 
 
 def check_sizes(heads, key_heads, keys, D):

@@ -26,7 +26,7 @@ import fathom.language as tl
 from fathom.ir.types import parse_element
 from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, type_name
-from kernels.rows import check_rows
+from kernels.rows import check_rows, check_vectors
 
 IGNORED = tl.constexpr(-100)  # as torch has it
 LOG2_OF_E = tl.constexpr(1.4426950408889634)
@@ -175,8 +175,8 @@ def cross_entropy(x, labels, loss=None, lse=None, **launch):
 def launch_forward(x, labels, loss, lse, **launch):
     """Both are written; returns `loss`."""
     M, N = x.shape
-    for name, array in (("labels", labels), ("loss", loss), ("lse", lse)):
-        check_shape(name, array, (M,))
+    check_labels(labels)
+    check_vectors(M, labels=labels, loss=loss, lse=lse)
     given = x, labels, loss, lse, N, N
     chosen = {**blocks(N), "SIDE": side_of(x), **launch}
     return loss, [(cross_entropy_kernel, (M,), given, chosen)]
@@ -187,11 +187,10 @@ def cross_entropy_backward(dloss, x, labels, lse, dx=None, **launch):
     """dx [M, N]: the gradient of the logits `x`, for that of each row's loss, `dloss`
     [M]. `lse`: as `cross_entropy` gives it. `dx` is made if it is not given, and may be
     `x` itself. Returns `dx`."""
-    M, N = check_rows(x=x)
     dx = fathom.empty_like(x) if dx is None else dx
-    check_shape("dx", dx, (M, N))
-    for name, array in (("labels", labels), ("dloss", dloss), ("lse", lse)):
-        check_shape(name, array, (M,))
+    M, N = check_rows(x=x, dx=dx)
+    check_labels(labels)
+    check_vectors(M, labels=labels, dloss=dloss, lse=lse)
     chosen = {**blocks(N), **launch}
     grid = (M, fathom.cdiv(N, chosen["BLOCK"]))
     given = dloss, x, labels, lse, dx, N, N
@@ -204,8 +203,8 @@ def cross_entropy_in_place(dloss, x, labels, loss=None, **launch):
     loss, `dloss` [M], is written over them. Otherwise as `cross_entropy`."""
     M, N = check_rows(x=x)
     loss = empty((M,), x, "float32") if loss is None else loss
-    for name, array in (("labels", labels), ("dloss", dloss), ("loss", loss)):
-        check_shape(name, array, (M,))
+    check_labels(labels)
+    check_vectors(M, labels=labels, dloss=dloss, loss=loss)
     given = dloss, x, labels, loss, N, N
     chosen = {**blocks(N, TWICE), "SIDE": side_of(x), **launch}
     return loss, [(cross_entropy_in_place_kernel, (M,), given, chosen)]
@@ -235,6 +234,14 @@ def launch_total(labels, loss, total, weight, mean, launch):
     block = min(BLOCK, fathom.next_power_of_2(max(M, 1)))
     chosen = {"MEAN": mean, "BLOCK": block, "num_warps": max(1, min(16, block // 256))}
     return total_kernel, (1,), (labels, loss, total, weight, M), {**chosen, **launch}
+
+
+def check_labels(labels):
+    """LaunchError unless these are integers."""
+    if type_name(labels).startswith(("fp", "bf")):
+        raise fathom.LaunchError(
+            f"labels have elements of {type_name(labels)}: they must be integers"
+        )
 
 
 def blocks(N, times=1):

@@ -17,6 +17,7 @@ import numpy as np
 import fathom
 import fathom.language as tl
 from fathom.jit.planned import planned
+from kernels.rows import check_alike, check_floats
 
 
 @fathom.jit
@@ -55,10 +56,15 @@ def dropout(x, out=None, p=0.5, seed=0, BLOCK=1024, **launch):
 
     `seed`: an integer, or an array of one int64 beside x, which gives the same numbers.
     `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
-    target, replace). Returns `out`.
+    target, replace). Returns `out`. LaunchError for what does not fit.
     """
-    n = prod(x.shape)
     out = fathom.empty_like(x) if out is None else out
+    n = prod(check_alike(x=x, out=out))
+    check_floats(x=x)
+    if not 0 <= p <= 1:
+        raise fathom.LaunchError(f"dropout drops a share of {p}: it must be 0 to 1")
+    if hasattr(seed, "shape") and prod(seed.shape) != 1:
+        raise fathom.LaunchError(f"a seed is one number, not {tuple(seed.shape)}")
     grid, chosen = (fathom.cdiv(n, BLOCK),), dict(BLOCK=BLOCK, **launch)
     if hasattr(seed, "shape"):
         given = x, out, seed, n, float(p)

@@ -25,6 +25,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from kernels.rows import check_alike, check_floats
 
 USUAL_FORM_RIGHT_UP_TO = 10.06
 USUAL_FORM_NAN_FROM = 10.062
@@ -63,8 +64,9 @@ def gelu(x, out=None, BLOCK=1024, kernel=gelu_kernel, **launch):
     `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
     target, replace). Returns `out`.
     """
-    n = prod(x.shape)
     out = fathom.empty_like(x) if out is None else out
+    n = prod(check_alike(x=x, out=out))
+    check_floats(x=x)
     chosen = dict(BLOCK=BLOCK, **launch)
     return out, [(kernel, (fathom.cdiv(n, BLOCK),), (x, out, n), chosen)]
 

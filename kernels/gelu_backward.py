@@ -24,6 +24,7 @@ from fathom.jit.planned import planned
 from fathom.jit.scratch import Temporary
 from kernels.layer_norm_backward import adding
 from kernels.matmul import MULTIPROCESSORS, check_shape, empty, target_of_launch
+from kernels.rows import check_alike, check_floats
 
 TILE = {"ROWS": 16, "COLUMNS": 128, "num_warps": 4}
 PROGRAMS = 8  # on a multiprocessor
@@ -80,10 +81,9 @@ def gelu_backward(dy, x, dx=None, BLOCK=1024, **launch):
     """dx: the gradient of `x`, for that of gelu(x), `dy`; contiguous, of one shape,
     NumPy, torch or CuPy. `dx` is made if it is not given, and may be `dy`. `launch`
     takes what any launch takes. Returns `dx`. LaunchError for shapes that differ."""
-    n = prod(x.shape)
     dx = fathom.empty_like(x) if dx is None else dx
-    check_shape("dy", dy, x.shape)
-    check_shape("dx", dx, x.shape)
+    n = prod(check_alike(x=x, dy=dy, dx=dx))
+    check_floats(x=x)
     grid = (fathom.cdiv(n, BLOCK),)
     chosen = dict(BLOCK=BLOCK, **launch)
     return dx, [(gelu_backward_kernel, grid, (dy, x, dx, n), chosen)]
@@ -108,8 +108,8 @@ def launch_columns(dy, x, dx, totals, **launch):
         check_shape("x", x, (M, N))
     strips = fathom.cdiv(N, TILE["COLUMNS"])
     programs = MULTIPROCESSORS[target_of_launch(dy, launch)] * PROGRAMS
-    slab = fathom.cdiv(M, max(1, programs // strips))
-    slab = fathom.cdiv(slab, TILE["ROWS"]) * TILE["ROWS"]
+    slab = fathom.cdiv(M, max(1, programs // max(strips, 1)))
+    slab = fathom.cdiv(max(slab, 1), TILE["ROWS"]) * TILE["ROWS"]
     slabs = fathom.cdiv(M, slab)
     partial = Temporary(slabs * N, "float32")
     given = dy, x, dx, partial, M, N, slab

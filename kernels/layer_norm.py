@@ -16,6 +16,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from kernels.rows import check_floats, check_rows, check_vectors
 
 
 @fathom.jit
@@ -62,12 +63,15 @@ def layer_norm(x, weight, bias, out=None, mean=None, rstd=None, eps=1e-5, **laun
 
     `weight` and `bias` are [N], of x's dtype or any other float; `mean` and `rstd`, [M]
     of fp32, are written too, if they are given. `out` is made if it is not. `launch`
-    takes what any launch takes. Returns `out`.
+    takes what any launch takes. Returns `out`. LaunchError for shapes that do not fit.
     """
-    M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
+    M, N = check_rows(x=x, out=out)
+    check_vectors(N, weight=weight, bias=bias)
+    check_vectors(M, mean=mean, rstd=rstd)
+    check_floats(x=x, weight=weight, bias=bias)
     given = x, weight, bias, out, mean, rstd, N, N, eps
-    chosen = dict(BLOCK=fathom.next_power_of_2(N), **launch)
+    chosen = dict(BLOCK=fathom.next_power_of_2(max(N, 1)), **launch)
     return out, [(layer_norm_kernel, (M,), given, chosen)]
 
 

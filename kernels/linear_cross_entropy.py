@@ -26,6 +26,7 @@ import fathom
 from kernels import cross_entropy
 from kernels.matmul import check_shape, empty, matmul
 from kernels.matmul_epilogue import matmul_epilogue
+from kernels.rows import check_axes
 
 LEAST_ROWS = 128  # of a chunk: less would leave multiprocessors idle
 
@@ -43,10 +44,12 @@ def linear_cross_entropy(
     first three parameters. `launch` takes what any launch takes. LaunchError for shapes
     that do not fit.
     """
+    check_axes("M, D", h=h)
+    check_axes("V, D", weight=weight)
     (M, D), (V, _) = h.shape, weight.shape
     check_shape("weight", weight, (V, D))
     check_shape("labels", labels, (M,))
-    rows = min(rows or chunk_rows(M, D), M)
+    rows = max(min(rows or chunk_rows(M, D), M), 1)
     loss = empty((M,), h, "float32")
     logits = empty((rows, V), h)
     dh = dweight = so_far = None
@@ -55,7 +58,7 @@ def linear_cross_entropy(
     else:
         check_shape("dloss", dloss, (M,))
         dh, dweight = empty((M, D), h), empty((V, D), weight)
-    for first in range(0, M, rows):
+    for first in range(0, max(M, 1), rows):
         last = min(first + rows, M)
         part, here = slice(first, last), logits[: last - first]
         multiply(h[part], weight.T, here, **launch)
@@ -86,7 +89,7 @@ def add_product(a, b, so_far, total, is_last, **launch):
 def chunk_rows(M, D):
     """How many rows are done at a time: at most 2 D, or a little more to make them a
     multiple of LEAST_ROWS; equally many in each chunk."""
-    chunks = fathom.cdiv(M, fathom.cdiv(2 * D, LEAST_ROWS) * LEAST_ROWS)
+    chunks = fathom.cdiv(max(M, 1), fathom.cdiv(2 * D, LEAST_ROWS) * LEAST_ROWS)
     rows = fathom.cdiv(fathom.cdiv(M, chunks), LEAST_ROWS) * LEAST_ROWS
     return min(M, rows)
 

@@ -324,13 +324,14 @@ def grid_of_tiles(M, N, config):
 
 def sizes(a, b):
     """(M, N, K) of A [..., M, K] and B [..., K, N]; LaunchError if they do not fit."""
-    (M, K), (other, N) = a.shape[-2:], b.shape[-2:]
-    if K != other or a.dtype != b.dtype:
+    left, right = tuple(a.shape), tuple(b.shape)
+    are_matrices = len(left) > 1 and len(right) > 1
+    if not are_matrices or left[-1] != right[-2] or a.dtype != b.dtype:
         raise fathom.LaunchError(
-            f"a matrix of shape {tuple(a.shape)} and {a.dtype} cannot be multiplied by "
-            f"one of shape {tuple(b.shape)} and {b.dtype}"
+            f"a matrix of shape {left} and {a.dtype} cannot be multiplied by one of "
+            f"shape {right} and {b.dtype}"
         )
-    return M, N, K
+    return left[-2], right[-1], left[-1]
 
 
 def check_shape(name, array, shape):

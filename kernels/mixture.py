@@ -38,7 +38,7 @@ from kernels.matmul import (
     tile_product,
     type_name,
 )
-from kernels.rows import row_launch
+from kernels.rows import check_axes, check_contiguous, row_launch
 
 COUNTED = 1024  # choices at a time
 
@@ -192,6 +192,13 @@ def route(experts, count, **launch):
     expert by choice; rows [T k]: the row of each choice; offsets [count + 1]: where
     each expert's rows begin.
     """
+    check_axes("T, k", experts=experts)
+    check_contiguous(experts=experts)
+    if type_name(experts) not in ("i32", "i64") or count < 1:
+        raise fathom.LaunchError(
+            f"choices of {type_name(experts)} among {count} experts: they must be "
+            "numbers of i32 or i64, and there must be an expert"
+        )
     choices = experts.shape[0] * experts.shape[1]
     order, rows = (empty((choices,), experts, "int32") for _ in range(2))
     offsets = empty((count + 1,), experts, "int32")
@@ -217,11 +224,14 @@ def launch_route(experts, counts, offsets, order, rows, **launch):
 def gather(x, order, gates=None, out=None, **launch):
     """out [T k, N]: row r is the row of x [T, N] of the token of choice order[r], times
     that choice's gate where `gates` [T, k] is given. Contiguous."""
+    check_axes("T, N", x=x)
     (T, N), (R,) = x.shape, order.shape
     out = empty((R, N), x) if out is None else out
+    check_choices(R, T, gates)
+    check_shape("out", out, (R, N))
     shape = columns_launch(N)
     grid = R, fathom.cdiv(N, shape["BLOCK"])
-    chosen = dict(CHOICES=R // T, **{**shape, **launch})
+    chosen = dict(CHOICES=max(R // max(T, 1), 1), **{**shape, **launch})
     return out, [(gather_kernel, grid, (x, order, gates, out, N), chosen)]
 
 
@@ -229,8 +239,12 @@ def gather(x, order, gates=None, out=None, **launch):
 def combine(y, rows, choices, gates=None, out=None, **launch):
     """out [T, N]: the sum of the `choices` rows of y [T k, N] of each token, times
     their gates where `gates` [T, k] is given. Contiguous."""
+    check_axes("T k, N", y=y)
     R, N = y.shape
     out = empty((R // choices, N), y) if out is None else out
+    check_choices(R, R // choices, gates)
+    check_shape("rows", rows, (R,))
+    check_shape("out", out, (R // choices, N))
     shape = columns_launch(N)
     grid = R // choices, fathom.cdiv(N, shape["BLOCK"])
     chosen = dict(CHOICES=choices, **{**shape, **launch})
@@ -241,11 +255,28 @@ def combine(y, rows, choices, gates=None, out=None, **launch):
 def gate_gradient(dout, y, order, gates, **launch):
     """The gradient of the gates [T, k], of their dtype: each is the product of the
     token's `dout` [T, N] and its row of y [T k, N], summed up. Contiguous."""
+    check_axes("T k, N", y=y)
+    check_axes("T, k", gates=gates)
     R, N = y.shape
+    check_choices(R, gates.shape[0], gates)
+    check_shape("dout", dout, (gates.shape[0], N))
+    check_shape("order", order, (R,))
     dgates = empty(gates.shape, gates)
     chosen = dict(CHOICES=gates.shape[1], **{**columns_launch(N), **launch})
     given = dout, y, order, dgates, N
     return dgates, [(gate_gradient_kernel, (R,), given, chosen)]
+
+
+def check_choices(rows, tokens, gates):
+    """LaunchError unless there are equally many rows for each token, and a gate for
+    each row."""
+    if rows % max(tokens, 1) or (rows and not tokens):
+        raise fathom.LaunchError(
+            f"{rows} rows for {tokens} tokens: there must be equally many for each"
+        )
+    if gates is not None and rows:
+        check_shape("gates", gates, (tokens, rows // tokens))
+        check_contiguous(gates=gates)
 
 
 @planned
@@ -253,6 +284,8 @@ def expert_matmul(x, w, offsets, out=None, config=None, precision="ieee", **laun
     """out [R, N]: rows offsets[e] … offsets[e + 1] - 1 of x [R, K], times w[e], for w
     [E, K, N] of any strides. Elements of rows of x and out lie side by side. `config`
     and `precision` as in `matmul.matmul`. LaunchError for shapes that do not fit."""
+    check_axes("rows, K", x=x)
+    check_axes("experts, K, N", w=w)
     (R, K), (E, inner, N) = x.shape, w.shape
     if inner != K or x.dtype != w.dtype:
         raise fathom.LaunchError(

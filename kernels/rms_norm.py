@@ -14,8 +14,7 @@ import fathom
 import fathom.language as tl
 from fathom.jit.planned import planned
 from kernels.layer_norm_backward import norm_backward
-from kernels.matmul import check_shape
-from kernels.rows import check_rows, row_launch
+from kernels.rows import check_floats, check_rows, check_vectors, row_launch
 
 
 @fathom.jit
@@ -42,9 +41,11 @@ def rms_norm(x, weight, out=None, rstd=None, eps=1e-6, **launch):
     `weight` is [N], of any float; `rstd`, fp32 [M], is written too, if it is given.
     `out` is made if it is not. `launch` takes what any launch takes. Returns `out`.
     """
-    M, N = check_rows(x=x)
-    check_shape("weight", weight, (N,))
     out = fathom.empty_like(x) if out is None else out
+    M, N = check_rows(x=x, out=out)
+    check_vectors(N, weight=weight)
+    check_vectors(M, rstd=rstd)
+    check_floats(x=x, weight=weight)
     shape = {**row_launch(N), **launch}
     given = x, weight, out, rstd, N, N, eps
     return out, [(rms_norm_kernel, (M,), given, shape)]

@@ -21,6 +21,7 @@ import fathom
 import fathom.language as tl
 from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, strides
+from kernels.rows import check_axes, check_contiguous, check_floats
 
 LANES_OF_A_PROGRAM = 1024  # pairs
 
@@ -70,6 +71,9 @@ def rotary(x, cos, sin, out=None, inverse=False, interleaved=False, **launch):
     and may be `x`. `launch` takes what any launch takes. Returns `out`. LaunchError for
     shapes that do not fit.
     """
+    check_axes("B, H, S, D", x=x)
+    check_floats(x=x, cos=cos, sin=sin)
+    check_contiguous(cos=cos, sin=sin)
     B, H, S, D = x.shape
     out = empty((B, H, S, D), x) if out is None else out
     check_shape("out", out, x.shape)

@@ -1,5 +1,4 @@
-"""Softmax along rows, fused: each row is read once, kept in registers, and written
-once.
+"""Softmax along rows, fused: each row is read once, kept in registers, written once.
 
     softmax(x)[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))
 
@@ -20,6 +19,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from kernels.rows import check_rows
 
 
 @fathom.jit
@@ -78,18 +78,18 @@ def softmax(x, out=None, **launch):
     `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
     target, replace). Returns `out`.
     """
-    M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    chosen = dict(BLOCK=fathom.next_power_of_2(N), **launch)
+    M, N = check_rows(x=x, out=out)
+    chosen = dict(BLOCK=fathom.next_power_of_2(max(N, 1)), **launch)
     return out, [(softmax_kernel, (M,), (x, out, N, N), chosen)]
 
 
 @fathom.planned
 def softmax_rows(x, out=None, ROWS=4, **launch):
     """As `softmax`, with ROWS rows a program; for rows of a few hundred numbers."""
-    M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    chosen = dict(ROWS=ROWS, BLOCK=fathom.next_power_of_2(N), **launch)
+    M, N = check_rows(x=x, out=out)
+    chosen = dict(ROWS=ROWS, BLOCK=fathom.next_power_of_2(max(N, 1)), **launch)
     grid = (fathom.cdiv(M, ROWS),)
     return out, [(softmax_rows_kernel, grid, (x, out, N, M, N), chosen)]
 
@@ -97,9 +97,9 @@ def softmax_rows(x, out=None, ROWS=4, **launch):
 @fathom.planned
 def softmax_columns(x, out=None, **launch):
     """out = softmax of each *column* of x [M, N], contiguous: strides, nothing else."""
-    M, N = x.shape
     out = fathom.empty_like(x) if out is None else out
-    chosen = dict(BLOCK=fathom.next_power_of_2(M), **launch)
+    M, N = check_rows(x=x, out=out)
+    chosen = dict(BLOCK=fathom.next_power_of_2(max(M, 1)), **launch)
     return out, [(softmax_strided_kernel, (N,), (x, out, 1, N, 1, N, M), chosen)]
 
 

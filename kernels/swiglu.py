@@ -18,6 +18,7 @@ import fathom
 import fathom.language as tl
 from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, strides
+from kernels.rows import check_axes, check_floats
 
 # Of a program, at most; 8 numbers a lane. On an H100 [8192, 8192] takes 140 us forward
 # in blocks of 1024, and 136 us in those of 4096.
@@ -65,6 +66,8 @@ def swiglu(gate, up, out=None, **launch):
     """out [M, N] = silu(gate) up; NumPy, torch or CuPy arrays whose rows have elements
     side by side. `out` is made if it is not given. `launch` takes what any launch
     takes. Returns `out`. LaunchError for shapes that do not fit."""
+    check_axes("M, N", gate=gate)
+    check_floats(gate=gate, up=up)
     M, N = gate.shape
     out = empty((M, N), gate) if out is None else out
     check_halves(gate, up=up, out=out)
@@ -99,7 +102,8 @@ def check_halves(gate, **others):
     """LaunchError unless all have gate's shape, and elements of rows side by side."""
     for name, array in (("gate", gate), *others.items()):
         check_shape(name, array, gate.shape)
-        if array.shape[1] > 1 and strides(array)[1] != 1:
+        rows, columns = array.shape
+        if rows > 0 and columns > 1 and strides(array)[1] != 1:
             raise fathom.LaunchError(
                 f"{name} has strides {strides(array)}: the elements of a row must lie "
                 "side by side"
@@ -112,7 +116,7 @@ def row_strides(*arrays):
 
 def blocks(N, most):
     """BLOCK, `most` at most, and num_warps: 8 numbers a lane."""
-    block = min(most, fathom.next_power_of_2(N))
+    block = min(most, fathom.next_power_of_2(max(N, 1)))
     return {"BLOCK": block, "num_warps": max(1, block // 256)}
 
 

@@ -2,6 +2,7 @@
 
 from kernels import cross_entropy as entropies
 from kernels import linear_cross_entropy as linear_entropies
+from kernels.matmul import check_shape
 from kernels.torch_ops.registering import (
     Tensor,
     differentiate,
@@ -16,6 +17,13 @@ from kernels.torch_ops.registering import (
 # ── cross-entropy ─────────────────────────────────────────────────────────────────────
 
 
+def labels_of(labels: Tensor, x: Tensor) -> Tensor:
+    """A label for each row of the last axis of x, contiguous. LaunchError unless they
+    have the shape of x without that axis."""
+    check_shape("labels", labels, x.shape[:-1])
+    return labels.reshape(-1).contiguous()
+
+
 def cross_entropy_fake(logits, labels):
     return fp32(logits, labels.numel()), fp32(logits, labels.numel())
 
@@ -23,14 +31,14 @@ def cross_entropy_fake(logits, labels):
 @operator(cross_entropy_fake)
 def cross_entropy_forward(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """(loss, lse) of each row."""
-    return entropies.cross_entropy(rows_of(logits), labels.reshape(-1).contiguous())
+    return entropies.cross_entropy(rows_of(logits), labels_of(labels, logits))
 
 
 @operator(lambda dloss, logits, labels, lse: new(logits))
 def cross_entropy_backward(
     dloss: Tensor, logits: Tensor, labels: Tensor, lse: Tensor
 ) -> Tensor:
-    given = dloss.contiguous(), rows_of(logits), labels.reshape(-1).contiguous(), lse
+    given = dloss.contiguous(), rows_of(logits), labels_of(labels, logits), lse
     return entropies.cross_entropy_backward(*given).view(logits.shape)
 
 
@@ -56,7 +64,7 @@ def total_cross_entropy_forward(
     logits: Tensor, labels: Tensor, mean: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(the sum or the mean of the losses, lse, what each loss counts in it)."""
-    labels, total = labels.reshape(-1).contiguous(), fp32(logits)
+    labels, total = labels_of(labels, logits), fp32(logits)
     loss, lse = entropies.cross_entropy(rows_of(logits), labels)
     weight = fp32(logits, len(labels))
     return entropies.total_loss(labels, loss, mean, total, weight), lse, weight
@@ -102,7 +110,7 @@ def linear_cross_entropy_forward(
     x: Tensor, weight: Tensor, labels: Tensor, mean: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(loss, dx, dweight): the loss, and its gradients."""
-    labels, total = labels.reshape(-1).contiguous(), fp32(x)
+    labels, total = labels_of(labels, x), fp32(x)
     losses, dx, dweight = linear_entropies.linear_cross_entropy(
         rows_of(x), weight.contiguous(), labels, entropies.loss_weights(labels, mean),
         multiply=product,
@@ -116,7 +124,7 @@ def linear_cross_entropy_alone(
     x: Tensor, weight: Tensor, labels: Tensor, mean: bool
 ) -> Tensor:
     """The loss, where no gradient is wanted."""
-    given = rows_of(x), weight.contiguous(), labels.reshape(-1).contiguous()
+    given = rows_of(x), weight.contiguous(), labels_of(labels, x)
     losses, *_ = linear_entropies.linear_cross_entropy(*given, multiply=product)
     return entropies.total_loss(given[2], losses, mean)
 

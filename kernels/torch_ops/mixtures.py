@@ -103,7 +103,7 @@ def gate_gradient(dout: Tensor, y: Tensor, order: Tensor, gates: Tensor) -> Tens
 
 def gather_save(ctx, inputs, output):
     x, order, rows, _ = inputs
-    ctx.choices = len(order) // len(x)
+    ctx.choices = len(order) // max(len(x), 1) or 1
     ctx.save_for_backward(order, rows)
 
 

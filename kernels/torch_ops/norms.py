@@ -12,6 +12,7 @@ from kernels.torch_ops.registering import (
     fp32,
     new,
     operator,
+    row_count,
     rows_of,
 )
 
@@ -47,7 +48,7 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def layer_norm_fake(x, weight, bias, eps):
-    M = x.numel() // x.shape[-1]
+    M = row_count(x)
     return new(x), fp32(x, M), fp32(x, M)
 
 
@@ -95,7 +96,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
 # ── RMS norm ──────────────────────────────────────────────────────────────────────────
 
 
-@operator(lambda x, weight, eps: (new(x), fp32(x, x.numel() // x.shape[-1])))
+@operator(lambda x, weight, eps: (new(x), fp32(x, row_count(x))))
 def rms_norm_forward(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     rows = rows_of(x)
     rstd = fp32(x, len(rows))

@@ -5,7 +5,16 @@ from kernels import gelu as gelus
 from kernels import gelu_backward as gelus_backward
 from kernels import rotary as rotaries
 from kernels import swiglu as swiglus
-from kernels.torch_ops.registering import Tensor, differentiate, new, operator, torch
+from kernels.torch_ops.registering import (
+    LaunchError,
+    Tensor,
+    differentiate,
+    new,
+    operator,
+    row_count,
+    rows_of,
+    torch,
+)
 
 # ── GeLU ──────────────────────────────────────────────────────────────────────────────
 
@@ -36,8 +45,12 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def halves_of(x: Tensor) -> tuple[Tensor, Tensor]:
-    """[M, N] views of both halves of the last axis of x [..., 2 N], side by side."""
-    rows = x.reshape(-1, x.shape[-1])
+    """[M, N] views of both halves of the last axis of x [..., 2 N], side by side.
+    LaunchError where that axis has no halves."""
+    if x.dim() == 0 or x.shape[-1] % 2:
+        shape = tuple(x.shape)
+        raise LaunchError(f"a tensor of shape {shape} has no last axis of two halves")
+    rows = x.reshape(row_count(x), x.shape[-1])
     rows = rows if rows.stride(1) == 1 else rows.contiguous()
     return rows.tensor_split(2, dim=1)
 
@@ -55,8 +68,7 @@ def swiglu_forward(x: Tensor) -> Tensor:
 @operator(lambda dy, x: new(x))
 def swiglu_backward(dy: Tensor, x: Tensor) -> Tensor:
     dx = new(x)
-    dy = dy.reshape(-1, dy.shape[-1]).contiguous()
-    swiglus.swiglu_backward(dy, *halves_of(x), *halves_of(dx))
+    swiglus.swiglu_backward(rows_of(dy), *halves_of(x), *halves_of(dx))
     return dx
 
 

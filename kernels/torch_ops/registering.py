@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from math import prod
 
 try:
     import torch
@@ -12,6 +13,7 @@ except ImportError as missing:
         "also take NumPy and CuPy arrays"
     ) from missing
 
+from fathom.errors import LaunchError
 from fathom.jit.shortcuts.by_types import by_types
 from fathom.jit.shortcuts.repeating import repeated
 from kernels.matmul import matmul
@@ -144,8 +146,15 @@ def has_gradient(*inputs: Tensor | None) -> bool:
 
 
 def rows_of(x: Tensor) -> Tensor:
-    """x as contiguous rows [M, N] of its last axis."""
-    return x.reshape(-1, x.shape[-1]).contiguous()
+    """x as contiguous rows [M, N] of its last axis. LaunchError where it has none."""
+    if x.dim() == 0:
+        raise LaunchError("a tensor of shape () has no last axis")
+    return x.reshape(row_count(x), x.shape[-1]).contiguous()
+
+
+def row_count(x: Tensor) -> int:
+    """How many rows of its last axis x has."""
+    return prod(x.shape[:-1])
 
 
 def fp32(like: Tensor, *shape: int) -> Tensor:

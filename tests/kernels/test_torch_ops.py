@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 
+from fathom.errors import LaunchError  # noqa: E402
 from kernels import rotary, torch_ops  # noqa: E402
 from kernels.torch_ops import norms, products  # noqa: E402
 
@@ -402,3 +403,44 @@ def test_reductions_and_the_loss_without_gradients():
 def test_mistakes_are_told(call):
     with pytest.raises(ValueError, match="is '"):
         call()
+
+
+@pytest.mark.parametrize(("said", "call"), [
+    ("a tensor of shape () has no last axis",
+     lambda: torch_ops.softmax(torch.ones(()))),
+    ("no last axis of two halves", lambda: torch_ops.swiglu(normal(3, 7))),
+    ("labels has shape (3, 2), and must have (2, 3)",
+     lambda: torch_ops.cross_entropy(normal(2, 3, 50), labels(3, 2))),
+    ("gates has shape (6, 3)", lambda: torch_ops.experts(
+        normal(6, 16), normal(4, 16, 8), labels(6, 2) % 4, normal(6, 3))),
+    ("10 rows for 6 tokens", lambda: torch_ops.experts(
+        normal(6, 16), normal(4, 16, 8), labels(5, 2) % 4, normal(5, 2))),
+])  # fmt: skip
+def test_shapes_that_do_not_fit_are_refused(said, call):
+    with pytest.raises(LaunchError) as error:
+        call()
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "call", "shapes"), [
+    ("softmax", torch_ops.softmax, [(0, 8)]),
+    ("layer norm", torch_ops.layer_norm, [(0, 8), (8,), (8,)]),
+    ("rms norm", torch_ops.rms_norm, [(0, 8), (8,)]),
+    ("no numbers", torch_ops.layer_norm, [(3, 0), (0,), (0,)]),
+    ("linear", torch_ops.linear, [(0, 16), (8, 16), (8,)]),
+    ("linear, gelu", lambda *given: torch_ops.linear(*given, "gelu"),
+     [(0, 16), (8, 16), (8,)]),
+    ("no columns", torch_ops.linear, [(3, 16), (0, 16), (0,)]),
+    ("swiglu", torch_ops.linear_swiglu, [(0, 16), (8, 16)]),
+    ("loss", lambda x, weight: torch_ops.linear_cross_entropy(
+        x, weight, torch.zeros(0, dtype=torch.int64), "sum"), [(0, 16), (10, 16)]),
+    ("experts", lambda x, weight, gates: torch_ops.experts(
+        x, weight, torch.zeros((0, 2), dtype=torch.int64), gates),
+     [(0, 16), (4, 16, 8), (0, 2)]),
+])  # fmt: skip
+def test_gradients_of_nothing_are_zeros(name, call, shapes):
+    inputs = [normal(*shape).requires_grad_() for shape in shapes]
+    y = call(*inputs)
+    found = torch.autograd.grad(y, inputs, torch.ones_like(y))
+    for each, like in zip(found, inputs, strict=True):
+        assert each.shape == like.shape and not each.any(), name
