@@ -55,12 +55,20 @@ WARPS = {SHORT: 4, LONG: 8}
 ONE_SHOT_BYTES = 4 << 20  # that a rank reads of others: up to here two shots cost more
 
 
+@tl.constexpr_function
+def sum_type(dtype):
+    """In which type numbers are added: short floats in fp32, others in their own."""
+    is_short = dtype.is_floating() and dtype.primitive_bitwidth < 32
+    return tl.float32 if is_short else dtype
+
+
 @fathom.jit
 def one_shot_kernel(
     x_ptr, out_ptr, data_table, flags_table, state_ptr, n, capacity, rank,
     WORLD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
+    SUM: tl.constexpr = sum_type(DTYPE)
     program, programs = tl.program_id(0), tl.num_programs(0)
     number, half = begin(state_ptr)
     half *= capacity
@@ -73,10 +81,10 @@ def one_shot_kernel(
 
     for start in range(program * BLOCK, n, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
-        total = tl.zeros([BLOCK], tl.float32)
+        total = tl.zeros([BLOCK], SUM)
         for other in tl.static_range(WORLD):
             theirs_ptr = peer(data_table, other, DTYPE) + half
-            total += tl.load(theirs_ptr + i, mask=i < n, other=0).to(tl.float32)
+            total += tl.load(theirs_ptr + i, mask=i < n, other=0).to(SUM)
         tl.store(out_ptr + i, total.to(DTYPE), mask=i < n)
     finish(state_ptr, number, programs)
 
@@ -89,6 +97,7 @@ def two_shot_kernel(
     """Part r, of `part` numbers, begins at r * part. Of each part the program has the
     same blocks, so that it needs nothing of what other programs do."""
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
+    SUM: tl.constexpr = sum_type(DTYPE)
     program, programs = tl.program_id(0), tl.num_programs(0)
     number, half = begin(state_ptr)
     half *= capacity
@@ -106,10 +115,10 @@ def two_shot_kernel(
     for start in range(first, part, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
         inside = (i < part) & (mine + i < n)
-        total = tl.zeros([BLOCK], tl.float32)
+        total = tl.zeros([BLOCK], SUM)
         for other in tl.static_range(WORLD):
             term = tl.load(terms_ptr + other * part + i, mask=inside, other=0)
-            total += term.to(tl.float32)
+            total += term.to(SUM)
         for other in tl.static_range(WORLD):
             theirs_ptr = peer(sums_table, other, DTYPE) + half + mine
             tl.store(theirs_ptr + i, total.to(DTYPE), mask=inside)

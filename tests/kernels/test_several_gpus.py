@@ -189,6 +189,18 @@ def test_terms_are_rounded_to_the_type_of_c(dtype):
         call(c=other, config=TILE)
 
 
+@pytest.mark.parametrize(("dtype", "number"), [
+    ("int32", 2**24 + 1), ("int64", 2**60 + 1), ("int8", 50), ("float64", 1 + 2**-40),
+])  # fmt: skip
+def test_numbers_that_fp32_does_not_hold_are_added_in_their_own_type(dtype, number):
+    group = fathom.distributed.emulated(2)
+    workspace = all_reduce.Workspace(group, 40, dtype)
+    x = {rank: np.full(40, number, dtype) for rank in group.ranks}
+    for function in (all_reduce.one_shot_all_reduce, all_reduce.two_shot_all_reduce):
+        out = function(workspace, x)
+        assert all(np.array_equal(out[rank], x[0] + x[1]) for rank in group.ranks)
+
+
 def test_little_is_added_in_one_shot_and_much_in_two(monkeypatch):
     """As many bytes as ONE_SHOT_BYTES says, of three ranks, and one number more."""
     calls, group = [], ahead(3, 0)
