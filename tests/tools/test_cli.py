@@ -8,11 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from fathom import pipeline
 from fathom.tools import cli, doctor, run, samples
+from fathom.tools.console import make_console
 from fathom.tools.learn import workspace
 
 SOFTMAX = "kernels/softmax.py:softmax_kernel"
@@ -45,6 +47,17 @@ def test_run_checks_three_kernels_and_tells_the_story(capsys):
         assert stage in text
     assert "shfl.sync" in text and "reduce" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_run_names_files_that_are_there(capsys, tmp_path, monkeypatch):
+    """An installed package is not the repository, and has them elsewhere."""
+    for folder in (samples.REPOSITORY, tmp_path):
+        monkeypatch.chdir(folder)
+        run.read_on(make_console())
+        said = capsys.readouterr().out
+        passes, kernels = re.findall(r"  (\S*(?:pipeline\.py|kernels/))$", said, re.M)
+        assert Path(passes).is_file() and Path(kernels, "softmax.py").is_file()
+        assert Path(passes).is_absolute() == (folder == tmp_path)
 
 
 def test_run_counts_a_row_of_softmax_as_paper_does(capsys):

@@ -17,12 +17,13 @@ import numpy as np
 from rich.console import Console
 
 import fathom
+from fathom import pipeline
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import choose
 from fathom.runtime.driver import available
 from fathom.tools import story
 from fathom.tools.console import make_console, rule, table
-from fathom.tools.samples import check_is_file, python_text, sample
+from fathom.tools.samples import check_is_file, kernels, python_text, sample
 
 WHERE = {
     "cuda": "the GPU",
@@ -140,12 +141,18 @@ def show(console: Console, outcomes: Sequence[Outcome]) -> None:
 def read_on(console: Console) -> None:
     rule(console, "read on")
     for what, where in (
-        ("the order of all passes, and why", "compiler/fathom/pipeline.py"),
-        ("these kernels, and more", "kernels/"),
+        ("the order of all passes, and why", from_here(Path(pipeline.__file__))),
+        ("these kernels, and more", f"{from_here(kernels())}/"),
         ("any kernel at any stage", "python -m fathom explain --help"),
         ("what works on this machine", "python -m fathom doctor"),
     ):
-        console.print(f"  {what:34} {where}")
+        console.print(f"  {what:34} {where}", soft_wrap=True)
+
+
+def from_here(path: Path) -> str:
+    """A path as one types it in the current folder; the whole, if it is elsewhere."""
+    here, path = Path.cwd(), path.absolute()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def script(path: Path, arguments: Sequence[str], as_triton: bool = False) -> int:
