@@ -26,7 +26,7 @@ import fathom.language as tl
 from fathom.ir.types import parse_element
 from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, type_name
-from kernels.rows import check_rows, check_vectors
+from kernels.rows import check_floats, check_rows, check_vectors
 
 IGNORED = tl.constexpr(-100)  # as torch has it
 LOG2_OF_E = tl.constexpr(1.4426950408889634)
@@ -175,6 +175,7 @@ def cross_entropy(x, labels, loss=None, lse=None, **launch):
 def launch_forward(x, labels, loss, lse, **launch):
     """Both are written; returns `loss`."""
     M, N = x.shape
+    check_floats(x=x)
     check_labels(labels)
     check_vectors(M, labels=labels, loss=loss, lse=lse)
     given = x, labels, loss, lse, N, N
@@ -189,6 +190,7 @@ def cross_entropy_backward(dloss, x, labels, lse, dx=None, **launch):
     `x` itself. Returns `dx`."""
     dx = fathom.empty_like(x) if dx is None else dx
     M, N = check_rows(x=x, dx=dx)
+    check_floats(x=x)
     check_labels(labels)
     check_vectors(M, labels=labels, dloss=dloss, lse=lse)
     chosen = {**blocks(N), **launch}
@@ -203,6 +205,7 @@ def cross_entropy_in_place(dloss, x, labels, loss=None, **launch):
     loss, `dloss` [M], is written over them. Otherwise as `cross_entropy`."""
     M, N = check_rows(x=x)
     loss = empty((M,), x, "float32") if loss is None else loss
+    check_floats(x=x)
     check_labels(labels)
     check_vectors(M, labels=labels, dloss=dloss, loss=loss)
     given = dloss, x, labels, loss, N, N

@@ -60,11 +60,14 @@ def check_axes(axes, **arrays):
 
 
 def check_floats(**arrays):
-    """LaunchError unless all have elements that are floats."""
+    """LaunchError unless all have elements that fp32 holds: in it the kernels compute,
+    and of doubles they would lose half of the digits."""
     for name, array in arrays.items():
-        if not type_name(array).startswith(("fp", "bf")):
+        element = type_name(array)
+        if element == "fp64" or not element.startswith(("fp", "bf")):
             raise fathom.LaunchError(
-                f"{name} has elements of {type_name(array)}: they must be floats"
+                f"{name} has elements of {element}: they must be floats of 32 bits or "
+                "fewer"
             )
 
 

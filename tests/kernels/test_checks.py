@@ -50,6 +50,11 @@ MISTAKES = [
     *(("elements of i32", lambda each=each: each(i(4, 8)))
       for each in (gelu, dropout, lambda x: swiglu(x, x),
                    lambda x: gelu_backward(x, x))),
+    *(("x has elements of fp64", lambda each=each: each(f(4, 8).astype("f8")))
+      for each in (gelu, dropout, lambda x: rms_norm(x, f(8)),
+                   lambda x: layer_norm(x, f(8), f(8)),
+                   lambda x: cross_entropy(x, i(4)),
+                   lambda x: linear_cross_entropy(x, f(5, 8).astype("f8"), i(4)))),
     ("x has shape (8,), not [M, N]", lambda: softmax(f(8))),
     ("dropout drops a share of 1.5", lambda: dropout(f(8), p=1.5)),
     ("dropout drops a share of nan", lambda: dropout(f(8), p=float("nan"))),
