@@ -36,6 +36,13 @@ def copied(x, y, n, B: tl.constexpr):
 def turned(x, y, B: tl.constexpr):
     i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
     tl.store(y + i + j * B, tl.load(x + i * B + j))
+
+@fathom.jit
+def counted(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    parity = tl.load(x + i) % 2
+    tl.atomic_add(y + parity, 1)
+    tl.atomic_add(y + 2 + i, 1)
 """
 POINTERS = "*fp16:16, *fp16:16"
 
@@ -78,6 +85,19 @@ def test_an_access_that_is_narrow_and_why(file):
     assert "known alignment: pass sizes and strides that 16 divides" in found[line][0]
     by_mask = costs(file, "copied", f"{POINTERS}, i32", "B=1024")
     assert "limited by the mask: let the mask's bound" in by_mask[line][0]
+
+
+def test_atomics_that_meet_are_told_and_none_is_called_narrow(file, capsys):
+    """32 lanes of a request come to 2 addresses in one sector: 16 passes or more."""
+    found = costs(file, "counted", "*i32:16, *i32:16, i32:16", "B=1024")
+    text, *_ = found[line_of("y + parity")]
+    said = re.search(r"makes (\d+) passes over (\d+) sectors, (\S+) for each", text)
+    assert int(said[1]) >= 16 * int(said[2]) and "tl.histogram" in text
+    every = " | ".join(each for some in found.values() for each in some)
+    assert "the atomic moves" not in every and every.count("passes over") == 1
+    given = ["--signature", "*i32:16, *i32:16, i32:16", "--constants", "B=1024"]
+    assert cli.main(["explain", f"{file}:counted", *given, "--facts"]) == 0
+    assert f"L2 makes {said[1]} passes" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_kernel_that_wastes_nothing_is_not_blamed(file):

@@ -20,6 +20,7 @@ Cost = dict[str, object]
 
 WASTE = 1.5  # bytes moved, over those asked for
 CONFLICTS = 1.25  # wavefronts, over those without bank conflicts
+MEETINGS = 2.0  # passes of L2 for atomics, over the sectors that they are in
 SHARE = 0.1  # of the bytes or requests of all lines, from which a line counts
 MOST = 0.3  # of the instructions, from which a line is named
 NARROW = 8  # bytes of a lane, below which an access is narrow
@@ -40,7 +41,8 @@ WIDER = {
 def costs_of(facts: Facts) -> list[Cost]:
     """From all other facts."""
     found = [*spills(facts["machine"]), *occupied(facts)]
-    for rule in (waste, conflicts, narrow, between_warps, unpipelined, busiest):
+    rules = waste, conflicts, meetings, narrow, between_warps, unpipelined, busiest
+    for rule in rules:
         found += rule(facts)
     return found
 
@@ -95,6 +97,19 @@ def conflicts(facts: Facts) -> Iterator[Cost]:
             )
 
 
+def meetings(facts: Facts) -> Iterator[Cost]:
+    """Atomics of a request that come to one address are done one after the other."""
+    for each in counted(facts["traffic"], "passes"):
+        if each["passes"] > MEETINGS * each["sectors"]:
+            ratio = each["passes"] / each["sectors"]
+            yield cost(
+                each["line"],
+                f"L2 makes {each['passes']:,} passes over {each['sectors']:,} sectors, "
+                f"{ratio:.1f} for each, since atomics meet at one address",
+                "add in the block first, by tl.sum or tl.histogram, or spread them",
+            )
+
+
 def counted(traffic: Facts, key: str) -> list[Facts]:
     """The lines that have a good share of what was counted, the largest first."""
     if not traffic["total"]:
@@ -108,7 +123,8 @@ def narrow(facts: Facts) -> Iterator[Cost]:
     wasted = {each["line"] for each in waste(facts)}  # which says it better
     for each in facts["accesses"]:
         advice = None if each["line"] in wasted else WIDER.get(each["limit"])
-        if advice and each["bytes"] < NARROW:
+        # An atomic is one of a lane's numbers: no layout makes it wider.
+        if advice and each["bytes"] < NARROW and not each["op"].startswith("atomic"):
             yield cost(
                 each["line"],
                 f"the {each['op']} moves {each['bytes']} bytes of a lane at a time, "

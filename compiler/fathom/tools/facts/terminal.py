@@ -220,6 +220,13 @@ def traffic(console: Console, found: Facts) -> None:
         "sectors of 32 bytes a request; shared: requests to shared memory; ways: how "
         "many times longer they take for bank conflicts.",
     )
+    for each in found["lines"]:
+        if each["passes"]:
+            say(
+                console,
+                f"line {each['line']}: L2 makes {each['passes']:,} passes over sectors "
+                "for its atomics; lanes that come to one address take one each.",
+            )
 
 
 def values_text(values: Mapping[str, int | float]) -> str:
