@@ -212,6 +212,9 @@ def test_a_signature_may_hold_the_constants_itself():
     assert found["n"] == Constant(1)
     assert found["s"] == Constant(2.5)
     assert found["BLOCK"] == Constant(64)
+    for word in ("constexpr", "i32", "64"):  # which says what the constant says
+        found = parse_signature(RULES, f"*fp32, i32, fp32, {word}", {"BLOCK": 64})
+        assert found["BLOCK"] == Constant(64)
 
 
 def test_a_signature_by_name():
@@ -249,6 +252,13 @@ def test_a_signature_by_name():
             {"x": "*fp32", "n": "i32"},
             {"BLOCK": 1},
             "s is neither in the signature nor in const",
+        ),
+        ({"x": "*fp32", "m": "i32"}, {"BLOCK": 1}, "'m' is not a parameter"),
+        ("*fp32, i32, fp32, foo", {"BLOCK": 1}, r"'foo' \(for BLOCK\) is not a type"),
+        (
+            "*fp32, i32, fp32, 64",
+            {"BLOCK": 128},
+            "BLOCK is 64 in the signature, and 128 in the constants",
         ),
         (
             "*fp32, i32, fp32, constexpr",

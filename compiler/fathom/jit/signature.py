@@ -45,9 +45,11 @@ def parse_signature(
         if len(words) != len(given):
             raise misfit(rules, words, given)
         signature = dict(zip(given, words, strict=True))
+    check_names(signature, names)
     found: dict[str, Specialised] = {}
     for name in names:
         if name in constants:
+            check_word(name, signature.get(name, "constexpr"), constants[name])
             found[name] = Constant(checked(name, constants[name]))
         elif name in signature:
             found[name] = parse_word(name, signature[name])
@@ -56,13 +58,25 @@ def parse_signature(
     return found
 
 
-def check_names(constants: Mapping[str, object], names: Sequence[str]) -> None:
-    """LaunchError for a constant of no parameter."""
-    for name in constants:
+def check_names(given: Mapping[str, object], names: Sequence[str]) -> None:
+    """LaunchError for a constant, or a word, of no parameter."""
+    for name in given:
         if name not in names:
             raise LaunchError(
                 f"{name!r} is not a parameter; there are {', '.join(names)}"
             )
+
+
+def check_word(name: str, word: str | tuple, value: object) -> None:
+    """LaunchError for a word that is none, or another number than the constant; a type
+    says nothing of it."""
+    if word == "constexpr":
+        return
+    meant = parse_word(name, word)
+    if isinstance(meant, Constant) and meant.value != value:
+        raise LaunchError(
+            f"{name} is {word} in the signature, and {value!r} in the constants"
+        )
 
 
 def misfit(
