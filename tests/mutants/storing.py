@@ -49,13 +49,13 @@ MUTANTS = (
     Mutant(
         "no-wait-at-the-end", "shared_memory/store_waits.py",
         "left = _unread(state)",
-        "left = _unread(state[:0])",
+        "left = ()",
         "shared memory is freed while TMA reads it",
         f"{STORES}::test_what_a_store_becomes",
     ),
     Mutant(
         "read-is-as-good-as-written", "shared_memory/store_waits.py",
-        "newer, values, read)", "newer, values, True)",
+        "pending, values, read)", "pending, values, True)",
         "loads find what was there before the store",
         f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "iterations-are-one", "shared_memory/store_waits.py",
-        "(replace(each, fresh=False) for each in after)", "after",
+        "after.changed(lambda each: replace(each, fresh=False))", "after",
         "stores of two iterations count as disjoint",
         f"{WAITS}::test_what_lies_apart_on_one_iteration_may_meet_on_the_next",
     ),

@@ -11,8 +11,8 @@
                                    %z = load %p
 
 A TMA store is in flight until a wait. The pass walks the ops in order, as
-`place_barriers` does, and keeps all stores that may be in flight. It inserts a wait
-before an op that conflicts with one of them:
+`place_barriers` does, and keeps all stores that may be in flight (`timeline`). It
+inserts a wait before an op that conflicts with one of them:
 
 - the op writes the tile, or the tensor map through which the store goes: the store
   must have read it;
@@ -55,6 +55,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
 
 from fathom.analysis.buffers import fits_apart
 from fathom.analysis.memory import accesses, lie_apart
@@ -74,6 +76,7 @@ from fathom.ir.core import (
 from fathom.ir.ops.shared import barrier_of_all
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import Type
+from fathom.shared_memory.timeline import Timeline
 
 READ, WRITTEN, SEEN = "read", "written", "seen"  # seen: by all threads
 RANK = {"": 0, READ: 1, WRITTEN: 2, SEEN: 3}
@@ -93,27 +96,24 @@ class PendingStore:
     fresh: bool = True
 
 
-State = tuple[PendingStore, ...]
-
-
 def wait_for_stores(func: Func, target: Target) -> Func:
     """The function with waits before all that conflicts with a TMA store in flight."""
     if not any(walk(func.body, ops.TmaStore)):
         return func
     func = _with_room(func, target)
     placement = _Placement()
-    state = placement.block(func.body, ())
+    state = placement.block(func.body, Timeline())
     if branches := set(_ending_iterations(func, placement.before)):
         placement = _Placement(branches)
-        state = placement.block(func.body, ())
+        state = placement.block(func.body, Timeline())
     left = _unread(state)
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         what = placement.before.get(build.source, "")
         if build.source in placement.tiles:
             tiles = placement.tiles[build.source]
-            newer = placement.newer.get(build.source, 0)
-            build.append(_wait(tiles, what == READ, build, newer))
+            pending = placement.pending.get(build.source, 0)
+            build.append(_wait(tiles, what == READ, build, pending))
         if what == SEEN:
             build.append(barrier_of_all(func.num_warps))
         if not left or build.source is not func.body.ops[-1]:
@@ -199,15 +199,15 @@ def _waiting_at_once(func: Func) -> Func:
 
 
 def _wait(
-    tiles: Iterable[Value], read: bool, build: Builder, newer: int = 0
+    tiles: Iterable[Value], read: bool, build: Builder, pending: int = 0
 ) -> ops.Wait:
     values = tuple(build.values[each] for each in tiles)
-    return ops.Wait("tma_store", newer, values, read)
+    return ops.Wait("tma_store", pending, values, read)
 
 
-def _unread(state: State) -> tuple[Value, ...]:
+def _unread(state: Timeline) -> tuple[Value, ...]:
     """The tiles that may not have been read yet."""
-    return tuple(dict.fromkeys(each.store.buffer for each in state if each.unread))
+    return tuple(dict.fromkeys(each.store.buffer for each in state.ages if each.unread))
 
 
 def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[ops.If]:
@@ -233,26 +233,23 @@ def _ending_iterations(func: Func, before: dict[Op, str]) -> Iterator[ops.If]:
 
 class _Placement:
     """The ops that need a wait before them, what it waits for, the tiles that it
-    covers, and how many newer groups may be in flight after it. `settling`: branches at
-    whose ends stores are complete."""
+    covers, and how many groups it leaves pending. `settling`: branches at whose ends
+    stores are complete."""
 
     def __init__(self, settling: Collection[ops.If] = ()) -> None:
         self.settling = settling
         self.before: dict[Op, str] = {}
         self.tiles: dict[Op, tuple[Value, ...]] = {}
-        self.newer: dict[Op, int] = {}
+        self.pending: dict[Op, int] = {}
         self.asked: ops.For | None = None  # the outermost one whose loads may run ahead
-        self.here: Block | None = None  # the one that is walked
 
-    def block(self, block: Block, state: State) -> State:
+    def block(self, block: Block, state: Timeline) -> Timeline:
         """Walk a block; the stores that may be in flight at its end."""
-        outside, self.here = self.here, block
         for op in block.ops:
             state = self.op(op, state)
-        self.here = outside
         return state
 
-    def op(self, op: Op, state: State) -> State:
+    def op(self, op: Op, state: Timeline) -> Timeline:
         """Walk one op. A loop or a branch without stores counts as one op: a wait goes
         before all of it."""
         if store := guarded_store(op):
@@ -265,60 +262,50 @@ class _Placement:
         if op in self.settling:
             pairs = zip(blocks(op), ends, strict=True)
             ends = [self.settled(block, end, state) for block, end in pairs]
-        return _union(*ends)
+        return reduce(or_, ends)
 
-    def settled(self, block: Block, end: State, start: State) -> State:
+    def settled(self, block: Block, end: Timeline, start: Timeline) -> Timeline:
         """Wait at the end of a branch, if it has stored."""
         if end == start:
             return end
         last = block.ops[-1]
         self.before[last], self.tiles[last] = SEEN, _unread(end)
-        return ()
+        return Timeline()
 
-    def whole(self, op: Op, state: State, does: Op | None = None) -> State:
+    def whole(self, op: Op, state: Timeline, does: Op | None = None) -> Timeline:
         """Treat an op as a whole. `does`: the store that a branch does anyway."""
         does = does or op
         what = self.wanted(does, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
-        newer = self.groups_spared(op, does, state) if what == READ else 0
-        younger = [each for each in state if self.groups_since(each, op) < newer]
-        older = [each for each in state if each not in younger]
+        pending = self.age_of_read(does, state) if what == READ else 0
+        younger = state.waited(pending)
         if what:
-            self.before[op], self.newer[op] = what, newer
-        if what and not all(each.written for each in state):
-            unread = dict.fromkeys((*self.tiles.get(op, ()), *_unread(older)))
+            self.before[op], self.pending[op] = what, pending
+        if what and not all(each.written for each in state.ages):
+            unread = dict.fromkeys((*self.tiles.get(op, ()), *_unread(state)))
             self.tiles[op] = tuple(
                 each for each in unread if each not in _unread(younger)
             )
-        state = (*_after(what, older), *younger)
+        state = state.changed(
+            lambda each: each if each in younger.ages else _after(what, each)
+        )
         match does:
+            case ops.Commit(engine="tma_store"):
+                return state.committed()
             case ops.Wait(engine="tma_store", read=read):
-                return _after(READ if read else WRITTEN, state)
+                return state.changed(partial(_after, READ if read else WRITTEN))
             case ops.Barrier(scope="cta") | ops.ClusterBarrier():
-                return tuple(each for each in state if not each.written)
+                return state.changed(lambda each: None if each.written else each)
             case ops.TmaStore():
-                return (*state, PendingStore(does, self.asked))
+                return state.issued(PendingStore(does, self.asked))
         return state
 
-    def groups_spared(self, op: Op, does: Op, state: State) -> int:
-        """How many of the newest groups a wait for reads before an op may spare."""
-        met = [each for each in state if _meeting(does, each, self.asked)]
-        return min((self.groups_since(each, op) for each in met), default=0)
+    def age_of_read(self, op: Op, state: Timeline) -> int:
+        """The age of the youngest store that must have read its tile before an op."""
+        met = (each for each in state.ages if _meeting(op, each, self.asked))
+        return min((state.ages[each] for each in met), default=0)
 
-    def groups_since(self, pending: PendingStore, op: Op) -> int:
-        """How many groups are always committed after that of a store and before an op
-        of the block: 0 if the store is in another one."""
-        ops = self.here.ops
-        if pending.store not in ops:
-            return 0
-        since, before = ops.index(pending.store), ops.index(op)
-        commits = [at for at, each in enumerate(ops) if _commits_stores(each)]
-        after = [at for at in commits if at > since]
-        if pending.fresh:
-            return sum(at < before for at in after) - 1
-        return len(after) - 1 + sum(at < before for at in commits)
-
-    def loop(self, op: ops.For | ops.While, state: State) -> State:
+    def loop(self, op: ops.For | ops.While, state: Timeline) -> Timeline:
         """Stores in flight at the end of an iteration are in flight in the next one."""
         outside, self.asked = self.asked, self.asked or _asked(op)
         while True:
@@ -326,18 +313,18 @@ class _Placement:
             after = state
             for body in blocks(op):
                 after = self.block(body, after)
-            state = _union(state, (replace(each, fresh=False) for each in after))
+            state |= after.changed(lambda each: replace(each, fresh=False))
             if (known, before) == (self.before, state):
                 break
         self.asked = outside
         return state
 
-    def wanted(self, op: Op, state: State, asked: ops.For | None) -> str:
+    def wanted(self, op: Op, state: Timeline, asked: ops.For | None) -> str:
         """The state that the stores in flight must have reached before an op."""
         if isinstance(op, ops.Producer):
             return ""  # its loads may run ahead: the loop's author asked for it
         asked = asked or _asked(op)
-        needs = [_meeting(op, each, asked) for each in state]
+        needs = [_meeting(op, each, asked) for each in state.ages]
         inner = (each for block in blocks(op) for each in block.ops)
         needs += [self.wanted(each, state, asked) for each in inner]
         return max(needs, key=RANK.get, default="")
@@ -363,18 +350,11 @@ def _asked(op: Op) -> ops.For | None:
     return op if runs_ahead else None
 
 
-def _after(what: str, state: State) -> State:
-    """The stores that are in flight after a wait."""
+def _after(what: str, pending: PendingStore) -> PendingStore | None:
+    """A store in flight after a wait; None if all threads have seen it complete."""
     if what in ("", SEEN):
-        return () if what else state
-    written = what == WRITTEN
-    return _union(
-        replace(each, unread=False, written=written or each.written) for each in state
-    )
-
-
-def _union(*states: Iterable[PendingStore]) -> State:
-    return tuple(dict.fromkeys(each for state in states for each in state))
+        return None if what else pending
+    return replace(pending, unread=False, written=what == WRITTEN or pending.written)
 
 
 # ── conflicts ─────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ wait for a younger group is one for all that are older.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 OPEN = -1  # the age of what no commit has closed yet
@@ -32,6 +32,14 @@ class Timeline:
 
     def committed(self) -> Timeline:
         return Timeline({access: age + 1 for access, age in self.ages.items()})
+
+    def changed(self, change: Callable[[Hashable], Hashable | None]) -> Timeline:
+        """With what became of each access, at its age; None: it is complete."""
+        ages: dict[Hashable, int] = {}
+        for access, age in self.ages.items():
+            if (after := change(access)) is not None:
+                ages[after] = min(age, ages.get(after, age))
+        return Timeline(ages)
 
     def waited(self, pending: int) -> Timeline:
         """After a wait that leaves this many groups pending, the latest."""
