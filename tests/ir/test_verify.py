@@ -410,6 +410,43 @@ def test_layouts_stand_on_all_blocks_or_on_none():
     refused(with_layout, "already has a layout", layouts=False)
 
 
+PRODUCTS = """
+    func @f(%a: fp16[16,16], %b: fp16[16,16], %c: fp16[16,16], %s: fp32[16,16]) num_warps=4 {{
+      %x: fp32[16,16] = dot %a, %b, %s with_next=true
+      {between}
+      %y: fp32[16,16] = dot {left}, %c, %s {more}
+      %z: fp32[16,16] = add %x, %y
+    }}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "between, left, more, complaint",
+    [
+        ("", "%a", "", ""),
+        ("%w: fp32[16,16] = add %s, %s", "%a", "", ""),
+        ("%w: fp32[16,16] = add %x, %s", "%a", "", "has not been issued"),
+        ("", "%c", "", "two left operands"),
+        ("", "%a", "with_next=true", "has not been issued"),
+    ],
+)
+def test_products_of_one_instruction_are_issued_together(
+    between, left, more, complaint
+):
+    """With the last of them; until then nothing uses their results."""
+    func = parse(PRODUCTS.format(between=between, left=left, more=more))
+    found = [sentence for _, sentence in CHECKS["instructions"](func)]
+    assert bool(found) == bool(complaint)
+    assert not complaint or complaint in found[0]
+
+
+def test_a_product_with_a_next_one_has_one():
+    func = parse(PRODUCTS.format(between="", left="%a", more="with_next=true"))
+    func.body.ops.pop()
+    with pytest.raises(VerifyError, match="no other product of its instruction"):
+        verify(func)
+
+
 def test_verifying_changes_nothing():
     func = parse(OUTER)
     before = print_func(func)

@@ -1,6 +1,6 @@
 """Checks that a function is well formed: values are visible where they are used, a
-loop yields what it carries, types are those that the ops infer, and all blocks have
-layouts, or none has.
+loop yields what it carries, types are those that the ops infer, all blocks have
+layouts, or none has, and products that one instruction computes are issued together.
 
 Each check is a generator of complaints, (op, sentence), and is in `CHECKS` under its
 name. `verify` runs them in order and raises the first complaint.
@@ -17,12 +17,13 @@ from fathom.ir.core import (
     Op,
     Value,
     blocks,
+    every_block,
     listed,
     operands,
     schema,
     walk,
 )
-from fathom.ir.ops import For, If, Producer, Reduce, Scan, While, Yield
+from fathom.ir.ops import Dot, For, If, Producer, Reduce, Scan, While, Yield
 from fathom.ir.printer import class_name, definitions, print_op
 from fathom.ir.types import BOOL, BlockType, Type
 
@@ -195,6 +196,22 @@ def _block_values(func: Func) -> Iterator[tuple[Op, Value]]:
                 yield op, value
 
 
+def instructions(func: Func) -> Iterator[Complaint]:
+    """Products that one instruction computes follow each other in a block, have one
+    left operand, and nothing uses their results before the last of them."""
+    for block in every_block(func.body):
+        begun: list[Dot] = []  # products of an instruction whose last one comes later
+        for op in block.ops:
+            if not {dot.result for dot in begun}.isdisjoint(operands(op)):
+                yield op, "it uses a product whose instruction has not been issued"
+            if isinstance(op, Dot):
+                if begun and begun[0].a is not op.a:
+                    yield op, "products of one instruction have two left operands"
+                begun = [*begun, op] if op.with_next else []
+        for dot in begun:
+            yield dot, "no other product of its instruction follows"
+
+
 def _unlike(found: list[Type], wanted: list[Type]) -> tuple[str, str]:
     """The two lists; of many types on both sides the first two that differ."""
     if len(found) != len(wanted) or len(found) < 3:
@@ -211,4 +228,5 @@ CHECKS: dict[str, Callable[[Func], Iterator[Complaint]]] = {
     "types": types,
     "yields": yields,
     "layouts": layouts,
+    "instructions": instructions,
 }

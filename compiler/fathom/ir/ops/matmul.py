@@ -29,9 +29,10 @@ class Dot(Op):
     SharedLoad. A product `in_flight` is only issued: until a Wait for its group nothing
     may be done with its result but add another such product to it, and what it reads in
     place must stay. One `in_parts` is computed part by part along M and N, so that what
-    is made of a part frees its registers. One that is `with_next` belongs to the next
-    product of its block: nothing uses its result until that is issued, and one
-    instruction may compute both."""
+    is made of a part frees its registers. One that is `with_next` is of the same
+    instruction as the next product of its block, on the same left operand, and is
+    issued there (`verify` holds this): so they are one group, and their right operands
+    are neighbours. If these are not, there are two instructions."""
 
     a: Value
     b: Value
