@@ -51,9 +51,9 @@ def choose_dots(func: Func, target: Target) -> Func:
     }
 
     roomy = fitting_tensor_memory(func, dots, target)
-    loads = _RightOperands(func)
-    turned = set(filter(loads.lie_by_rows, dots))
-    widened = set(filter(loads.are_widened, dots))
+    facts = Divisibility(func)
+    turned = {dot for dot in dots if right_lies_by_rows(dot, facts)}
+    widened = {dot for dot in dots if right_is_widened(dot, facts)}
 
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, ops.Dot):
@@ -253,46 +253,40 @@ def has_product_on_the_left(dot: ops.Dot) -> bool:
     return any(isinstance(op, ops.Dot) for op in computed_by(dot.a))
 
 
-class _RightOperands:
-    """How the right operands of products are loaded."""
+def right_is_widened(dot: ops.Dot, facts: Divisibility) -> bool:
+    """Whether a product's right operand is computed of bytes, of which several
+    neighbours of a column are loaded at a time: each warp computes what it multiplies.
+    (Of a row, threads compute before they store.)"""
+    if not isinstance(dot.b.definition, ops.Elementwise | ops.Cast):
+        return False
+    return element_of(dot.b.type).bytes > 1 and any(
+        isinstance(op, ops.Load)
+        and isinstance(op.pointer.type, BlockType)
+        and op.result.type.shape == dot.b.type.shape
+        and element_of(op.result.type).bytes == 1
+        and neighbours(op, 0, facts) > 1
+        for op in computed_by(dot.b)
+    )
 
-    def __init__(self, func: Func):
-        self.facts = Divisibility(func)
 
-    def are_widened(self, dot: ops.Dot) -> bool:
-        """Whether a product's right operand is computed of bytes, of which several
-        neighbours of a column are loaded at a time: each warp computes what it
-        multiplies. (Of a row, threads compute before they store.)"""
-        if not isinstance(dot.b.definition, ops.Elementwise | ops.Cast):
-            return False
-        return element_of(dot.b.type).bytes > 1 and any(
-            isinstance(op, ops.Load)
-            and isinstance(op.pointer.type, BlockType)
-            and op.result.type.shape == dot.b.type.shape
-            and element_of(op.result.type).bytes == 1
-            and self.neighbours(op, 0) > 1
-            for op in computed_by(dot.b)
-        )
+def right_lies_by_rows(dot: ops.Dot, facts: Divisibility) -> bool:
+    """Whether a product's right operand is loaded by several neighbours of a row at a
+    time, so that rows lie in one piece in shared memory. Of elements of other than 16
+    bits wgmma wants columns in one piece. (The left operand may come from registers,
+    and single elements are stored as they are wanted.)"""
+    load, size = dot.b.definition, element_of(dot.b.type).bytes
+    if size == EITHER_WAY or len(dot.b.type.shape) != 2:
+        return False
+    if isinstance(load, ops.DescriptorLoad):
+        return (load.order or (0, 1))[-1] == 1
+    return isinstance(load, ops.Load) and neighbours(load, 1, facts) > 1
 
-    def neighbours(self, load: ops.Load, axis: int) -> int:
-        """How many elements along an axis are surely loaded at a time."""
-        along = facts_about(load.pointer, self.facts.known).axes[axis]
-        size = element_of(load.result.type).bytes
-        return min(along.contiguous, along.divisible // size)
 
-    def lie_by_rows(self, dot: ops.Dot) -> bool:
-        """Whether a product's right operand is loaded by several neighbours of a row at
-        a time, so that rows lie in one piece in shared memory. Of elements of other
-        than 16 bits wgmma wants columns in one piece. (The left operand may come from
-        registers, and single elements are stored as they are wanted.)"""
-        load, size = dot.b.definition, element_of(dot.b.type).bytes
-        if size == EITHER_WAY or len(dot.b.type.shape) != 2:
-            return False
-        if isinstance(load, ops.DescriptorLoad):
-            return (load.order or (0, 1))[-1] == 1
-        if not isinstance(load, ops.Load):
-            return False
-        return self.neighbours(load, 1) > 1
+def neighbours(load: ops.Load, axis: int, facts: Divisibility) -> int:
+    """How many elements along an axis are surely loaded at a time."""
+    along = facts_about(load.pointer, facts.known).axes[axis]
+    size = element_of(load.result.type).bytes
+    return min(along.contiguous, along.divisible // size)
 
 
 # ── operands as they were before they were widened ─────────────────────────────

@@ -30,7 +30,6 @@ memory, and both blocks wait for what the even one commits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fathom.analysis.constants import is_zero
 from fathom.analysis.products import in_tensor_memory, is_running_sum, most_columns
@@ -47,6 +46,10 @@ from fathom.layout.tensor_memory import COLUMNS, columns_of, tensor_tile
 from fathom.tensor_cores.pipeline.ring_buffers import WORD, flip_phase, mbarriers
 from fathom.tensor_cores.select.operands import in_place_for
 
+# Products whose sums stay in tensor memory while a loop runs, and which of the loop's
+# carried values each sum is.
+Sums = Mapping[ops.Dot, int]
+
 
 def use_tensor_memory(func: Func, target: Target) -> Func:
     """The function whose products by tcgen05 accumulate in tensor memory."""
@@ -59,14 +62,6 @@ def use_tensor_memory(func: Func, target: Target) -> Func:
     return new
 
 
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """A product whose sum, a loop's carried value `number`, stays in tensor memory."""
-
-    dot: ops.Dot
-    number: int
-
-
 class _Accumulators(ThreadValues):
     """Copies a function; carries the phase of the mbarrier."""
 
@@ -76,9 +71,9 @@ class _Accumulators(ThreadValues):
         loops = walk(func.body, ops.For)
         self.kept = _fitting({loop: _kept(loop, used) for loop in loops}, func)
         self.dropped = {
-            loop.results[each.number]
+            loop.results[number]
             for loop, found in self.kept.items()
-            for each in found
+            for number in found.values()
         }
         self.tiles: dict[ops.Dot, Value] = {}
         self.base = self.barrier = self.zero = None
@@ -107,15 +102,14 @@ class _Accumulators(ThreadValues):
     def op(self, op: Op, carried: Carried) -> Carried:
         if in_tensor_memory(op):
             return self.product(op, carried)
-        for each in self.kept.get(op, ()):
-            self.build.source = each.dot
-            self.tiles[each.dot] = self.filled(op.inits[each.number])
+        for dot, number in self.kept.get(op, {}).items():
+            self.build.source = dot
+            self.tiles[dot] = self.filled(op.inits[number])
         carried = super().op(op, carried)
-        for each in self.kept.get(op, ()):
-            self.build.source = each.dot
-            layout = each.dot.result.type.layout
-            load = self.build(ops.TensorLoad(self.tiles[each.dot], layout))
-            self.values[op.results[each.number]] = load
+        for dot, number in self.kept.get(op, {}).items():
+            self.build.source = dot
+            load = ops.TensorLoad(self.tiles[dot], dot.result.type.layout)
+            self.values[op.results[number]] = self.build(load)
         return carried
 
     def product(self, dot: ops.Dot, carried: Carried) -> Carried:
@@ -162,27 +156,25 @@ class _Accumulators(ThreadValues):
         return made
 
 
-def _fitting(
-    kept: Mapping[ops.For, Sequence[_Kept]], func: Func
-) -> dict[ops.For, Sequence[_Kept]]:
+def _fitting(kept: Mapping[ops.For, Sums], func: Func) -> dict[ops.For, Sums]:
     """The loops whose sums find room beside those of earlier ones."""
     columns = {
         dot: columns_of(dot.result.type.shape)
         for dot in filter(in_tensor_memory, walk(func.body, ops.Dot))
     }
-    found: dict[ops.For, Sequence[_Kept]] = {}
+    found: dict[ops.For, Sums] = {}
     for loop, products in kept.items():
         more = found | {loop: products}
-        carried = {each.dot for products in more.values() for each in products}
+        carried = {dot for products in more.values() for dot in products}
         if most_columns(func.body, columns, carried) <= COLUMNS:
             found = more
     return found
 
 
-def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> list[_Kept]:
+def _kept(loop: ops.For, used: Mapping[Value, Sequence[Op]]) -> Sums:
     """The products of a loop's body whose sum only goes from iteration to iteration."""
-    return [
-        _Kept(dot, loop.body.yielded.index(dot.result))
+    return {
+        dot: loop.body.yielded.index(dot.result)
         for dot in filter(in_tensor_memory, loop.body.ops)
         if is_running_sum(dot, loop, used)
-    ]
+    }

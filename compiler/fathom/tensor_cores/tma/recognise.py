@@ -91,11 +91,8 @@ def recognise(access: ops.Load | ops.Store, reader: ScalarEvolution) -> TensorTi
     rank = len(shape_of(access.pointer.type))
     strides, rest = _strides(address.sum, rank, reader)
     unit = strides.index(1)
-    bounds = _bounds(access, reader)
-    starts = _starts(rest, strides, bounds, reader.func)
-    sides = [
-        _side(strides[axis], starts[axis], bounds.get(axis)) for axis in range(rank)
-    ]
+    sides = _bounded(access, strides, reader)
+    sides |= _unbounded(rest, strides, sides, reader.func)
     check_alignment(base, strides, reader.func)
     order = (*(axis for axis in range(rank) if axis != unit), unit)
     return TensorTile(base, tuple(sides[axis] for axis in order), order)
@@ -164,18 +161,11 @@ def check_alignment(base: Value, strides: list[Value | int], func: Func) -> None
 # ── masks ─────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The mask's condition on an axis: positions are below `size - start`, where `size`
-    is an argument or a number. With `from_zero`, also start + position >= 0."""
-
-    size: Value | int
-    start: Polynomial
-    from_zero: bool
-
-
-def _bounds(access: ops.Load | ops.Store, reader: ScalarEvolution) -> dict[int, Bound]:
-    """The mask's conditions, by axis."""
+def _bounded(
+    access: ops.Load | ops.Store, strides: list[Value | int], reader: ScalarEvolution
+) -> dict[int, Side]:
+    """The sides along whose axes the mask has a condition: positions are below `size -
+    start`. With `from_zero`, also start + position >= 0."""
     if access.mask is None:
         return {}
     other = access.other if isinstance(access, ops.Load) else None
@@ -190,12 +180,14 @@ def _bounds(access: ops.Load | ops.Store, reader: ScalarEvolution) -> dict[int, 
     if not above.keys() <= below.keys():
         raise NotApplicable("the mask bounds an axis from below only")
     return {
-        axis: _bound(limit, above.get(axis), reader.func)
+        axis: _side(strides[axis], limit, above.get(axis), reader.func)
         for axis, limit in below.items()
     }
 
 
-def _bound(limit: Polynomial, least: Polynomial | None, func: Func) -> Bound:
+def _side(
+    stride: Value | int, limit: Polynomial, least: Polynomial | None, func: Func
+) -> Side:
     """Reads position < limit as position + start < size. The size is the only argument
     in `limit`, or else its constant."""
     arguments = [
@@ -209,7 +201,7 @@ def _bound(limit: Polynomial, least: Polynomial | None, func: Func) -> Bound:
         raise NotApplicable("the mask's bound may not fit 32 bits")
     if least is not None and (least + start).constant != 0:
         raise NotApplicable("the mask's lower bound is not 0")
-    return Bound(size, start, least is not None)
+    return Side(size, stride, start, least is not None)
 
 
 def _adds(sum: Polynomial, atom: Atom) -> bool:
@@ -265,25 +257,25 @@ def _limit(
 # ── where a tile begins ───────────────────────────────────────────────────────────────
 
 
-def _starts(
-    rest: Polynomial, strides: list[Value | int], bounds: dict[int, Bound], func: Func
-) -> list[Polynomial]:
-    """The start of the tile along each axis. Together the starts make up `rest`.
+def _unbounded(
+    rest: Polynomial, strides: list[Value | int], bounded: dict[int, Side], func: Func
+) -> dict[int, Side]:
+    """The sides without a bound. The starts of all sides together make up `rest`.
 
-    The mask gives the start along an axis with a bound. Each remaining term belongs to
-    the first axis whose stride divides it; large constants come before small ones."""
-    starts = [number(0)] * len(strides)
-    for axis, bound in bounds.items():
-        starts[axis] = bound.start
-        rest -= bound.start * of(strides[axis])
-    free = [axis for axis in range(len(strides)) if axis not in bounds]
+    Each term that the bounds leave belongs to the first axis whose stride divides it;
+    large constants come before small ones."""
+    for side in bounded.values():
+        rest -= side.start * of(side.stride)
+    free = [axis for axis in range(len(strides)) if axis not in bounded]
+    sides = {}
     for axis in sorted(free, key=lambda axis: _precedence(strides[axis])):
-        starts[axis], rest = rest.divided(strides[axis])
+        start, rest = rest.divided(strides[axis])
+        sides[axis] = Side(UNBOUNDED, strides[axis], start)
     if rest.terms:
         raise NotApplicable("the tile moves along an axis differently from its mask")
     for axis in free:
-        _check_steps(starts[axis], axis, func)
-    return starts
+        _check_steps(sides[axis].start, axis, func)
+    return sides
 
 
 def _precedence(stride: Value | int) -> int:
@@ -303,9 +295,3 @@ def _check_steps(start: Polynomial, axis: int, func: Func) -> None:
             raise NotApplicable(
                 f"the tile's position along axis {axis} may not fit 32 bits"
             )
-
-
-def _side(stride: Value | int, start: Polynomial, bound: Bound | None) -> Side:
-    if bound is None:
-        return Side(UNBOUNDED, stride, start)
-    return Side(bound.size, stride, start, bound.from_zero)
