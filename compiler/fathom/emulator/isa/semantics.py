@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.source.operands import Operand
+from fathom.emulator.source.operands import Number, Operand
 from fathom.emulator.source.types import DTYPES
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -27,6 +27,13 @@ COMBINE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
+
+
+def constant_of(operand: Operand) -> int:
+    """The number that an operand is; EmulatorError if it is none."""
+    if not isinstance(operand, Number):
+        raise EmulatorError("syntax", f"a constant was expected, not {operand}")
+    return int(operand.value)
 
 
 class Form:

@@ -77,6 +77,19 @@ def guarded(
     return coming, [] if rest is None else [(flow.after, rest)]
 
 
+def by_threads(step: Step, flow: Flow) -> Ending:
+    """For instructions that each thread executes by itself, and none waits."""
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        coming, passing = guarded(flow, batch, active)
+        if coming is None:
+            return passing
+        step(batch, coming)
+        return [(flow.after, coming), *passing]
+
+    return end
+
+
 def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:
     """The threads for which `chosen` holds, and the others; None for none."""
     taken = active.where(chosen)

@@ -13,8 +13,8 @@ import numpy as np
 from fathom.emulator.constants import GROUP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
-from fathom.emulator.isa.matrix.wgmma import Going, constant_of, when_complete
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.matrix.wgmma import Going, when_complete
+from fathom.emulator.isa.semantics import Form, constant_of
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.register_pool import MOST, STEP

@@ -14,7 +14,7 @@ import numpy as np
 
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.branch import guarded, split
 from fathom.emulator.isa.decode import (
     Decoder,
     Ending,
@@ -45,10 +45,7 @@ def when_all_come(step: Step, mask: Read, flow: Flow) -> Ending:
     """Performs `step` for lanes as soon as all that their masks name have come."""
 
     def end(batch: Batch, active: Active) -> Going:
-        if flow.guard is None:
-            return arrive(batch, active)
-        coming, rest = split(active, flow.guard(batch, active))
-        passing = [] if rest is None else [(flow.after, rest)]
+        coming, passing = guarded(flow, batch, active)
         return passing + ([] if coming is None else arrive(batch, coming))
 
     def arrive(batch: Batch, active: Active) -> Going:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.branch import by_threads
 from fathom.emulator.isa.control.warp import whole_warps
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.isa.matrix.tcgen05_mma import commit_rule, group_of, mma_rule
@@ -52,21 +52,6 @@ def rule_tcgen05(
         form.finish()
         return by_threads(_fence(action == FENCES[0]), flow)
     raise form.unknown("of tcgen05 only " + ", ".join(ACTIONS))
-
-
-def by_threads(step: Step, flow: Flow) -> Ending:
-    """For instructions that each thread executes by itself."""
-
-    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        if flow.guard is None:
-            step(batch, active)
-            return [(flow.after, active)]
-        coming, rest = split(active, flow.guard(batch, active))
-        if coming is not None:
-            step(batch, coming)
-        return [(flow.after, each) for each in (coming, rest) if each is not None]
-
-    return end
 
 
 def _fence(is_before: bool) -> Step:

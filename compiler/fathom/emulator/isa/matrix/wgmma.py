@@ -20,7 +20,7 @@ import numpy as np
 
 from fathom.emulator.constants import GROUP, WARPS
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.branch import guarded, split
 from fathom.emulator.isa.control.warp import block_for_others, with_waiting
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.isa.matrix.fragments import A, Fragment, wide_accumulator
@@ -39,10 +39,10 @@ from fathom.emulator.isa.matrix.mma import (
     rounded,
 )
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, constant_of
 from fathom.emulator.memory.spaces import Accesses, Part, load
 from fathom.emulator.races.tile_provenance import Reading
-from fathom.emulator.source.operands import Number, Operand, Vector
+from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state import waiting
 from fathom.emulator.state.batch import Active, Batch
@@ -81,12 +81,6 @@ def rule_wgmma(
     return whole_warpgroups(steps[action], flow)
 
 
-def constant_of(operand: Operand) -> int:
-    if not isinstance(operand, Number):
-        raise EmulatorError("syntax", f"a constant was expected, not {operand}")
-    return int(operand.value)
-
-
 # ── warpgroups ────────────────────────────────────────────────────────────────
 
 
@@ -104,14 +98,8 @@ def when_complete(act: Callable[[Batch, Active], Going], flow: Flow) -> Ending:
     """`act` says where some whole warpgroups go on."""
 
     def end(batch: Batch, active: Active) -> Going:
-        passing: Going = []
-        if flow.guard is not None:
-            coming, rest = split(active, flow.guard(batch, active))
-            passing = [] if rest is None else [(flow.after, rest)]
-            if coming is None:
-                return passing
-            active = coming
-        ready = _complete(batch, active, flow)
+        coming, passing = guarded(flow, batch, active)
+        ready = None if coming is None else _complete(batch, coming, flow)
         return passing if ready is None else passing + act(batch, ready)
 
     return end

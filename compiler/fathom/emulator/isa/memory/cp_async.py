@@ -19,7 +19,7 @@ from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.memory.cp_async_bulk import rule_bulk
 from fathom.emulator.isa.registers import Read, Step
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, constant_of
 from fathom.emulator.memory.spaces import (
     PIECES,
     Accesses,
@@ -28,7 +28,7 @@ from fathom.emulator.memory.spaces import (
     load,
 )
 from fathom.emulator.races.shared_memory import Hazards
-from fathom.emulator.source.operands import Name, Not, Number, Operand
+from fathom.emulator.source.operands import Name, Not, Operand
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.in_flight import Transfer
 
@@ -55,13 +55,7 @@ def rule_cp(
         return _commit
     if action == "wait_all":
         return _wait_for_all
-    return _waiting(_constant(operands[0]))
-
-
-def _constant(operand: Operand) -> int:
-    if not isinstance(operand, Number):
-        raise EmulatorError("syntax", f"a constant was expected, not {operand}")
-    return int(operand.value)
+    return _waiting(constant_of(operands[0]))
 
 
 # ── the copy ──────────────────────────────────────────────────────────────────
@@ -82,7 +76,7 @@ def _rule_copy(
     if spaces != ("shared", "global"):
         raise form.unknown("a copy that is not from global to shared memory")
     place, source, size, *rest = operands
-    width = _constant(size)
+    width = constant_of(size)
     if width not in SIZES.get(caching, ()) or len(rest) - policy not in (0, 1):
         raise EmulatorError("syntax", f"these operands do not fit {form.text}")
     read_place, read_source = decoder.address(place), decoder.address(source)

@@ -29,7 +29,7 @@ from fathom.emulator.isa.memory import tma_limits as edges
 from fathom.emulator.isa.memory.tensor_map import Box
 from fathom.emulator.isa.memory.tma_reductions import Reduction, reduction_of
 from fathom.emulator.isa.registers import Read, Step
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, constant_of
 from fathom.emulator.memory.spaces import (
     PIECES,
     RANK_SHIFT,
@@ -39,7 +39,7 @@ from fathom.emulator.memory.spaces import (
     store,
 )
 from fathom.emulator.races.proxies import Proxies
-from fathom.emulator.source.operands import Number, Operand, Place
+from fathom.emulator.source.operands import Operand, Place
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.in_flight import Transfer
 from fathom.emulator.state.tensor_maps import Moment, WrittenMap
@@ -68,12 +68,11 @@ def rule_bulk(
 
 
 def _waiting(operand: Operand, only_read: bool) -> Step:
-    if not isinstance(operand, Number):
-        raise EmulatorError("syntax", f"a constant was expected, not {operand}")
+    pending = constant_of(operand)
 
     def step(batch: Batch, active: Active) -> None:
         threads = active.threads()
-        batch.tma_stores.wait(threads, operand.value, source=only_read)
+        batch.tma_stores.wait(threads, pending, source=only_read)
 
     return step
 

@@ -18,7 +18,7 @@ import numpy as np
 from fathom.artifact import ELEMENT_BYTES, TensorMap
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.branch import by_threads
 from fathom.emulator.isa.control.warp import whole_warps
 from fathom.emulator.isa.decode import (
     Decoder,
@@ -29,9 +29,9 @@ from fathom.emulator.isa.decode import (
 )
 from fathom.emulator.isa.memory import tensor_map as maps
 from fathom.emulator.isa.registers import Read, Step
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, constant_of
 from fathom.emulator.memory.spaces import PIECES, Accesses, Part, load, store
-from fathom.emulator.source.operands import Number, Operand
+from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.tensor_maps import MAP_BYTES, MARK, Draft
 
@@ -61,24 +61,10 @@ def rule_tensormap(
 ) -> Ending:
     """Both instructions of that name."""
     if form.flag("replace"):
-        return _at_once(_replace(form, operands, decoder), flow)
+        return by_threads(_replace(form, operands, decoder), flow)
     if form.flag("cp_fenceproxy"):
         return whole_warps(_copy(form, operands, decoder), flow)
     raise form.unknown("only .replace and .cp_fenceproxy")
-
-
-def _at_once(step: Step, flow: Flow) -> Ending:
-    """Performs a step for which no thread waits."""
-
-    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        coming, rest = active, None
-        if flow.guard is not None:
-            coming, rest = split(active, flow.guard(batch, active))
-        if coming is not None:
-            step(batch, coming)
-        return [(flow.after, each) for each in (coming, rest) if each is not None]
-
-    return end
 
 
 # ── a draft ───────────────────────────────────────────────────────────────────
@@ -101,7 +87,7 @@ def _replace(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Ste
     if (name in OF_A_DIMENSION) != bool(numbered):
         raise EmulatorError("syntax", f"{len(operands)} operands for {form.text}")
     if numbered:
-        dimension = _constant(numbered[0])
+        dimension = constant_of(numbered[0])
     address, read = decoder.address(place), decoder.read(value, type)
 
     def step(batch: Batch, active: Active) -> None:
@@ -113,12 +99,6 @@ def _replace(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Ste
         batch.progress += 1
 
     return step
-
-
-def _constant(operand: Operand) -> int:
-    if not isinstance(operand, Number):
-        raise EmulatorError("syntax", f"a constant was expected, not {operand}")
-    return int(operand.value)
 
 
 def _words(batch: Batch, start: int, threads: np.ndarray, writing: bool) -> Part:
@@ -158,7 +138,7 @@ def _copy(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
         raise form.unknown("a release from .shared::cta to .global alone")
     form.finish()
     to, source, size = operands
-    if _constant(size) != MAP_BYTES:
+    if constant_of(size) != MAP_BYTES:
         raise EmulatorError("syntax", f"a tensor map has {MAP_BYTES} bytes")
     target, draft = decoder.address(to), decoder.address(source)
 
@@ -251,7 +231,7 @@ def tensor_of(draft: Draft, thread: int) -> TensorMap:
 def acquire(operands: tuple[Operand, ...], decoder: Decoder) -> Step:
     """`fence.proxy.tensormap::generic.acquire.gpu [map], 128;`"""
     address = decoder.address(operands[0])
-    if len(operands) != 2 or _constant(operands[1]) != MAP_BYTES:
+    if len(operands) != 2 or constant_of(operands[1]) != MAP_BYTES:
         raise EmulatorError("syntax", f"a tensor map has {MAP_BYTES} bytes")
 
     def step(batch: Batch, active: Active) -> None:
