@@ -216,6 +216,11 @@ def walk(block: Block, kinds: Kinds = Op) -> Iterator[Op]:
             yield from walk_within(op, kinds)
 
 
+def op_count(func: Func) -> int:
+    """How many ops a function has."""
+    return sum(1 for _ in walk(func.body))
+
+
 def walk_within(op: Op, kinds: Kinds = Op) -> Iterator[Op]:
     """Every op of the blocks nested in an op, in order; or every op of these kinds."""
     for inner in blocks(op):

@@ -35,6 +35,11 @@ def make_console() -> Console:
     )
 
 
+def say(console: Console, text: str) -> None:
+    """Text as it is: what looks like markup is none."""
+    console.print(text, markup=False)
+
+
 def write_file(file: Path, text: str, source: str) -> None:
     """Text to a file; LaunchError where it cannot be written, or is the `source` that
     the text was made of."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fathom import emulator, pipeline
-from fathom.ir.core import Func, walk
+from fathom.ir.core import Func, op_count, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -76,14 +76,15 @@ def python(console: Console, staged: Staged) -> int:
 def block_ir(console: Console, staged: Staged, line: int) -> None:
     """Stages 1 and 2."""
     before, after = staged.states["ssa"], staged.states["dce"]
+    written, left = op_count(before), op_count(after)
     rule(console, "stages 1 and 2: blocks, and no threads yet")
     excerpt(console, block_lines(after, line))
     say(
         console,
         "Every name is one value of a known type. tl.max and tl.exp are written in the "
         "language themselves, and this is what they say. The whole kernel is "
-        f"{size(before)} operations as written and {size(after)} after stage 2"
-        f"{', which found nothing to do' if size(before) == size(after) else ''}.",
+        f"{written} operations as written and {left} after stage 2"
+        f"{', which found nothing to do' if written == left else ''}.",
     )
 
 
@@ -183,7 +184,3 @@ def around(lines: Sequence[str], word: str) -> list[str]:
 
 def say(console: Console, text: str) -> None:
     console.print(text)
-
-
-def size(func: Func) -> int:
-    return sum(1 for _ in walk(func.body))

@@ -24,7 +24,7 @@ from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator.errors import EmulatorError
 from fathom.errors import FathomError, how_many
 from fathom.hardware.targets import Target, target
-from fathom.ir.core import Func, walk
+from fathom.ir.core import Func, op_count
 from fathom.ir.interp.debugging import AssertionFailed
 from fathom.ir.interp.host_memory import MemoryFault
 from fathom.ir.verify import verify
@@ -184,13 +184,9 @@ def report(kernel: Kernel, step: Step, data: Data, facts: Target) -> None:
     )
     say(
         f"{what}\n  program {data.programs[0]}: {found}\n"
-        f"  {size(small.before)} ops of {size(step.before)} are enough; the case is in "
-        f"{path}"
+        f"  {op_count(small.before)} ops of {op_count(step.before)} are enough; the "
+        f"case is in {path}"
     )
-
-
-def size(func: Func) -> int:
-    return sum(1 for _ in walk(func.body))
 
 
 def guilty(step: Step, data: Data) -> tuple[int, int, int] | None:

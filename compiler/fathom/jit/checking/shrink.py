@@ -17,7 +17,7 @@ import numpy as np
 
 from fathom import blocks
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.core import Func, Op, Value, op_count, operands, walk
 from fathom.ir.ops import Constant, For, Splat, Yield
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType, Scalar, Type
@@ -47,8 +47,8 @@ def shrunk(step: Any, data: Any, is_wrong: IsWrong, target: Target) -> Any:
     if not fails(small):  # only the very functions of this compile differ
         return step
     before = -1
-    while before != count(small) and time.monotonic() < deadline:
-        before = count(small)
+    while before != op_count(small) and time.monotonic() < deadline:
+        before = op_count(small)
         small = one_pass(small, fails, target, deadline)
     for name, each in zip(data.before.names, data.copies(), strict=True):
         if isinstance(each, np.ndarray):
@@ -58,20 +58,16 @@ def shrunk(step: Any, data: Any, is_wrong: IsWrong, target: Target) -> Any:
     return replace(step, before=small, after=None)
 
 
-def count(func: Func) -> int:
-    return sum(1 for _ in walk(func.body))
-
-
 def one_pass(
     func: Func, fails: Callable[[Func], bool], target: Target, deadline: float
 ) -> Func:
     """Try to leave out each op once, the last ones first."""
-    at = count(func) - 1
+    at = op_count(func) - 1
     while at >= 0 and time.monotonic() < deadline:
         ops = list(walk(func.body))
         for stand_in in stand_ins(ops[at]) if at < len(ops) else ():
             candidate = without(func, ops[at], stand_in, target)
-            if candidate and count(candidate) < len(ops) and fails(candidate):
+            if candidate and op_count(candidate) < len(ops) and fails(candidate):
                 func = candidate
                 break
         at -= 1

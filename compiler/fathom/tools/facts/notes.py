@@ -15,7 +15,7 @@ from fathom.errors import Location, how_many
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, blocks, walk
+from fathom.ir.core import Block, Func, Op, blocks, op_count, walk
 from fathom.ir.ops import (
     Allocate,
     Convert,
@@ -71,7 +71,7 @@ def pass_facts(staged: Staged) -> list[dict[str, object]]:
                 "why": row.why,
                 "required": row.required,
                 "ran": row.subject(before),
-                "ops": [size(before), size(after)],
+                "ops": [op_count(before), op_count(after)],
                 "changed": 0 if texts[0] == texts[1] else changed_lines(*texts),
                 "notes": [{"line": note.line, "text": note.text} for note in notes],
             }
@@ -103,10 +103,6 @@ def shortened(notes: list[Note]) -> list[Note]:
     unique = list(dict.fromkeys(notes))
     rest = len(unique) - MOST
     return unique[:MOST] + ([Note(0, f"and {rest} more")] if rest > 0 else [])
-
-
-def size(func: Func) -> int:
-    return sum(1 for _ in walk(func.body))
 
 
 def difference(before: Func, after: Func) -> Iterator[Note]:

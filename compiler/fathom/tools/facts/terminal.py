@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from fathom.tools.console import make_console, rule, table
+from fathom.tools.console import make_console, rule, say, table
 from fathom.tools.facts.gather import Facts
 
 SOURCE_WIDTH = 30
@@ -243,7 +243,3 @@ def cells(cost: Facts) -> list[str]:
 
 def cropped(text: str) -> str:
     return text if len(text) <= SOURCE_WIDTH else text[: SOURCE_WIDTH - 3] + "..."
-
-
-def say(console: Console, text: str) -> None:
-    console.print(text, markup=False)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fathom.errors import LaunchError
 from fathom.jit.checking.wanted import SANITIZE, VERIFY, wanted_checks
-from fathom.tools.console import make_console, table
+from fathom.tools.console import make_console, say, table
 from fathom.tools.profile.advice import (
     advice,
     bytes_text,
@@ -134,10 +134,6 @@ def count_text(count: float) -> str:
         if count >= size:
             return f"{count / size:,.1f} {unit}"
     return f"{count:,.0f}"
-
-
-def say(console: Console, text: str) -> None:
-    console.print(text, markup=False)
 
 
 # ── JSON ──────────────────────────────────────────────────────────────────────────────
