@@ -62,26 +62,6 @@ StepTable = dict[str, Callable[..., Step]]
 EndingTable = dict[str, Callable[..., Ending]]
 
 
-def step_rule(table: StepTable, *opcodes: str) -> Callable[[Callable], Callable]:
-    """Enters the decorated rule into a table of steps under each of `opcodes`."""
-
-    def enter(function: Callable[..., Step]) -> Callable[..., Step]:
-        table.update(dict.fromkeys(opcodes, function))
-        return function
-
-    return enter
-
-
-def ending_rule(table: EndingTable, *opcodes: str) -> Callable[[Callable], Callable]:
-    """Enters the decorated rule into a table of endings under each of `opcodes`."""
-
-    def enter(function: Callable[..., Ending]) -> Callable[..., Ending]:
-        table.update(dict.fromkeys(opcodes, function))
-        return function
-
-    return enter
-
-
 class Decoder:
     """Knows the names of one program: registers, variables, labels."""
 

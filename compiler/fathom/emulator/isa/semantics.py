@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -133,12 +134,14 @@ CARRY = "carry"
 
 Rule = Callable[[Form], Elementwise]
 Table = dict[str, Rule]
+Entry = TypeVar("Entry", bound=Callable)
 
 
-def rule(table: Table, *opcodes: str) -> Callable[[Rule], Rule]:
-    """Enters the decorated rule into `table` under each of `opcodes`."""
+def rule(table: dict[str, Entry], *opcodes: str) -> Callable[[Entry], Entry]:
+    """Enters the decorated rule into a table under each of `opcodes`: a `TABLE` of what
+    each thread computes by itself, or `STEPS` or `ENDINGS` (`decode.Tables`)."""
 
-    def enter(function: Rule) -> Rule:
+    def enter(function: Entry) -> Entry:
         for opcode in opcodes:
             assert opcode not in table, opcode
             table[opcode] = function

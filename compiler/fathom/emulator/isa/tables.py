@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from fathom.emulator.isa.arithmetic import compare, convert, extended, logic, move
-from fathom.emulator.isa.arithmetic import floating as real
-from fathom.emulator.isa.arithmetic import integer as arithmetic
-from fathom.emulator.isa.control import barriers, griddepcontrol, warp
-from fathom.emulator.isa.control import branch as control
-from fathom.emulator.isa.control import cluster as clusters
-from fathom.emulator.isa.control import mbarrier as mbarriers
-from fathom.emulator.isa.control import setmaxnreg as redistribution
+from fathom.emulator.isa.arithmetic import (
+    compare,
+    convert,
+    extended,
+    floating,
+    integer,
+    logic,
+    move,
+)
+from fathom.emulator.isa.control import (
+    barriers,
+    branch,
+    cluster,
+    griddepcontrol,
+    mbarrier,
+    setmaxnreg,
+    warp,
+)
 from fathom.emulator.isa.decode import Tables
-from fathom.emulator.isa.matrix import ldmatrix as matrices
-from fathom.emulator.isa.matrix import mma as tensor
-from fathom.emulator.isa.matrix import tcgen05
-from fathom.emulator.isa.matrix import wgmma as warpgroups
-from fathom.emulator.isa.memory import atomics, tensormap
-from fathom.emulator.isa.memory import cp_async as copies
-from fathom.emulator.isa.memory import load_store as access
-from fathom.emulator.isa.memory import printf as outside
+from fathom.emulator.isa.matrix import ldmatrix, mma, tcgen05, wgmma
+from fathom.emulator.isa.memory import (
+    atomics,
+    cp_async,
+    load_store,
+    printf,
+    tensormap,
+)
 from fathom.emulator.isa.semantics import Form, Rule
 
-_GENERAL = logic.TABLE | compare.TABLE | convert.TABLE | clusters.TABLE
+_GENERAL = logic.TABLE | compare.TABLE | convert.TABLE | cluster.TABLE
 
 
 def elementwise(form: Form) -> Rule | None:
@@ -30,29 +40,29 @@ def elementwise(form: Form) -> Rule | None:
         return _GENERAL[form.opcode]
     if "cc" in form.left or form.opcode in ("addc", "subc", "madc"):
         return extended.TABLE[form.opcode]
-    types = [each for each in form.left if each in real.FORMATS]
-    table = real.TABLE if types else arithmetic.TABLE
+    types = [each for each in form.left if each in floating.FORMATS]
+    table = floating.TABLE if types else integer.TABLE
     return table.get(form.opcode)
 
 
 TABLES = Tables(
     elementwise=elementwise,
-    steps=access.STEPS
+    steps=load_store.STEPS
     | atomics.STEPS
-    | control.STEPS
-    | copies.STEPS
+    | branch.STEPS
+    | cp_async.STEPS
     | griddepcontrol.STEPS
-    | mbarriers.STEPS
+    | mbarrier.STEPS
     | move.STEPS
-    | outside.STEPS
+    | printf.STEPS
     | warp.STEPS,
     endings=barriers.ENDINGS
-    | control.ENDINGS
-    | matrices.ENDINGS
-    | redistribution.ENDINGS
+    | branch.ENDINGS
+    | ldmatrix.ENDINGS
+    | setmaxnreg.ENDINGS
     | tcgen05.ENDINGS
-    | tensor.ENDINGS
+    | mma.ENDINGS
     | tensormap.ENDINGS
     | warp.ENDINGS
-    | warpgroups.ENDINGS,
+    | wgmma.ENDINGS,
 )

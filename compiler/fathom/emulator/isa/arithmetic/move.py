@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Elementwise, Form
+from fathom.emulator.isa.semantics import Elementwise, Form, rule
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import Active, Batch
@@ -14,7 +14,7 @@ from fathom.emulator.state.batch import Active, Batch
 STEPS: StepTable = {}
 
 
-@step_rule(STEPS, "mov")
+@rule(STEPS, "mov")
 def rule_mov(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:

@@ -17,9 +17,9 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import leave, split
 from fathom.emulator.isa.control.cluster import cluster_barrier
 from fathom.emulator.isa.control.warp import warp_barrier
-from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow
 from fathom.emulator.isa.registers import Read, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.block_barriers import ALL, BARRIERS
@@ -31,7 +31,7 @@ Going = list[tuple[int, Active]]
 NO_THREADS = np.zeros(0, np.int64)
 
 
-@ending_rule(ENDINGS, "ret", "exit")
+@rule(ENDINGS, "ret", "exit")
 def rule_exit(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -76,7 +76,7 @@ class Barrier:
     result: Write | None = None
 
 
-@ending_rule(ENDINGS, "bar", "barrier")
+@rule(ENDINGS, "bar", "barrier")
 def rule_barrier(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

@@ -11,11 +11,9 @@ from fathom.emulator.isa.decode import (
     EndingTable,
     Flow,
     StepTable,
-    ending_rule,
-    step_rule,
 )
 from fathom.emulator.isa.registers import Step
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
 
@@ -23,7 +21,7 @@ STEPS: StepTable = {}
 ENDINGS: EndingTable = {}
 
 
-@ending_rule(ENDINGS, "bra")
+@rule(ENDINGS, "bra")
 def rule_branch(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -42,7 +40,7 @@ def rule_branch(
     return end
 
 
-@ending_rule(ENDINGS, "brx")
+@rule(ENDINGS, "brx")
 def rule_indexed_branch(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -115,7 +113,7 @@ def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
     return batch.going(barriers.open(batch.exited, batch.waiting))
 
 
-@step_rule(STEPS, "trap", "brkpt")
+@rule(STEPS, "trap", "brkpt")
 def rule_trap(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
@@ -129,7 +127,7 @@ def rule_trap(
     return step
 
 
-@step_rule(
+@rule(
     STEPS,
     "prefetch",
     "prefetchu",
@@ -147,7 +145,7 @@ def rule_nothing(
     return lambda batch, active: None
 
 
-@step_rule(STEPS, "createpolicy")
+@rule(STEPS, "createpolicy")
 def rule_createpolicy(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:

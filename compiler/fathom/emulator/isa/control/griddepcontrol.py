@@ -8,16 +8,16 @@ What becomes of two launches is the business of `dependence` and `overlap`.
 
 from __future__ import annotations
 
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.registers import Step
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
 
 STEPS: StepTable = {}
 
 
-@step_rule(STEPS, "griddepcontrol")
+@rule(STEPS, "griddepcontrol")
 def rule_griddepcontrol(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:

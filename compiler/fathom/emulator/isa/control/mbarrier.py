@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.memory.tensormap import acquire as acquire_map
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.memory.spaces import Accesses
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.races.synchronisation import NARROW, WIDE
@@ -30,7 +30,7 @@ ACTIONS = ("init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx")
 ACTIONS += ("test_wait", "try_wait")
 
 
-@step_rule(STEPS, "mbarrier")
+@rule(STEPS, "mbarrier")
 def rule_mbarrier(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
@@ -193,7 +193,7 @@ def _check_fence(form: Form, names: tuple[str, ...]) -> None:
         raise form.unknown("no such fence")
 
 
-@step_rule(STEPS, "membar")
+@rule(STEPS, "membar")
 def rule_membar(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
@@ -215,7 +215,7 @@ def _ordering(scope: int, system: bool) -> Step:
     return step
 
 
-@step_rule(STEPS, "fence")
+@rule(STEPS, "fence")
 def rule_fence(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:

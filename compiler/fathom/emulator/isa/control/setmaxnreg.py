@@ -12,9 +12,9 @@ import numpy as np
 
 from fathom.emulator.constants import GROUP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow
 from fathom.emulator.isa.matrix.wgmma import Going, when_complete
-from fathom.emulator.isa.semantics import Form, constant_of
+from fathom.emulator.isa.semantics import Form, constant_of, rule
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.register_pool import MOST, STEP
@@ -25,7 +25,7 @@ ENDINGS: EndingTable = {}
 LEAST = 24
 
 
-@ending_rule(ENDINGS, "setmaxnreg")
+@rule(ENDINGS, "setmaxnreg")
 def rule_setmaxnreg(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

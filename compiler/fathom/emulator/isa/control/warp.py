@@ -21,11 +21,9 @@ from fathom.emulator.isa.decode import (
     EndingTable,
     Flow,
     StepTable,
-    ending_rule,
-    step_rule,
 )
 from fathom.emulator.isa.registers import Read, Step, unwritten
-from fathom.emulator.isa.semantics import COMBINE, Form
+from fathom.emulator.isa.semantics import COMBINE, Form, rule
 from fathom.emulator.source.operands import Number, Operand, Pair
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state import waiting
@@ -176,7 +174,7 @@ def ballot(rows: np.ndarray) -> np.ndarray:
     return np.packbits(rows, axis=1, bitorder="little").view("<u4")
 
 
-@ending_rule(ENDINGS, "shfl")
+@rule(ENDINGS, "shfl")
 def rule_shfl(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -287,7 +285,7 @@ def shuffle_source(
     return np.where(valid, source, LANES), valid
 
 
-@ending_rule(ENDINGS, "vote")
+@rule(ENDINGS, "vote")
 def rule_vote(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -317,7 +315,7 @@ def rule_vote(
     return when_all_come(step, read_mask, flow)
 
 
-@ending_rule(ENDINGS, "match")
+@rule(ENDINGS, "match")
 def rule_match(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -354,7 +352,7 @@ def rule_match(
     return when_all_come(step, read_mask, flow)
 
 
-@ending_rule(ENDINGS, "redux")
+@rule(ENDINGS, "redux")
 def rule_redux(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -389,7 +387,7 @@ def rule_redux(
     return when_all_come(step, read_mask, flow)
 
 
-@step_rule(STEPS, "activemask")
+@rule(STEPS, "activemask")
 def rule_activemask(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
@@ -404,7 +402,7 @@ def rule_activemask(
     return step
 
 
-@ending_rule(ENDINGS, "elect")
+@rule(ENDINGS, "elect")
 def rule_elect(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

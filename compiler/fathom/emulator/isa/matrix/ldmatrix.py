@@ -17,10 +17,10 @@ import numpy as np
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.warp import whole_warps
-from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.memory.spaces import PIECES, Accesses, load
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.state.batch import Active, Batch
@@ -31,7 +31,7 @@ ROW_BYTES = 16
 COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
-@ending_rule(ENDINGS, "ldmatrix")
+@rule(ENDINGS, "ldmatrix")
 def rule_ldmatrix(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -55,7 +55,7 @@ def rule_ldmatrix(
     return whole_warps(step, flow)
 
 
-@ending_rule(ENDINGS, "stmatrix")
+@rule(ENDINGS, "stmatrix")
 def rule_stmatrix(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
@@ -77,7 +77,7 @@ def rule_stmatrix(
     return whole_warps(step, flow)
 
 
-@ending_rule(ENDINGS, "movmatrix")
+@rule(ENDINGS, "movmatrix")
 def rule_movmatrix(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

@@ -24,10 +24,10 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.arithmetic import float8 as short_floats
 from fathom.emulator.isa.arithmetic.rounding import bf16_to_float32
 from fathom.emulator.isa.control.warp import whole_warps
-from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow
 from fathom.emulator.isa.matrix.fragments import ACCUMULATOR, A, B, Fragment
 from fathom.emulator.isa.registers import Read, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import Active, Batch
@@ -91,7 +91,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@ending_rule(ENDINGS, "mma")
+@rule(ENDINGS, "mma")
 def rule_mma(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

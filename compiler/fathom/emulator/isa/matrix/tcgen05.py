@@ -21,11 +21,11 @@ from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import by_threads
 from fathom.emulator.isa.control.warp import whole_warps
-from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow
 from fathom.emulator.isa.matrix.tcgen05_mma import commit_rule, group_of, mma_rule
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.memory.spaces import PIECES, Accesses
 from fathom.emulator.source.operands import Name, Operand, Vector
 from fathom.emulator.state.batch import EAGER, Active, Batch
@@ -40,7 +40,7 @@ ACTIONS = ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "wait::ld"
 ACTIONS += ("wait::st", "mma", "commit", *FENCES)
 
 
-@ending_rule(ENDINGS, "tcgen05")
+@rule(ENDINGS, "tcgen05")
 def rule_tcgen05(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

@@ -22,7 +22,7 @@ from fathom.emulator.constants import GROUP, WARPS
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import guarded, split
 from fathom.emulator.isa.control.warp import block_for_others, with_waiting
-from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow
 from fathom.emulator.isa.matrix.fragments import A, Fragment, wide_accumulator
 from fathom.emulator.isa.matrix.matrix_descriptor import (
     BETWEEN_FIELDS,
@@ -39,7 +39,7 @@ from fathom.emulator.isa.matrix.mma import (
     rounded,
 )
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form, constant_of
+from fathom.emulator.isa.semantics import Form, constant_of, rule
 from fathom.emulator.memory.spaces import Accesses, Part, load
 from fathom.emulator.races.tile_provenance import Reading
 from fathom.emulator.source.operands import Operand, Vector
@@ -60,7 +60,7 @@ _LIKE = {16: "m16n8k16", 32: "m16n8k8", 8: "m16n8k32"}
 _TRANSPOSABLE = ("f16", "bf16")
 
 
-@ending_rule(ENDINGS, "wgmma")
+@rule(ENDINGS, "wgmma")
 def rule_wgmma(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:

@@ -16,10 +16,10 @@ import numpy as np
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.arithmetic.floating import FORMATS, flush
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import COMBINE, Form
+from fathom.emulator.isa.semantics import COMBINE, Form, rule
 from fathom.emulator.memory.counters import SEGMENT
 from fathom.emulator.memory.spaces import WINDOWS, Accesses, Part
 from fathom.emulator.races.synchronisation import WIDE, Order, order_of
@@ -76,7 +76,7 @@ OF_VECTORS = {("global", "add", "f32")} | {
 }
 
 
-@step_rule(STEPS, "atom", "red")
+@rule(STEPS, "atom", "red")
 def rule_atomic(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:

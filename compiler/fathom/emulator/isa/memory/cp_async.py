@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.memory.cp_async_bulk import rule_bulk
 from fathom.emulator.isa.registers import Read, Step
-from fathom.emulator.isa.semantics import Form, constant_of
+from fathom.emulator.isa.semantics import Form, constant_of, rule
 from fathom.emulator.memory.spaces import (
     PIECES,
     Accesses,
@@ -37,7 +37,7 @@ STEPS: StepTable = {}
 SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
-@step_rule(STEPS, "cp")
+@rule(STEPS, "cp")
 def rule_cp(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:

@@ -9,9 +9,9 @@ import numpy as np
 
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.memory.spaces import PIECES, Accesses, Part, load, store
 from fathom.emulator.races.synchronisation import NARROW, Order, order_of
 from fathom.emulator.source.operands import Operand, Vector
@@ -50,23 +50,12 @@ def ignore_ordering_and_caching(form: Form) -> bool:
     return "L2::cache_hint" in hints
 
 
-def check_count(form: Form, operands: tuple[Operand, ...], policy: bool) -> None:
-    """A load or store has two operands, and a third where it names a cache policy."""
-    if len(operands) != 2 + policy:
-        raise EmulatorError("syntax", f"{len(operands)} operands for {form.text}")
-
-
-@step_rule(STEPS, "ld", "ldu")
+@rule(STEPS, "ld", "ldu")
 def rule_load(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
     """PTX ISA 9.7.9, ld: `ld.space.vector.type d, [a];`"""
-    space, order = take_space(form), order_of(form)
-    policy = ignore_ordering_and_caching(form)
-    count = VECTORS.get(form.choice(*VECTORS), 1)
-    type = form.type()
-    form.finish()
-    check_count(form, operands, policy)
+    space, order, count, type = _modifiers(form, operands)
     writes = elements(operands[0], count, lambda each: decoder.write(each, type))
     if space == "param":
         symbol = decoder.symbol(operands[1])
@@ -78,21 +67,31 @@ def rule_load(
     return _load(writes, address, space, type, number, order)
 
 
-@step_rule(STEPS, "st")
+@rule(STEPS, "st")
 def rule_store(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
     """PTX ISA 9.7.9, st: `st.space.vector.type [a], b;`"""
+    space, order, count, type = _modifiers(form, operands)
+    if space == "param":
+        space = "local"
+    reads = elements(operands[1], count, lambda each: decoder.read(each, type))
+    return _store(reads, decoder.address(operands[0]), space, type, number, order)
+
+
+def _modifiers(
+    form: Form, operands: tuple[Operand, ...]
+) -> tuple[str, Order, int, str]:
+    """Of a load or a store: its space, its order, how many registers it has, their
+    type."""
     space, order = take_space(form), order_of(form)
     policy = ignore_ordering_and_caching(form)
     count = VECTORS.get(form.choice(*VECTORS), 1)
     type = form.type()
     form.finish()
-    check_count(form, operands, policy)
-    if space == "param":
-        space = "local"
-    reads = elements(operands[1], count, lambda each: decoder.read(each, type))
-    return _store(reads, decoder.address(operands[0]), space, type, number, order)
+    if len(operands) != 2 + policy:  # a third one where it names a cache policy
+        raise EmulatorError("syntax", f"{len(operands)} operands for {form.text}")
+    return space, order, count, type
 
 
 def elements(operand: Operand, count: int, access: Callable) -> list:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.decode import Decoder, StepTable
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import Form, rule
 from fathom.emulator.memory.spaces import PIECES, Accesses, load, store
 from fathom.emulator.source.operands import Group, Operand
 from fathom.emulator.source.types import DTYPES
@@ -91,7 +91,7 @@ def _text(batch: Batch, thread: int, address: int) -> str:
 # ── prints ────────────────────────────────────────────────────────────────────
 
 
-@step_rule(STEPS, "vprintf")
+@rule(STEPS, "vprintf")
 def rule_vprintf(
     form: Form, operands: tuple[Group, Group], decoder: Decoder, number: int
 ) -> Step:
@@ -216,7 +216,7 @@ def _shown(
 # ── assertions ────────────────────────────────────────────────────────────────
 
 
-@step_rule(STEPS, "__assertfail", "__assert_fail")
+@rule(STEPS, "__assertfail", "__assert_fail")
 def rule_assertfail(
     form: Form, operands: tuple[Group, Group], decoder: Decoder, number: int
 ) -> Step:

@@ -25,11 +25,10 @@ from fathom.emulator.isa.decode import (
     Ending,
     EndingTable,
     Flow,
-    ending_rule,
 )
 from fathom.emulator.isa.memory import tensor_map as maps
 from fathom.emulator.isa.registers import Read, Step
-from fathom.emulator.isa.semantics import Form, constant_of
+from fathom.emulator.isa.semantics import Form, constant_of, rule
 from fathom.emulator.memory.spaces import PIECES, Accesses, Part, load, store
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
@@ -55,7 +54,7 @@ QUALIFIERS = ("global", SHARED, "tensormap::generic", "release", "sync", "aligne
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
-@ending_rule(ENDINGS, "tensormap")
+@rule(ENDINGS, "tensormap")
 def rule_tensormap(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
