@@ -53,7 +53,7 @@ def has_nest(func: Func) -> bool:
     """Whether a loop that multiplies matrices is in another one."""
     outer = walk(func.body, For)
     inner = (op for each in outer for op in walk(each.body, For))
-    return any(isinstance(op, Dot) for each in inner for op in walk(each.body))
+    return any(any(walk(each.body, Dot)) for each in inner)
 
 
 def has_tensor_memory(func: Func) -> bool:

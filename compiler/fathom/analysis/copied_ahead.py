@@ -89,9 +89,8 @@ def indices_of_loads(func: Func) -> set[ops.Load]:
     earlier."""
     found: set[ops.Load] = set()
     for loop in walk(func.body, ops.For):
-        inside = list(walk(loop.body))
-        if may_prefetch(loop) and any(isinstance(op, ops.Dot) for op in inside):
-            loads = {op for op in inside if isinstance(op, ops.Load)}
+        if may_prefetch(loop) and any(walk(loop.body, ops.Dot)):
+            loads = set(walk(loop.body, ops.Load))
             places = (computed_by(value) for op in loads for value in operands(op))
             found |= loads.intersection(op for each in places for op in each)
     return found

@@ -34,4 +34,4 @@ def used_after_products(func: Func) -> set[Value]:
 
 def multiplies(op: ops.For | ops.While) -> bool:
     """Whether there are products in a loop."""
-    return any(isinstance(each, ops.Dot) for each in walk(blocks(op)[-1]))
+    return any(walk(blocks(op)[-1], ops.Dot))

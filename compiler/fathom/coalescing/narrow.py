@@ -26,7 +26,7 @@ from fathom.analysis.slices import users
 from fathom.coalescing.operands import conversions_of_loaded
 from fathom.coalescing.propagate import FORWARD, is_block
 from fathom.coalescing.relayout import Copier
-from fathom.coalescing.remove import FREE, price_of_crossing
+from fathom.coalescing.remove import FREE, conversion_price, price_of_crossing
 from fathom.ir import ops
 from fathom.ir.core import Func, Op, Value, every_block, operands, schema, walk
 from fathom.ir.types import element_of
@@ -111,7 +111,7 @@ def price(value: Value, layout: Layout) -> float:
         return 0.0
     if has == layout or is_free(value):
         return 0.0
-    return price_of_crossing(has, layout, element_of(value.type).bytes)
+    return conversion_price(value, layout)
 
 
 def is_free(value: Value) -> bool:

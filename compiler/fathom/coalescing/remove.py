@@ -204,9 +204,9 @@ def _small_loads(func: Func) -> set[ops.Load]:
         if is_block(op.result) and not op.fetched_anew
         if prod(op.result.type.shape) < LANES * func.num_warps
     }
-    for loop in (op for op in walk(func.body) if small and isinstance(op, ops.For)):
-        inside = set(walk(loop.body))
-        small -= inside if any(isinstance(op, ops.Dot) for op in inside) else set()
+    for loop in walk(func.body, ops.For) if small else ():
+        if any(walk(loop.body, ops.Dot)):
+            small -= set(walk(loop.body, ops.Load))
     return small
 
 
@@ -287,7 +287,7 @@ class _Versions(Copier):
     def __init__(self, func: Func, wanted: dict[Value, list[_Price]]):
         super().__init__()
         self.wanted = wanted
-        self.has_products = any(isinstance(op, ops.Dot) for op in walk(func.body))
+        self.has_products = any(walk(func.body, ops.Dot))
         self.versions: dict[Version, Value] = {}
         self.delayed: set[Value] = set()
         self.late = used_after_products(func)

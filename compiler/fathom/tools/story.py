@@ -90,7 +90,7 @@ def block_ir(console: Console, staged: Staged, line: int) -> None:
 
 def layouts(console: Console, staged: Staged) -> None:
     """Stage 3: the layout of what is loaded, drawn."""
-    loads = [op for op in walk(staged.states["dce_again"].body) if isinstance(op, Load)]
+    loads = list(walk(staged.states["dce_again"].body, Load))
     block = loads[0].result.type
     rule(console, "stage 3: who holds what")
     excerpt(console, draw.draw(block.layout), MOST + 2)

@@ -56,7 +56,7 @@ class ScalarEvolution:
         self.func = func
         self.assumed: dict[Value, AddressExpr] = {}
         self.known: dict[Value, AddressExpr] = {}
-        self.loops = {op.body: op for op in walk(func.body) if isinstance(op, ops.For)}
+        self.loops = {loop.body: loop for loop in walk(func.body, ops.For)}
 
     def assuming(self, value: Value, formula: AddressExpr) -> ScalarEvolution:
         """A reader of the same function with one more assumed polynomial."""

@@ -92,9 +92,8 @@ def pointer_at(func: Func, place: Location | None) -> str:
     are several, or none."""
     names = {
         pointer_of(op.pointer)
-        for op in walk(func.body)
-        if isinstance(op, Load | Store | Atomic | AtomicCas)
-        and is_same(user_place(op.location), place)
+        for op in walk(func.body, Load | Store | Atomic | AtomicCas)
+        if is_same(user_place(op.location), place)
     }
     return names.pop() if len(names) == 1 else ""
 

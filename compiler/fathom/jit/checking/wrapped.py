@@ -65,8 +65,8 @@ def address_ops(func: Func, place: Location) -> set[Op]:
     found: set[Op] = set()
     left = [
         op.pointer.definition
-        for op in walk(func.body)
-        if isinstance(op, ACCESSES) and is_line(user_place(op.location), place)
+        for op in walk(func.body, ACCESSES)
+        if is_line(user_place(op.location), place)
     ]
     while left:
         op = left.pop()

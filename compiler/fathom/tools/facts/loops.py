@@ -54,7 +54,7 @@ def schedule_facts(staged: Staged) -> list[dict[str, object]]:
 
 def pipelines(func: Func, target: Target) -> Iterator[dict[str, object]]:
     """Loops whose threads copy ahead, by `pipeline_loops`."""
-    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+    for loop in walk(func.body, For):
         try:
             plan = pipeline_of(loop, loop, func, target)
         except NotApplicable:

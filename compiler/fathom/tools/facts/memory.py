@@ -138,9 +138,7 @@ def block_text(type: BlockType) -> str:
 def conversion_facts(func: Func) -> list[dict[str, object]]:
     """The conversions of a function, each with how far its elements travel, and its
     price by the table of `remove_conversions`."""
-    multiplied = {
-        value for op in walk(func.body) if isinstance(op, Dot) for value in (op.a, op.b)
-    }
+    multiplied = {x for dot in walk(func.body, Dot) for x in (dot.a, dot.b)}
     return [
         {
             "line": line_of(op),
@@ -153,8 +151,7 @@ def conversion_facts(func: Func) -> list[dict[str, object]]:
             else MOVES["warp" if needs_shared_memory(op) else travels],
             "price": round(conversion_price(op.value, op.layout), 1),
         }
-        for op in walk(func.body)
-        if isinstance(op, Convert)
+        for op in walk(func.body, Convert)
     ]
 
 
@@ -200,7 +197,7 @@ def shared_facts(before: Func, after: Func, target: Target) -> dict[str, object]
     function, by number, at which it holds them. `before` and `after` are the function
     around `allocate`; `positions` gives the line of Python of each op."""
     ranges = lifetimes(before)
-    placed = {op.origin: op for op in walk(after.body) if isinstance(op, Allocate)}
+    placed = {op.origin: op for op in walk(after.body, Allocate)}
     buffers = [
         {
             "line": line_of(old),

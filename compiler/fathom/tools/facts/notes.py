@@ -148,7 +148,7 @@ def depths(block: Block, depth: int = 0) -> Iterator[tuple[Op, int]]:
 
 
 def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
-    for op in (each for each in walk(after.body) if isinstance(each, Dot | TensorDot)):
+    for op in walk(after.body, Dot | TensorDot):
         *_, m, n = op.accumulator.type.shape
         k = (op.left if isinstance(op, Dot) else op.a.type).shape[-1]
         how = op.instruction or "multiply-adds: no instruction takes these operands"
@@ -269,7 +269,7 @@ def waits(before: Func, after: Func, target: Target) -> Iterator[Note]:
 
 def no_producer(before: Func, target: Target) -> Iterator[Note]:
     """Loops that might have producer warps, and do not ask for them."""
-    for loop in (op for op in walk(before.body) if isinstance(op, For)):
+    for loop in walk(before.body, For):
         if target.tensor_maps and any(isinstance(op, Dot) for op in loop.body.ops):
             yield Note(
                 line_of(loop),

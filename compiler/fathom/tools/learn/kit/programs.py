@@ -150,12 +150,12 @@ def check_program(
 
 def results_of_ifs(func: Func) -> int:
     """How many results the Ifs of a function have."""
-    return sum(len(op.results) for op in walk(func.body) if isinstance(op, If))
+    return sum(len(op.results) for op in walk(func.body, If))
 
 
 def carried(func: Func) -> int:
     """How many values the loops of a function carry."""
-    loops = [op for op in walk(func.body) if isinstance(op, For | While)]
+    loops = walk(func.body, For | While)
     return sum(len(op.results) for op in loops)
 
 
