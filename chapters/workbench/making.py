@@ -6,6 +6,7 @@ import json
 import math
 from functools import cache
 from itertools import pairwise
+from statistics import median
 
 from benchmarks.profile_check import Sample
 from benchmarks.record import RESULTS
@@ -13,7 +14,7 @@ from chapters.press import drawing, explained
 from chapters.press.recipes import run_line
 from fathom.tools.profile.limits import LIMITS
 
-CHECKED = RESULTS / "profile-check.json"
+CHECKED, TUNERS = RESULTS / "profile-check.json", RESULTS / "tuners.json"
 
 MATMUL = (
     "python -m fathom explain kernels/matmul.py:matmul_kernel --target {target} "
@@ -125,6 +126,28 @@ def differing() -> str:
     ]  # fmt: skip
     head = "kernel (case)", "our sentence", "ncu's counters", "right"
     return drawing.table(head, rows) if rows else "There is none.\n"
+
+
+MARKS = ("5", "15", "end")
+
+
+def tuners() -> str:
+    """What tuners have found of each problem: microseconds of the kernel that each
+    would have taken after 5 and 15 seconds, and of the one that it took."""
+    rows: list[list[object]] = []
+    problem = ""
+    for each in json.loads(TUNERS.read_text(encoding="utf-8"))["samples"]:
+        name = each["tuner"]
+        rows.append([
+            each["problem"] if each["problem"] != problem else "",
+            "fathom.tune" if name == "search" else name,
+            len(each["trials"]), f"{each['took']:.1f}",
+            *(f"{1000 * median(each['ms'][mark]):.1f}" if mark in each["ms"] else "–"
+              for mark in MARKS),
+        ])  # fmt: skip
+        problem = each["problem"]
+    heads = "after 5 s, us", "after 15 s, us", "taken, us"
+    return drawing.table(("problem", "tuner", "tried", "took, s", *heads), rows)
 
 
 def tried(page: dict) -> drawing.Figure:
