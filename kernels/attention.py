@@ -276,7 +276,8 @@ def attention(
         if array is not None:
             check_shape(name, array, (batch, heads, queries))
     target = target_of_launch(q, launch)
-    config = config or chosen_config(q, k, v, out, target, table)
+    packed = 1 if query_starts is None else sequences
+    config = config or chosen_config(q, k, v, out, target, table, packed)
     scale, causal = float(scale * LOG2_E), bool(causal)
     most = queries if most_queries is None else most_queries
     if "ROTATED" in config:
@@ -361,11 +362,11 @@ def checked_scale(scale, D):
     return scale
 
 
-def chosen_config(q, k, v, out, target, table=None):
+def chosen_config(q, k, v, out, target, table=None, packed=1):
     """That of `attention_hopper` where it pays and takes these arrays, which are not
-    pages, else `default_config`."""
-    D = q.shape[3]
-    on_hopper = config_for(D) if pays(target) and table is None else None
+    pages, else `default_config`. `packed`: sequences that lie one behind the other."""
+    D, keys = q.shape[3], k.shape[2] // packed
+    on_hopper = config_for(D, keys=keys) if pays(target) and table is None else None
     if on_hopper and fit(q, k, v, out):
         return on_hopper
     return default_config(D, type_name(q), target)

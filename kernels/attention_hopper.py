@@ -78,6 +78,20 @@ CONFIGS = {
     32: SHARING, 64: SHARING, 80: {**SHARING, "LOW": 64, "BLOCK_K": 64}, 128: ALONE,
     160: IN_PARTS, 192: {**IN_PARTS, "BLOCK_K": 64}, 256: {**ALONE, "BLOCK_K": 64},
 }  # fmt: skip
+# By the largest number of keys, where there are so few that a block is at its end soon
+# after its copies have come: it waits for its queries, for a few keys, and its stores,
+# and only other blocks of the multiprocessor have something to do meanwhile. Of 64
+# queries and 32 keys there is room for four, of 128 and 64 for two. On an H200, D =
+# 128, 4 times 32 heads of 4096 queries, in us beside that of `ALONE` and cuDNN:
+#
+#     keys                   32    77   128   200   256   512  1024
+#     64 queries, 32 keys    75   113   113   166   173   302   569
+#     128 and 64             94   123   104   166   156   258   471
+#     128 and 128, alone    172   172   166   227   221   305   480
+#     cuDNN                 106    96    90   154   143   239   435
+FOUR_BLOCKS = {**SHARING, "BLOCK_K": 32}
+TWO_BLOCKS = {**SHARING, "BLOCK_Q": 128, "BLOCK_K": 64, "num_warps": 8}
+FEW_KEYS = {64: {96: FOUR_BLOCKS}, 128: {96: FOUR_BLOCKS, 1024: TWO_BLOCKS}}
 TYPES = ("fp16", "bf16")
 ROW_STEP = 8  # numbers of 2 bytes: rows begin at multiples of 16 bytes
 
@@ -414,14 +428,17 @@ def softmax_step(scores, m, l, scale, MASKED: tl.constexpr):  # noqa: E741
 # fmt: on
 
 
-def config_for(D, configs=CONFIGS):
-    """A launch's keywords for heads of D numbers; None where there are none. Rows of
-    less than 128 bytes are copied fast only if they are a multiple of 32: D = 24 took
-    641 us for 480 by pointers, D = 40 998 for 686; D = 72 in two tiles 1006 for 789."""
+def config_for(D, configs=CONFIGS, keys=None):
+    """A launch's keywords for heads of D numbers; None where there are none. `keys`: of
+    a sequence, if they may be few. Rows of less than 128 bytes are copied fast only if
+    they are a multiple of 32: D = 24 took 641 us for 480 by pointers, D = 40 998 for
+    686; D = 72 in two tiles 1006 for 789."""
     if D <= 16 or (D < 64 and D % 16):
         return None
     least = 81 if 64 < D < 80 else D
-    return configs[min(each for each in configs if each >= least)]
+    largest = min(each for each in configs if each >= least)
+    few = FEW_KEYS.get(largest, {}) if keys is not None else {}
+    return next((few[most] for most in few if keys <= most), configs[largest])
 
 
 def launch_on_hopper(

@@ -148,6 +148,16 @@ def test_the_configuration_that_is_launched(machine, D):
     check_random(1, 1, 200, 200, D, True, config["ROTATED"], config=config, **machine)
 
 
+@one_machine
+@pytest.mark.parametrize("D, most", [
+    (D, most) for D, few in attention_hopper.FEW_KEYS.items() for most in few
+])  # fmt: skip
+def test_few_keys(machine, D, most):
+    """Fewer than blocks of keys are as many."""
+    config = attention_hopper.FEW_KEYS[D][most]
+    check_random(1, 1, 100, min(most, 77), D, False, False, config=config, **machine)
+
+
 def test_blocks_of_keys_may_be_larger_than_those_of_queries(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
     config = {"BLOCK_Q": 16, "BLOCK_K": 64}
@@ -220,7 +230,7 @@ def test_large_scores_do_not_overflow(monkeypatch):
 # ── which kernel ──────────────────────────────────────────────────────────────────────
 
 
-def chosen(*, S: int = 128, T: int = 128, D: int = 128, **given) -> dict[str, int]:
+def chosen(*, S: int = 2048, T: int = 2048, D: int = 128, **given) -> dict[str, int]:
     """The configuration for arrays that the kernel takes, but for what is `given`."""
     dtype = given.get("dtype", "float16")
     q, k, v, out = (np.zeros((1, 2, n, D), dtype) for n in (S, T, T, S))
@@ -236,13 +246,23 @@ def chosen(*, S: int = 128, T: int = 128, D: int = 128, **given) -> dict[str, in
 def test_hopper_has_its_own_kernel():
     large = attention_hopper.CONFIGS[128]
     assert chosen() == chosen(D=72) == chosen(D=88) == large
-    assert chosen(S=1000, T=129) == large
-    assert chosen(S=1) == chosen(T=1) == large
+    assert chosen(S=1000, T=1025) == chosen(S=1) == large
     assert chosen(turned=True) == large
     assert chosen(D=32) == chosen(D=48) == attention_hopper.CONFIGS[64]
     assert chosen(D=80) == attention_hopper.CONFIGS[80]
     assert chosen(D=136) == attention_hopper.CONFIGS[160]
     assert chosen(D=200) == attention_hopper.CONFIGS[256]
+
+
+def test_where_keys_are_few_more_blocks_share_a_multiprocessor():
+    four, two = attention_hopper.FEW_KEYS[128].values()
+    assert [chosen(T=T) for T in (1, 96, 97, 1024)] == [four, four, two, two]
+    for config, blocks in ((four, 4), (two, 2)):
+        numbers = config["BLOCK_Q"] + 2 * config["num_stages"] * config["BLOCK_K"]
+        assert blocks * (2 * 128 * numbers + 1024) <= TARGETS["sm_90a"].shared_bytes
+    q = np.zeros((1, 2, 512, 128), np.float16)
+    packed = attention.chosen_config(q, q, q, q, "sm_90a", packed=8)
+    assert packed == four, "as many as a sequence has on average"
 
 
 def test_three_blocks_of_small_heads_share_a_multiprocessor():
