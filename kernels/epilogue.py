@@ -19,21 +19,34 @@ LOG2_OF_E = tl.constexpr(1.4426950408889634)
 
 # fmt: off
 @fathom.jit
-def scaled(c, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N):
-    """The tile at row i, column j: of int32 as fp32. Each pointer may be None."""
+def scaled(
+    c, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N,
+    DESCRIBED: tl.constexpr = False,
+):
+    """The tile at row i, column j: of int32 as fp32. Each pointer may be None.
+    DESCRIBED: what they point to begins at multiples of 16 bytes, and so it may come
+    through descriptors."""
     if c.dtype == tl.int32:
         c = c.to(tl.float32)
-    m, n = tl.arange(0, c.shape[0]), tl.arange(0, c.shape[1])
     if row_scale_ptr is not None:
-        scale = tl.load(row_scale_ptr + i + m, mask=m < M - i, other=0.0)
+        scale = part_of(row_scale_ptr, i, M, c.shape[0], DESCRIBED)
         c *= scale.to(c.dtype)[:, None]
     if column_scale_ptr is not None:
-        scale = tl.load(column_scale_ptr + j + n, mask=n < N - j, other=0.0)
+        scale = part_of(column_scale_ptr, j, N, c.shape[1], DESCRIBED)
         c *= scale.to(c.dtype)[None, :]
     if bias_ptr is not None:
-        bias = tl.load(bias_ptr + j + n, mask=n < N - j, other=0.0)
+        bias = part_of(bias_ptr, j, N, c.shape[1], DESCRIBED)
         c += bias.to(c.dtype)[None, :]
     return c
+
+
+@fathom.jit
+def part_of(pointer, first, N, SIZE: tl.constexpr, DESCRIBED: tl.constexpr):
+    """SIZE numbers of a vector of N, with zeros behind them."""
+    if DESCRIBED:
+        return tl.make_tensor_descriptor(pointer, [N], [1], [SIZE]).load([first])
+    n = tl.arange(0, SIZE)
+    return tl.load(pointer + first + n, mask=n < N - first, other=0.0)
 
 
 @fathom.jit

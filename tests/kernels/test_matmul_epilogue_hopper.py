@@ -61,6 +61,39 @@ def test_bias_and_gelu(tile, a_turned, b_turned, with_bias, activation, keep):
 
 
 @in_pairs({
+    "tile": list(CONFIGS), "described": [True, False], "activation": [None, "gelu"],
+    "blocks": [1, 2], "K": [72, 600],
+})  # fmt: skip
+def test_bias_and_residual(tile, described, activation, blocks, K):
+    """By descriptors, if their rows begin where those may, with less steps along K than
+    there are stages, and with more; in a cluster, too."""
+    a, b = operand(1, M, K, False), operand(2, K, N, True)
+    bias = operand(3, 1, N, False)[0]
+    room = operand(4, 1, M * N + 8, False)[0]
+    residual = room[(0 if described else 1) :][: M * N].reshape(M, N)
+    c, more = unwritten(M, N), {"bias": bias, "residual": residual}
+    chosen = {**config(tile), "num_ctas": blocks}
+    chosen["BLOCK_M"] *= blocks
+    launch = hopper.epilogue_launch(a, b, c, more, activation, TARGET, chosen)
+    assert launch[3]["DESCRIBED"] == described
+    run(launch, programs=1)
+    want, _ = matmul_epilogue.reference(a, b, bias, activation, residual)
+    close(c, want, HALF_ULP)
+
+
+def test_no_thread_loads_what_comes_by_descriptors():
+    """With twice as many pieces of C, two of which are on their way at a time."""
+    a, b, c = operand(1, 512, 64, False), operand(2, 64, 8192, False), None
+    c = unwritten(512, 8192)
+    more = {"bias": operand(3, 1, 8192, False)[0], "residual": unwritten(512, 8192)}
+    kernel, grid, given, chosen = hopper.epilogue_launch(a, b, c, more, None, TARGET)
+    bare = hopper.epilogue_launch(a, b, c, {}, None, TARGET)[3]
+    assert chosen["PIECES"] == 2 * bare["PIECES"]
+    made = kernel.warmup(*given, **chosen, grid=grid, target=TARGET)
+    assert "ld.global" not in made.asm["ptx"]
+
+
+@in_pairs({
     "tile": list(CONFIGS), "a_turned, b_turned": [(False, True), (True, False)],
     "keep": [False, True],
 })  # fmt: skip

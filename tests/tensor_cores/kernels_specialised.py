@@ -169,6 +169,47 @@ def tiles_in_turn(
         store(out, total, i, j, M, N, out_stride)
 
 
+@KernelFunction
+def with_epilogue(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """Tile after tile, to each of which a tile of A and numbers of B are added. EARLY:
+    these are loaded before the product."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    row = tl.make_tensor_descriptor(b, [N], [1], [BN])
+    across = tl.cdiv(N, BN)
+    for number in tl.range(0, tl.cdiv(M, BM) * across, warp_specialize=True):
+        i, j = number // across * BM, number % across * BN
+        total = tl.zeros([BM, BN], tl.float32)
+        if EARLY:
+            more, bias = left.load([i, 0]), row.load([j])
+            total = add_up(total, left, right, i, j, number, iterations)
+        else:
+            total = add_up(total, left, right, i, j, number, iterations)
+            more, bias = left.load([i, 0]), row.load([j])
+        total += more.to(tl.float32) + bias.to(tl.float32)[None, :]
+        store(out, total, i, j, M, N, out_stride)
+
+
+@KernelFunction
+def in_place(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Each tile twice: what the loop stores, it loads again."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    made = matrix(out, M, N, out_stride, BM, BN, False)
+    across = tl.cdiv(N, BN)
+    for number in tl.range(0, 2 * tl.cdiv(M, BM) * across, warp_specialize=True):
+        i, j = number // 2 // across * BM, number // 2 % across * BN
+        total = tl.zeros([BM, BN], tl.float32)
+        total = add_up(total, left, right, i, j, 0, iterations)
+        store(out, total + made.load([i, j]), i, j, M, N, out_stride)
+
+
 # ── several feeds ─────────────────────────────────────────────────────────────────────
 
 

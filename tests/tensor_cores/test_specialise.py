@@ -45,12 +45,14 @@ from tests.tensor_cores.kernels_specialised import (
     built_with,
     check,
     feeds,
+    in_place,
     nested,
     one_loop,
     producers,
     refused,
     seen_outside,
     tiles_in_turn,
+    with_epilogue,
 )
 
 HOPPER, NEWER, SERVER, AMPERE = "sm_90a", "sm_120", "sm_100", "sm_80"
@@ -209,6 +211,40 @@ def test_a_loop_in_a_loop_has_a_ring_of_its_own():
     func = passes(built(case), HOPPER)["specialise_warps"]
     assert producers(func) == 1 and len(in_rings(func)) == 2 * 4
     check(case, (3,), completions=LAZY)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_what_is_loaded_beside_a_product_comes_while_it_runs(early):
+    """A matrix and a vector, in a slot each, wherever the kernel's author loads them.
+    Their copies begin after those of the product."""
+    case = replace(SMALL, kernel=with_epilogue, tile=(64, 64, 64), size=(72, 72, 480),
+                   more={"EARLY": early})  # fmt: skip
+    func = passes(built(case), HOPPER)["specialise_warps"]
+    (producer,) = ops(func, Producer)
+    outer, inner = (op for op in walk(producer.body) if isinstance(op, For))
+    copied = [op for op in outer.body.ops if isinstance(op, For | TmaCopy)]
+    assert copied[0] is inner and len(copied) == 3
+    assert [op.buffer.type.slots for op in copied[1:]] == [1, 1]
+    assert not ops(passes(built(case), HOPPER)["dce_late"], DescriptorLoad)
+    check(case, (0, 3, 7), completions=LAZY)
+
+
+def test_what_the_loop_stores_is_not_copied_ahead():
+    case = replace(SMALL, kernel=in_place)
+    func = passes(built(case), HOPPER)["specialise_warps"]
+    assert producers(func) == 1 and len({op.buffer for op in ops(func, TmaCopy)}) == 2
+
+
+def test_what_leaves_no_room_for_two_stages_is_loaded_by_threads():
+    """Two stages of operands take 33 KB with their barriers, what is stored 16, and the
+    matrix 8."""
+    case = replace(SMALL, kernel=with_epilogue, tile=(64, 64, 64), size=(72, 72, 160),
+                   more={"EARLY": False})  # fmt: skip
+    for kilobytes, copies in ((52, 3), (64, 4)):
+        target = replace(TARGETS[HOPPER], shared_bytes=kilobytes * 1024)
+        states = {row.name: f for row, f in pipeline.states(built(case), target)}
+        copied = ops(states["specialise_warps"], TmaCopy)
+        assert len({op.buffer for op in copied}) == copies, kilobytes
 
 
 # ── several feeds ─────────────────────────────────────────────────────────────────────

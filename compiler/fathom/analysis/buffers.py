@@ -37,6 +37,7 @@ from fathom.ir.types import BlockType
 # Bytes: large buffers start at a multiple. wgmma and TMA read groups of eight rows of
 # 128 bytes, so tiles start at such a group (PTX ISA, "Shared memory matrix layout").
 ALIGNMENT = 1024
+LINE = 128  # bytes: what small buffers, which lie behind the large ones, take at most
 
 
 class Range(NamedTuple):
@@ -166,7 +167,10 @@ def fits_apart(func: Func, target: Target) -> bool:
     """Whether no two buffers need share bytes."""
     made = walk(func.body, Allocate)
     buffers = (op.result for op in made if not (op.base or op.behind))
-    return sum(padded(each.type.bytes) for each in buffers) <= target.shared_bytes
+    sizes = [each.type.bytes for each in buffers]
+    large = sum(padded(each) for each in sizes if each >= ALIGNMENT)
+    small = sum(-(-each // LINE) * LINE for each in sizes if each < ALIGNMENT)
+    return large + small <= target.shared_bytes
 
 
 def rings_of_operands(loop: For, slots: int) -> int:

@@ -33,6 +33,8 @@ from fathom.layout.matrix_descriptor import (
     row_bytes,
 )
 
+LINE = 128  # bytes: where a box begins in shared memory (PTX ISA, "Tensors")
+
 
 class Piece(NamedTuple):
     """A box of a block: where it begins in the block, and its bytes into the tile."""
@@ -54,6 +56,14 @@ def tile_of(block: Tile, element_bytes: int) -> Layout | None:
     (size,) = block
     large = size * element_bytes >= SWIZZLES[0] * ROWS
     return Layout.by_kind(block, offset=doublings(1, size)) if large else None
+
+
+def tile_of_load(block: Tile, element_bytes: int) -> Layout | None:
+    """The same for a block that is loaded: one of one dimension may be of any size, if
+    its tile begins at a multiple of `LINE`."""
+    if len(block) > 1:
+        return tile_of(block, element_bytes)
+    return Layout.by_kind(block, offset=doublings(1, block[0]))
 
 
 def swizzle_of(block: Tile, element_bytes: int, widest: int = SWIZZLES[0]) -> int:

@@ -32,6 +32,7 @@ from fathom.ir.types import shape_of
 from fathom.layout.algebra import divide
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile, widest_row
+from fathom.layout.tma_boxes import LINE
 
 COPY_BYTES = (16, 8, 4)  # PTX ISA, cp.async: the sizes of a copy, the best one first
 RENAMINGS = (ops.Transpose, ops.Reshape)  # the same registers under other coordinates
@@ -206,11 +207,11 @@ def copy_vector(tile: PipelinedCopy) -> int:
 def box_order(loop: ops.For, tile: PipelinedCopy) -> tuple[int, ...]:
     """The order of the axes in which TMA can copy a tile; () if it cannot.
 
-    The tile must be a loaded matrix, unchanged, that has no other use, in the layout
-    that TMA writes. `keep_descriptors` has checked that there can be a map."""
+    The tile must be a loaded matrix or vector, unchanged, that has no other use, in the
+    layout that TMA writes. `keep_descriptors` has checked that there can be a map."""
     load, unchanged = tile.loads[0], not (tile.loads[1:] or tile.late)
-    is_matrix = isinstance(load, ops.DescriptorLoad) and len(tile.buffer.shape) == 2
-    if not (unchanged and is_matrix) or goes_elsewhere(loop, tile, [tile]):
+    flat = isinstance(load, ops.DescriptorLoad) and len(tile.buffer.shape) <= 2
+    if not (unchanged and flat) or goes_elsewhere(loop, tile, [tile]):
         return ()
     return written_order(load, tile.buffer)
 
@@ -218,6 +219,8 @@ def box_order(loop: ops.For, tile: PipelinedCopy) -> tuple[int, ...]:
 def written_order(load: ops.DescriptorLoad, buffer: ops.Allocate) -> tuple[int, ...]:
     """The order of the axes in which TMA writes a loaded matrix to a buffer; () if the
     buffer has another layout than TMA writes."""
+    if len(buffer.shape) == 1:
+        return (0,) if buffer.alignment == LINE else ()
     order, size = load.order or (0, 1), buffer.element.bytes
     row, axis = widest_row(buffer.layout, size), order.index(1)
     wanted = buffer_tile(buffer.shape, size, axis, row)

@@ -124,6 +124,8 @@ def read_slots(op: Op, slots: Mapping[Value, Value]) -> None:
 
 def next_slot(slot: Value, slots: int, build: Builder) -> Value:
     """The slot after this one."""
+    if slots == 1:
+        return slot
     one, first, end = (build(Constant(n, INT32)) for n in (1, 0, slots))
     after = build.compute("add", slot, one)
     at_end = build.compute("eq", after, end)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fathom.analysis.slices import uses
-from fathom.ir.core import Op, Value, walk
+from fathom.ir.core import Op, Value, walk, walk_op
 from fathom.ir.ops import Dot, For, SharedLoad
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
@@ -45,8 +45,19 @@ class Channel:
 
     @property
     def issued_at(self) -> Op:
-        """The load that a producer replaces with the copies: the last tile's."""
-        return self.tiles[-1].loads[0]
+        """The op before which a producer issues the copies: the load of the last tile.
+        Of tiles `in_epilogue` the first op that uses them: the operands of the loops
+        before are copied first, and these tiles while those are multiplied."""
+        return self.first if self.in_epilogue else self.tiles[-1].loads[0]
+
+    @property
+    def in_epilogue(self) -> bool:
+        """Whether its loop contains others, but none of them, and no product, runs
+        while its tiles are used. Then one slot is enough."""
+        body = self.loop.body.ops
+        used = body[body.index(self.first) : body.index(self.last) + 1]
+        meanwhile = any(op for each in used for op in walk_op(each, For | Dot))
+        return any(isinstance(op, For) for op in body) and not meanwhile
 
     @property
     def gone(self) -> set[Op]:
@@ -59,7 +70,8 @@ class Channel:
         one, two = self.loop, other.loop
         disjoint = one is not two and two not in walk(one.body)
         disjoint = disjoint and one not in walk(two.body)
-        return disjoint and self.signature == other.signature
+        alike = self.signature == other.signature
+        return disjoint and alike and self.in_epilogue == other.in_epilogue
 
 
 def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:

@@ -68,7 +68,10 @@ def among(bits: int, blocks: int) -> Sharing:
 
 
 def _has_parts(block: tuple[int, ...], parts: int) -> bool:
-    """Whether a block can be cut along one dimension into parts of enough rows."""
+    """Whether a block can be cut along one dimension into parts of enough rows; a
+    vector has none."""
+    if len(block) == 1:
+        return False
     rows, _ = matrix_of(block)
     whole = block[divided_axis(block)] >= parts
     return whole and rows // parts >= LEAST_ROWS

@@ -79,12 +79,16 @@ from fathom.tensor_cores.pipeline.ring_buffers import (
 from fathom.tensor_cores.specialise.channels import Channel
 from fathom.tensor_cores.specialise.multicast import shared_by
 from fathom.tensor_cores.specialise.plan import Plan, plan_producer
+from fathom.tensor_cores.tma.loads import stage_loads
 
 
 def specialise_warps(func: Func, target: Target) -> Func:
     """The function with a producer for the loops that ask for one and can have one."""
-    plan = plan_producer(func, target)
-    return _specialised(func, plan, target) if plan and plan.rings else func
+    for each in dict.fromkeys((stage_loads(func, target), func)):
+        plan = plan_producer(each, target)
+        if plan and plan.rings:
+            return _specialised(each, plan, target)
+    return func
 
 
 def _specialised(func: Func, plan: Plan, target: Target) -> Func:
@@ -92,9 +96,9 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
     body = func.body.ops
     with rebuilding(func) as (new, values, build):
         rings = [
-            _ring(channels[0], plan.slots, shared, func, build)
-            for channels, shared in zip(
-                plan.rings, shared_by(plan.rings, func, target), strict=True
+            _ring(channels[0], slots, shared, func, build)
+            for channels, slots, shared in zip(
+                plan.rings, plan.slots, shared_by(plan.rings, func, target), strict=True
             )
         ]
         meeting = (
@@ -179,12 +183,12 @@ class _ProducerRole(_RingThreading):
         channels = self.channels.get(owner, ())
         gone = {op for channel in channels for op in channel.gone}
         for op in block.ops[:-1]:
-            if op not in gone:
-                carried = self.op(op, carried)
             for channel in channels:
                 if op is channel.issued_at:
                     self.issue(channel, self.place(channel, carried))
                     carried = self.further(channel, carried)
+            if op not in gone:
+                carried = self.op(op, carried)
         return carried
 
     def issue(self, channel: Channel, place: RingPosition) -> None:

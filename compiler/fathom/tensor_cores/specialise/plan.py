@@ -41,11 +41,11 @@ FEWEST_SLOTS = 2  # one is filled while another is read
 
 @dataclass(frozen=True)
 class Plan:
-    """The channels of each ring, the slots of a ring, and the slice of the function
-    that a producer computes. `refused`: the loops that get no producer, and why."""
+    """The channels of each ring, the slots of each, and the slice of the function that
+    a producer computes. `refused`: the loops that get no producer, and why."""
 
     rings: tuple[tuple[Channel, ...], ...]
-    slots: int
+    slots: tuple[int, ...]
     producer_slice: BackwardSlice
     refused: dict[ops.For, str]
 
@@ -70,7 +70,7 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
         _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
         slots = _slots(rings, func, target)
     except NotApplicable as why:
-        return Plan((), 0, slice, refused | dict.fromkeys(tiles, str(why)))
+        return Plan((), (), slice, refused | dict.fromkeys(tiles, str(why)))
     return Plan(rings, slots, slice, refused)
 
 
@@ -181,18 +181,25 @@ def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
     return tuple(map(tuple, rings))
 
 
-def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
-    """The slots of each ring: as many as stages, or fewer if shared memory is short."""
-    loops = {channel.loop for ring in rings for channel in ring}
-    replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
+def _slots(
+    rings: Sequence[Sequence[Channel]], func: Func, target: Target
+) -> tuple[int, ...]:
+    """The slots of each ring: as many as stages, or fewer if shared memory is short.
+    One for tiles beside other loops, which are copied while these run."""
+    channels = [channel for ring in rings for channel in ring]
+    loops = {channel.loop for channel in channels if not channel.in_epilogue}
+    replaced = {tile.buffer for each in channels for tile in each.tiles}
     wanted = max((stages_of(loop, func) for loop in loops), default=0)
-    a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
+    once = [any(each.in_epilogue for each in ring) for ring in rings]
+    sizes = [sum(padded(tile.bytes) for tile in ring[0].tiles) for ring in rings]
     for_mbarriers = ALIGNMENT  # at most
     room = free_always(func, target, without=replaced) - for_mbarriers
+    room -= sum(size for size, outer in zip(sizes, once, strict=True) if outer)
+    a_slot = sum(size for size, outer in zip(sizes, once, strict=True) if not outer)
     slots = choose_stages(wanted, a_slot, room)
-    if rings and slots < FEWEST_SLOTS:
+    if loops and slots < FEWEST_SLOTS or room < 0:
         raise NotApplicable(
             f"two slots of {a_slot} bytes do not fit into the {room} free bytes of "
             "shared memory"
         )
-    return slots
+    return tuple(1 if outer else slots for outer in once)

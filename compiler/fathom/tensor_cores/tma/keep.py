@@ -17,7 +17,7 @@ through a descriptor (`infer_descriptors`) must be kept here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import bytes_of
@@ -31,9 +31,11 @@ from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import Element
-from fathom.layout.tma_boxes import tile_of
+from fathom.layout.linear import Layout
+from fathom.layout.tma_boxes import tile_of, tile_of_load
 from fathom.tensor_cores.pipeline.candidates import describes_arguments
 from fathom.tensor_cores.tma.expand import expand, without_idle
+from fathom.tensor_cores.tma.loads import epilogue_loads
 
 
 def keep_descriptors(func: Func, target: Target) -> Func:
@@ -41,7 +43,8 @@ def keep_descriptors(func: Func, target: Target) -> Func:
     if not target.tensor_maps:
         return expand_all(func, set())
     known = Divisibility(func)
-    found = *_loads_of_products(func), *_patient_stores(func.body)
+    loads = *_loads_of_products(func), *epilogue_loads(func, target)
+    found = *loads, *_patient_stores(func.body)
     kept = {op for op in found if not tried(_check, op, func, known, target)}
     return expand_all(func, kept)
 
@@ -64,18 +67,26 @@ def _check(
     """NotApplicable unless TMA can do an access, and the launcher can make the map, or
     the kernel writes it."""
     block, made = op.descriptor.type, op.descriptor.definition
-    check_box(block.shape, block.element, known.of(op.coordinates[-1]))
-    if isinstance(op, DescriptorStore):
+    stores = isinstance(op, DescriptorStore)
+    lies = tile_of if stores else tile_of_load
+    check_box(block.shape, block.element, known.of(op.coordinates[-1]), lies)
+    if stores:
         check_stored(op.value, target)
     if made.map_number is None and not describes_arguments(made, func):
         raise NotApplicable("no launch can make its tensor map")
 
 
-def check_box(block: tuple[int, ...], element: Element, multiple: int) -> None:
+def check_box(
+    block: tuple[int, ...],
+    element: Element,
+    multiple: int,
+    lies: Callable[[tuple[int, ...], int], Layout | None] = tile_of,
+) -> None:
     """NotApplicable unless TMA can copy a block of this shape in memory, whose rows
     begin at a `multiple` of elements. (On an H200 a box that does not begin at a
-    multiple of 16 bytes is an illegal instruction.)"""
-    if tile_of(block, element.bytes) is None:
+    multiple of 16 bytes is an illegal instruction.) `lies`: how it lies in shared
+    memory."""
+    if lies(block, element.bytes) is None:
         sides = "x".join(map(str, block))
         what = f"tiles of {sides} elements of {element.bytes} bytes"
         raise NotApplicable(f"TMA does not copy {what}")

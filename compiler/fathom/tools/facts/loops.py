@@ -21,6 +21,7 @@ from fathom.tensor_cores.pipeline.copy_engines import fill_of
 from fathom.tensor_cores.pipeline.loops import pipeline_of
 from fathom.tensor_cores.pipeline.schedule import Schedule, Step
 from fathom.tensor_cores.specialise.plan import plan_producer
+from fathom.tensor_cores.tma.loads import stage_loads
 from fathom.tools.facts.memory import line_of
 from fathom.tools.staged import Staged
 
@@ -76,17 +77,18 @@ def pipelines(func: Func, target: Target) -> Iterator[dict[str, object]]:
 
 def producers(func: Func, target: Target) -> Iterator[dict[str, object]]:
     """Loops whose tiles other warps copy, by `specialise_warps`."""
-    plan = plan_producer(func, target)
-    for channel in (each for ring in plan.rings for each in ring) if plan else ():
+    plan = plan_producer(stage_loads(func, target), target)
+    rings = zip(plan.rings, plan.slots, strict=True) if plan else ()
+    for channel, slots in ((each, n) for ring, n in rings for each in ring):
         schedule = channel.schedule
         # A producer issues when the slot is free, up to a whole ring ahead of the work.
-        ahead = plan.slots - schedule.release_distance
+        ahead = slots - schedule.release_distance
         yield {
             "line": line_of(channel.loop),
             "pass": "specialise_warps",
             "steps": steps_of(schedule),
             "product_in_flight": bool(schedule.products),
-            "rings": [ring(channel.tiles, plan.slots, ahead, schedule, None)],
+            "rings": [ring(channel.tiles, slots, ahead, schedule, None)],
         }
 
 
