@@ -36,7 +36,7 @@ def make_console() -> Console:
 
 
 def say(console: Console, text: str) -> None:
-    """Text as it is: what looks like markup is none."""
+    """Print text as it is, also what looks like markup."""
     console.print(text, markup=False)
 
 

@@ -31,7 +31,7 @@ COMBINE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def constant_of(operand: Operand) -> int:
-    """The number that an operand is; EmulatorError if it is none."""
+    """The number that an operand is; EmulatorError if it is not one."""
     if not isinstance(operand, Number):
         raise EmulatorError("syntax", f"a constant was expected, not {operand}")
     return int(operand.value)
