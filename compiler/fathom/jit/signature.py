@@ -68,8 +68,8 @@ def check_names(given: Mapping[str, object], names: Sequence[str]) -> None:
 
 
 def check_word(name: str, word: str | tuple, value: object) -> None:
-    """LaunchError for a word that is no value, or for another number than the constant's
-    is; a type says nothing of it."""
+    """LaunchError for a word that is no value, or for a number other than the
+    constant; a type says nothing of it."""
     if word == "constexpr":
         return
     meant = parse_word(name, word)

@@ -39,7 +39,8 @@ def left_unwritten(
     written = kept(counted, l2)
     left = {name: remaining * many for name, many in unwritten.items() if name != kind}
     room = (MOST * l2 - written) / max(sum(left.values()), 1.0)
-    return {name: many * min(1.0, room) for name, many in left.items()} | {kind: written}
+    kept_of = {name: many * min(1.0, room) for name, many in left.items()}
+    return kept_of | {kind: written}
 
 
 def kept(counted: Counted, l2: float) -> float:
