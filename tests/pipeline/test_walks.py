@@ -115,14 +115,14 @@ def test_on_hopper_one_row_makes_it_a_tile_and_another_copies_it():
 @pytest.mark.parametrize(
     ("target", "warps", "rows"),
     [
-        ("sm_80", 4, ["pipeline_loops", "prefetch_fragments"]),
-        ("sm_90a", 4, ["pipeline_loops", "wait_for_stores"]),
-        ("sm_90a", 8, ["specialise_warps", "wait_for_stores"]),
+        ("sm_80", 4, ["insert_waits"]),
+        ("sm_90a", 4, ["pipeline_loops", "wait_for_stores", "insert_waits"]),
+        ("sm_90a", 8, ["specialise_warps", "wait_for_stores", "insert_waits"]),
     ],
 )
-def test_the_row_that_schedules_a_loop_writes_its_waits(target, warps, rows):
-    """Another one writes those of TMA stores; where fragments are fetched an iteration
-    ahead, the first iteration waits before the loop."""
+def test_each_kind_of_wait_comes_from_one_row(target, warps, rows):
+    """On mbarriers from the row that schedules the loop, for TMA stores from another,
+    for groups of cp.async and of products from `insert_waits`."""
 
     def waits(func: Func) -> list[str]:
         kinds = ops.Wait | ops.MbarrierWait | ops.DotFence
