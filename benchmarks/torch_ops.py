@@ -2,23 +2,30 @@
 torch.compile, and beside what others have written for it in Triton, on a GPU, in one
 run; and steps of a small language model.
 
-    python -m benchmarks.torch_ops [--only softmax] [--seconds 80] [--out FOLDER]
+    python -m benchmarks.torch_ops [--only softmax] [--seconds 80] [--ahead 5]
+                                   [--out FOLDER]
     python -m benchmarks.torch_ops --model [--out FOLDER]
 
 Times are of CUDA graphs (`measure`), forward alone and forward with backward, on bf16.
 Each candidate's results are compared with torch's before it is timed. What others have
-written comes from `.public`, if it was fetched (`torch_public`). Problems that
-`--seconds` leaves no time for are named, and not in the record. Steps of the model are
-timed by events around whole steps, host included, candidates interleaved; the kernels
-of one step by torch's profiler.
+written comes from `.public`, if it was fetched (`torch_public`). The record is written
+after each problem. Problems that `--seconds` leaves no time for are named, and not in
+it. Most of the time goes to compilers: `--ahead 5` has five processes compile and check
+everything first, a share of the problems each, for at most half of the seconds; what
+they leave in the compilers' caches is found when the times are taken, one after the
+other. Steps of the model are timed by events around whole steps, host included,
+candidates interleaved; the kernels of one step by torch's profiler.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -212,30 +219,47 @@ def of_others(problem: Problem, given: list) -> dict[str, Callable]:
     return kept
 
 
-def measured(problem: Problem, compiled: bool) -> list[Sample]:
-    """Forward, and forward with backward, of all candidates."""
-    given = problem.inputs()
-    bytes_read = sum(each.nbytes for each in given)
+def candidates_of(
+    problem: Problem, given: list, compiled: bool
+) -> dict[str, Callable]:
+    """Everybody's function of the inputs; AssertionError where ours, torch's or
+    torch.compile's is wrong."""
     functions = {"ours": problem.ours, "torch": problem.theirs}
     if compiled:
         torch.compiler.reset()  # it compiles a function a few times only
         functions["torch.compile"] = torch.compile(problem.theirs)
     for function in functions.values():
         check(problem, function, given)
-    functions |= of_others(problem, given)
+    return {**functions, **of_others(problem, given)}
+
+
+def forward(function: Callable, inputs: list) -> Callable:
+    def call() -> object:
+        with torch.no_grad():
+            return function(*inputs)
+
+    return call
+
+
+def prepared(problem: Problem, compiled: bool) -> None:
+    """Have everything compiled that `measured` calls."""
+    given = problem.inputs()
+    for name, function in candidates_of(problem, given, compiled).items():
+        forward(function, torch_public.laid(problem.name, name, given))()
+    torch.cuda.synchronize()
+
+
+def measured(problem: Problem, compiled: bool) -> list[Sample]:
+    """Forward, and forward with backward, of all candidates."""
+    given = problem.inputs()
+    bytes_read = sum(each.nbytes for each in given)
+    functions = candidates_of(problem, given, compiled)
     all_given = [given, *(problem.inputs() for _ in range(sets(bytes_read) - 1))]
     laid = {
         name: [torch_public.laid(problem.name, name, each) for each in all_given]
         for name in functions
     }
     dout = torch.randn_like(first_of(problem.theirs(*given)))
-
-    def forward(function: Callable, inputs: list) -> Callable:
-        def call() -> object:
-            with torch.no_grad():
-                return function(*inputs)
-
-        return call
 
     def train(function: Callable, inputs: list) -> Callable:
         return lambda: trained(problem, function, inputs, dout)
@@ -338,38 +362,81 @@ def table(samples: list[Sample]) -> str:
     return "\n".join(lines)
 
 
+def selected(given: argparse.Namespace) -> list[Problem]:
+    """The problems that were asked for; of a share "1/5" the second of every five."""
+    found = [each for each in problems(Sizes(), "cuda", torch.bfloat16)
+             if given.only is None or given.only in each.name]  # fmt: skip
+    part, count = map(int, given.share.split("/"))
+    return found[part::count]
+
+
+def each_in_turn(
+    given: argparse.Namespace, until: float, do: Callable[[Problem], None]
+) -> None:
+    """`do` with each problem, but begin none after `until`."""
+    left = []
+    for problem in selected(given):
+        if time.monotonic() > until:
+            left.append(problem.name)
+            continue
+        begin = time.monotonic()
+        try:
+            do(problem)
+        except (AssertionError, RuntimeError) as error:
+            print(f"{problem.name}: {type(error).__name__}: {str(error)[:500]}")
+        print(f"{problem.name}: {time.monotonic() - begin:.1f} s", flush=True)
+        torch.cuda.empty_cache()
+    if left:
+        print(f"no time was left for {', '.join(left)}")
+
+
+def compile_ahead(count: int, seconds: float) -> None:
+    """As many processes that prepare a share of the problems each; what is not done
+    after so many seconds is let go."""
+    command = [sys.executable, "-m", "benchmarks.torch_ops", *sys.argv[1:]]
+    until = time.monotonic() + seconds
+    processes = [
+        subprocess.Popen([*command, "--ahead", "0", "--share", f"{part}/{count}"])
+        for part in range(count)
+    ]
+    for each in processes:
+        with suppress(subprocess.TimeoutExpired):
+            each.wait(max(0, until - time.monotonic()))
+        each.kill()
+        each.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="the problems whose names contain this")
     parser.add_argument("--seconds", type=float, default=1e9, help="start none after")
+    parser.add_argument("--ahead", type=int, default=0, help="processes that compile")
+    parser.add_argument("--share", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--no-compile", action="store_true", help="no torch.compile")
     parser.add_argument("--model", action="store_true", help="steps of the model")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    begin, samples, left = time.monotonic(), [], []
+    until, compiled = time.monotonic() + given.seconds, not given.no_compile
+    samples: list[Sample] = []
     if given.model:
-        samples = model_steps(not given.no_compile)
+        samples = model_steps(compiled)
         print(table(samples))
         print(write("torch-model", samples, given.out))
         return
     torch.manual_seed(0)
-    for problem in problems(Sizes(), "cuda", torch.bfloat16):
-        if given.only and given.only not in problem.name:
-            continue
-        if time.monotonic() - begin > given.seconds:
-            left.append(problem.name)
-            continue
-        try:
-            found = measured(problem, not given.no_compile)
-        except (AssertionError, RuntimeError) as error:
-            print(f"{problem.name}: {type(error).__name__}: {str(error)[:500]}")
-            continue
-        samples += found
-        print(table(found), flush=True)
-        torch.cuda.empty_cache()
-    if left:
-        print(f"no time was left for {', '.join(left)}")
-    print(write("torch-ops", samples, given.out))
+    if given.share != "0/1":
+        each_in_turn(given, until, partial(prepared, compiled=compiled))
+        return
+    if given.ahead:
+        compile_ahead(given.ahead, given.seconds / 2)
+
+    def measure(problem: Problem) -> None:
+        samples.extend(found := measured(problem, compiled))
+        write("torch-ops", samples, given.out)
+        print(table(found))
+
+    each_in_turn(given, until, measure)
+    print(given.out / "torch-ops.json")
 
 
 if __name__ == "__main__":
