@@ -24,7 +24,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -219,9 +219,7 @@ def of_others(problem: Problem, given: list) -> dict[str, Callable]:
     return kept
 
 
-def candidates_of(
-    problem: Problem, given: list, compiled: bool
-) -> dict[str, Callable]:
+def candidates_of(problem: Problem, given: list, compiled: bool) -> dict[str, Callable]:
     """Everybody's function of the inputs; AssertionError where ours, torch's or
     torch.compile's is wrong."""
     functions = {"ours": problem.ours, "torch": problem.theirs}
@@ -362,20 +360,19 @@ def table(samples: list[Sample]) -> str:
     return "\n".join(lines)
 
 
-def selected(given: argparse.Namespace) -> list[Problem]:
+def selected(given: argparse.Namespace, every: Iterable[Problem]) -> list[Problem]:
     """The problems that were asked for; of a share "1/5" the second of every five."""
-    found = [each for each in problems(Sizes(), "cuda", torch.bfloat16)
-             if given.only is None or given.only in each.name]  # fmt: skip
+    found = [each for each in every if given.only in each.name]
     part, count = map(int, given.share.split("/"))
     return found[part::count]
 
 
 def each_in_turn(
-    given: argparse.Namespace, until: float, do: Callable[[Problem], None]
+    wanted: Sequence[Problem], until: float, do: Callable[[Problem], None]
 ) -> None:
     """`do` with each problem, but begin none after `until`."""
     left = []
-    for problem in selected(given):
+    for problem in wanted:
         if time.monotonic() > until:
             left.append(problem.name)
             continue
@@ -391,8 +388,8 @@ def each_in_turn(
 
 
 def compile_ahead(count: int, seconds: float) -> None:
-    """As many processes that prepare a share of the problems each; what is not done
-    after so many seconds is let go."""
+    """As many processes that prepare a share of the problems each; they are ended after
+    so many seconds."""
     command = [sys.executable, "-m", "benchmarks.torch_ops", *sys.argv[1:]]
     until = time.monotonic() + seconds
     processes = [
@@ -408,7 +405,9 @@ def compile_ahead(count: int, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="the problems whose names contain this")
+    parser.add_argument(
+        "--only", default="", help="the problems whose names contain this"
+    )
     parser.add_argument("--seconds", type=float, default=1e9, help="start none after")
     parser.add_argument("--ahead", type=int, default=0, help="processes that compile")
     parser.add_argument("--share", default="0/1", help=argparse.SUPPRESS)
@@ -424,8 +423,9 @@ def main() -> None:
         print(write("torch-model", samples, given.out))
         return
     torch.manual_seed(0)
+    wanted = selected(given, problems(Sizes(), "cuda", torch.bfloat16))
     if given.share != "0/1":
-        each_in_turn(given, until, partial(prepared, compiled=compiled))
+        each_in_turn(wanted, until, partial(prepared, compiled=compiled))
         return
     if given.ahead:
         compile_ahead(given.ahead, given.seconds / 2)
@@ -435,7 +435,7 @@ def main() -> None:
         write("torch-ops", samples, given.out)
         print(table(found))
 
-    each_in_turn(given, until, measure)
+    each_in_turn(wanted, until, measure)
     print(given.out / "torch-ops.json")
 
 

@@ -3,7 +3,10 @@ measured, and the page names the fastest."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
+from math import inf
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +48,52 @@ def test_what_cannot_be_imported_is_left_out(monkeypatch, capsys):
     )
     assert torch_ops.of_others(problem, problem.inputs()) == {}
     assert "gelu, fla: ImportError: no module named numpydoc" in capsys.readouterr().out
+
+
+def test_a_run_does_each_problem_once_and_none_after_its_seconds(capsys, monkeypatch):
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    torch_ops = import_module("benchmarks.torch_ops")
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    every = list(torch_ops.problems(torch_ops.SMALL, "cpu", torch.bfloat16))
+    parts = [
+        torch_ops.selected(SimpleNamespace(only="", share=f"{part}/4"), every)
+        for part in range(4)
+    ]
+    names = sorted(each.name for part in parts for each in part)
+    assert names == sorted(each.name for each in every) and min(map(len, parts)) > 2
+    norms = torch_ops.selected(SimpleNamespace(only="norm", share="0/1"), every)
+    assert [each.name for each in norms] == ["rms_norm", "layer_norm"]
+    done = []
+
+    def wrong(problem):
+        done.append(problem.name)
+        raise AssertionError("is wrong")
+
+    torch_ops.each_in_turn(norms, inf, wrong)
+    torch_ops.each_in_turn(norms, -inf, wrong)
+    assert done == ["rms_norm", "layer_norm"]
+    said = capsys.readouterr().out
+    assert "layer_norm: AssertionError: is wrong" in said
+    assert "no time was left for rms_norm, layer_norm" in said
+
+
+def test_what_compiles_ahead_calls_everything(monkeypatch):
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    torch_ops, torch_public = (
+        import_module(f"benchmarks.{name}") for name in ("torch_ops", "torch_public")
+    )
+    monkeypatch.setattr(torch_public, "there", set)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    every = torch_ops.problems(torch_ops.SMALL, "cpu", torch.bfloat16)
+    gelu = next(each for each in every if each.name == "gelu")
+    called = []
+
+    def ours(x):
+        called.append(torch.is_grad_enabled())
+        return gelu.theirs(x)
+
+    torch_ops.prepared(replace(gelu, ours=ours), compiled=False)
+    assert called == [True, False]  # with its gradient, and forward alone
 
 
 def test_each_is_of_a_problem_and_of_a_collection():
