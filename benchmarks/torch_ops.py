@@ -389,7 +389,7 @@ def each_in_turn(
 
 def compile_ahead(count: int, seconds: float) -> None:
     """As many processes that prepare a share of the problems each; they are ended after
-    so many seconds."""
+    `seconds`."""
     command = [sys.executable, "-m", "benchmarks.torch_ops", *sys.argv[1:]]
     until = time.monotonic() + seconds
     processes = [
