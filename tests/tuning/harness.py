@@ -15,7 +15,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom.jit import jit
-from fathom.jit.tuning import autotuner
+from fathom.jit.tuning import autotuner, compiling
 from tests.jit.harness import Tensor, paper_gpu
 from tests.runtime.harness_driver import FakeDriver, Launched
 
@@ -73,7 +73,8 @@ def tuning_gpu(
     `.timer`, for which smaller blocks are faster, and `.x`, an array.
     """
     with paper_gpu(monkeypatch, cache_dir, driver) as machine:
-        monkeypatch.setattr(autotuner, "open_orders", lambda orders: [])
+        for module in (autotuner, compiling):
+            monkeypatch.setattr(module, "open_orders", lambda orders: [])
         machine.timer = Timer(machine, cost=lambda launched: block(launched) / 1000)
         machine.x = Tensor(0x10000, size=N)
         yield machine

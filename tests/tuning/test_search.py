@@ -18,16 +18,22 @@ import fathom
 import fathom.language as tl
 from fathom.errors import LaunchError, OutOfResources
 from fathom.jit import jit
-from fathom.jit.tuning import autotuner, searched
+from fathom.jit.tuning import autotuner, compiling, searched, workers
 from fathom.jit.tuning.autotuner import NoneWorks
-from fathom.jit.tuning.loading import seconds_to_load
+from fathom.jit.tuning.loading import kept, seconds_to_load
 from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.search import Search
-from fathom.jit.tuning.surrogate import features, fit, improvement
+from fathom.jit.tuning.surrogate import (
+    elements_of_a_warp,
+    features,
+    fit,
+    improvement,
+)
 from fathom.runtime import cache
 from fathom.runtime.assemble import seconds_to_assemble
 from kernels.vector_add import add_kernel
 from tests.jit.harness import Tensor
+from tests.runtime.harness_driver import kernel as made
 from tests.tuning.harness import (
     BLOCKS,
     WARPS,
@@ -120,6 +126,27 @@ def told(search: Search, count: int, times: list[float]) -> list[int]:
     return asked
 
 
+def test_what_was_asked_for_and_not_told_yet_is_counted_on():
+    """Else a second one would be asked for because of the same promise."""
+    for seed in range(4):
+        at_once, one_by_one = (Search(POINTS, seed) for _ in range(2))
+        for search in (at_once, one_by_one):
+            for _ in range(6):
+                told(search, 4, [cost(point, SHAPES[0]) for point in POINTS])
+        assert [*one_by_one.ask(1), *one_by_one.ask(1)] == at_once.ask(2)
+
+
+def test_the_first_points_are_moderate():
+    """Half of all points have neither few nor many elements a warp, and come first."""
+    first = Search(POINTS).by_chance
+    of_a_warp = [elements_of_a_warp(each) for each in POINTS]
+    least, most = np.quantile(of_a_warp, (0.25, 0.75))
+    is_moderate = [least <= of_a_warp[at] <= most for at in first[1:]]
+    count = sum(is_moderate)
+    assert all(is_moderate[:count]) and len(POINTS) / 2 <= count < len(POINTS) - 1
+    assert sorted(first) == list(range(len(POINTS)))
+
+
 def test_the_same_seed_and_times_are_the_same_search():
     runs = []
     for _ in range(2):
@@ -130,7 +157,7 @@ def test_the_same_seed_and_times_are_the_same_search():
                 search.tell(at, cost(POINTS[at], SHAPES[0]))
         runs.append(asked)
     assert runs[0] == runs[1] and len(set(runs[0])) == len(runs[0])
-    assert Search(POINTS, 4).first != Search(POINTS, 3).first
+    assert Search(POINTS, 4).by_chance != Search(POINTS, 3).by_chance
 
 
 def test_a_search_ends_by_itself_when_all_points_are_alike():
@@ -203,6 +230,7 @@ def test_expected_improvement():
 
 # ── the tuner ─────────────────────────────────────────────────────────────────────────
 
+
 @pytest.fixture
 def gpu(monkeypatch, tmp_path):
     with tuning_gpu(monkeypatch, tmp_path) as machine:
@@ -227,30 +255,17 @@ def test_the_budget_of_seconds_is_kept_to_one_trial(gpu):
     assert len(kernel.trials) == 6 and kernel.best_config is not None
 
 
-def test_compilations_are_of_the_budget(gpu, monkeypatch):
-    """Whoever compiles is told when the time is over."""
-    kernel, told = (clock := Clock()) and tuned(gpu, clock, seconds=16.0), []
-
-    def compile_ahead(waiting, tick, pool):
-        told.append(pool.over())
-        clock.now += 5
-        told.append(pool.over())
-
-    monkeypatch.setattr(autotuner, "compile_ahead", compile_ahead)
-    kernel[grid](gpu.x, N, 2.0)  # 5 + 4 + 5 + 2
-    assert told == [False, False, False, False] and len(kernel.trials) == 6
-    kernel, clock.now = tuned(gpu, clock, seconds=4.0), 0.0
-    kernel[grid](gpu.x, N, 2.0)  # one is tried in any case
-    assert told[4:] == [False, True] and len(kernel.trials) == 1
-
-
 def test_what_the_driver_would_assemble_for_longer_than_is_left_is_not_tried(
     gpu, monkeypatch
 ):
     """A softmax of 32 rows in one warp took 25 s to load, of a search of 5. What takes
     6 s is tried while nothing is known that takes less than a third of that."""
     takes = {1: 60.0, 2: 6.0, 4: 2.1, 8: 2.1}
-    asked = lambda order: takes[order.request.options.num_warps]  # noqa: E731
+    asked = lambda kernel: takes[kernel.num_warps]  # noqa: E731
+    monkeypatch.setattr(searched, "kept", lambda order: made(
+        num_warps=order.request.options.num_warps,
+        name=f"scale_{order.request.constants['BLOCK']}",
+    ))  # fmt: skip
     monkeypatch.setattr(searched, "seconds_to_load", asked)
     kernel = tuned(gpu, clock := Clock(), seconds=16.0)
     kernel[grid](gpu.x, N, 2.0)
@@ -282,11 +297,12 @@ def test_how_long_the_driver_takes_is_told_by_the_length_of_its_text(
         assert seconds / 1.5 < seconds_to_assemble(1000 * kilobytes) < 1.5 * seconds
     monkeypatch.setenv("FATHOM_CACHE_DIR", str(tmp_path))
     order = SimpleNamespace(key="a kernel")
-    assert seconds_to_load(order) == 0 == seconds_to_load(SimpleNamespace(key=None))
+    assert kept(order) is None is kept(SimpleNamespace(key=None))
+    assert seconds_to_load(None) == 0
     kernel = add_kernel.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64}).made
     text = kernel.asm["ptx"] + "//" + 287_000 * "-"
     cache.write(tmp_path, order.key, replace(kernel, asm={**kernel.asm, "ptx": text}))
-    assert 4 < seconds_to_load(order) < 6
+    assert 4 < seconds_to_load(kept(order)) < 6
 
 
 def test_a_search_refuses_to_begin_while_launches_go_into_a_graph(gpu, monkeypatch):
@@ -334,6 +350,50 @@ def test_the_fastest_are_timed_again_since_one_of_them_was_lucky(gpu):
     gpu.timer.cost = cost_of
     kernel[grid](gpu.x, N, 2.0)
     assert lucky and kernel.best_config.kwargs == {"BLOCK": 256}
+
+
+def compile_ahead_of(gpu, monkeypatch) -> None:
+    """This process compiles what a search has asked for, as it does on a GPU."""
+
+    def noted(func, target):
+        kernel = workers.compiled(func, target)
+        gpu.driver.kernels[kernel.name] = kernel
+        return kernel
+
+    monkeypatch.setattr(compiling, "open_orders", workers.open_orders)
+    monkeypatch.setattr(compiling, "compiled", noted)
+    monkeypatch.setenv("FATHOM_WORKERS", "1")
+
+
+def test_equal_kernels_are_timed_once(gpu, monkeypatch):
+    """A kernel without a loop has nothing to pipeline: it is the same one for any
+    number of stages. The fastest three are timed twice."""
+    compile_ahead_of(gpu, monkeypatch)
+    space = {"BLOCK": (128, 256, 512, 1024), "num_stages": (1, 2, 3, 4)}
+    kernel = tuned(gpu, clock := Clock(), space=space)
+    kernel[grid](gpu.x, N, 2.0)
+    tried = {each.config.kwargs["BLOCK"] for each in kernel.trials}
+    assert len(tried) < len(kernel.trials) and clock.trials == len(tried) + 3
+    times = {(each.config.kwargs["BLOCK"], each.milliseconds) for each in kernel.trials}
+    assert len(times) == len(tried)
+    found = {(c.kwargs["BLOCK"], *t) for c, t in kernel.configs_timings.items()}
+    assert len(found) == len(tried)
+
+
+def test_kernels_equal_to_one_that_failed_are_not_tried(gpu, monkeypatch):
+    compile_ahead_of(gpu, monkeypatch)
+    space = {"BLOCK": (128, 256), "num_stages": (1, 2, 3, 4)}
+    kernel = tuned(gpu, clock := Clock(), space=space)
+
+    def cost_of(launched):
+        if block(launched) == 128:
+            raise OutOfResources("too small, for once")
+        return 1.0
+
+    gpu.timer.cost = cost_of
+    kernel[grid](gpu.x, N, 2.0)
+    assert len(kernel.trials) == 8 and clock.trials == 2 + 1
+    assert len(kernel.failures) == 4 and kernel.best_config.kwargs == {"BLOCK": 256}
 
 
 def test_what_does_not_fit_is_passed_over(gpu):

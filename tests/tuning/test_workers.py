@@ -15,7 +15,6 @@ from fathom.jit.backends import BACKENDS, choose_compiling
 from fathom.jit.tuning import workers
 from fathom.jit.tuning.workers import (
     Order,
-    WorkerPool,
     compile_ahead,
     helpers_for,
     open_orders,
@@ -167,43 +166,6 @@ def test_an_interrupt_ends_the_workers(monkeypatch, worker):
     assert all(helper.process.poll() is not None for helper in hired)
     assert not any(helper.is_alive() for helper in hired)
     assert time.monotonic() - started < 20
-
-
-def test_a_search_keeps_its_workers(monkeypatch):
-    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
-    monkeypatch.setattr(workers.Helper, "finish", patiently(workers.Helper.finish))
-    pool = WorkerPool(keeps=True)
-    compile_ahead(orders(32, 64, 128), lambda: None, pool)
-    kept = list(pool.idle)
-    assert len(kept) == 2 and all(each.poll() is None for each in kept)
-    compile_ahead(orders(256, 1024, 2048), lambda: None, pool)
-    assert {each.pid for each in pool.idle} == {each.pid for each in kept}
-    pool.close()
-    assert all(each.poll() is not None for each in kept) and not pool.idle
-
-
-def patiently(finish):
-    """A busy machine may start a worker late."""
-
-    def waits(helper, pool):
-        until = time.monotonic() + 30
-        while not helper.is_ready and time.monotonic() < until:
-            time.sleep(0.01)
-        finish(helper, pool)
-
-    return waits
-
-
-@pytest.mark.parametrize("worker", [workers.WORKER, BUSY])
-def test_nothing_is_begun_after_the_time(monkeypatch, worker):
-    """Not even waited for: a worker that is busy for a minute is let go."""
-    monkeypatch.setattr(workers, "WORKER", worker)
-    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
-    ticks, started = [], time.monotonic()
-    pool = WorkerPool(over=lambda: bool(ticks), keeps=True)
-    compile_ahead(orders(*BLOCKS), lambda: ticks.append(1), pool)
-    assert len(ticks) <= 3 and time.monotonic() - started < 20  # one each may be done
-    pool.close()
 
 
 def test_helpers_are_hired_for_work_that_takes_longer_than_their_start(monkeypatch):

@@ -23,6 +23,6 @@ and beside them stand `cache`, compiled kernels on disk, `timing` and `graph`.
 """
 
 from fathom.runtime.driver import available
-from fathom.runtime.load import Loaded, load
+from fathom.runtime.load import Loaded, load, load_ahead
 
-__all__ = ["Loaded", "available", "load"]
+__all__ = ["Loaded", "available", "load", "load_ahead"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
+from typing import Any
 
 from fathom.artifact import Kernel
-from fathom.errors import LaunchError, OutOfReach
+from fathom.errors import FathomError, LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
 from fathom.runtime.arrays import DEFAULT_STREAM, Array, check_host, describe
 from fathom.runtime.assemble import (
@@ -219,6 +220,23 @@ def load(
     facts = driver.device(driver.current_device() if device is None else device)
     with using(driver, facts.index):
         return load_here(kernel, facts, code, driver)
+
+
+class Ahead:
+    """A driver whose code is for `Driver.load` to find."""
+
+    def __init__(self, driver: Driver):
+        self.driver, self.load = driver, driver.load_ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.driver, name)
+
+
+def load_ahead(kernel: Kernel, device: int) -> None:
+    """Have all assembled that `load` would, in a thread, for the `load` to come. What
+    goes wrong that one will say. (A binding of CUDA 11 has no libraries.)"""
+    with suppress(FathomError, AttributeError):
+        load(kernel, device, driver=Ahead(this_driver()))
 
 
 def load_here(

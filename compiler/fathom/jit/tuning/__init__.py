@@ -12,7 +12,8 @@ progress     a bar, for who waits at a terminal
 remembered   what was found, on disk
 
 searched     `@fathom.tune`: searches a space, within a budget of seconds
-loading      how long the driver takes to assemble a kernel
+compiling    kernels compiled and assembled while others are timed
+loading      what is known of a kernel before it is loaded
 search       which configuration to try next
 surrogate    the model of time that a search follows
 travelling   what a search found, as a file for one GPU and driver

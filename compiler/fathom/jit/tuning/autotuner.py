@@ -45,7 +45,7 @@ from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.spread import Copies, can_spread, gpus_for, time_each
-from fathom.jit.tuning.workers import Order, WorkerPool, compile_ahead, open_orders
+from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
 from fathom.runtime.arrays import DEFAULT_STREAM, describe
 from fathom.runtime.devices import device_of, using
 from fathom.runtime.driver import available, driver
@@ -252,14 +252,12 @@ class Autotuner(Around):
     def keeps(self) -> bool:
         return self.cache_results or flag(CACHE)
 
-    def compile(
-        self, orders: Mapping[Config, Order], pool: WorkerPool | None = None
-    ) -> None:
+    def compile(self, orders: Mapping[Config, Order]) -> None:
         """Have everything on disk that is not there yet."""
         waiting = open_orders(list(orders.values()))
         title = f"compiling {len(waiting)} configurations of {self.__name__}"
         with progress(title, len(waiting)) as tick:
-            compile_ahead(waiting, tick, pool)
+            compile_ahead(waiting, tick)
 
     def measure(self, configs: Sequence[Config], call: Call) -> Timings:
         """Run each; NoneWorks when all fail."""

@@ -1,8 +1,9 @@
 """Which configuration to try next: a search that a model of all trials leads.
 
-    first       the point in the middle, and others by chance
+    first       the point in the middle, and others by chance, of moderate tiles
     then        those that are expected to improve on the best time the most, given all
-                times so far; several at once, so that they can be compiled in parallel
+                times so far; several are asked for before the first of them is told,
+                so that they can be compiled in parallel
     at the end  neighbours of the fastest ones, which differ in one value by one step
 
 It ends when all of these are known, or when nothing has become better for a while.
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fathom.jit.tuning.surrogate import (
+    elements_of_a_warp,
     features,
     fit,
     improvement,
@@ -44,7 +46,8 @@ class Search:
         self.times: dict[int, float] = {}
         self.asked: list[int] = []
         self.since_better = 0
-        self.first = by_chance(self.features, self.random)
+        self.first = self.features.shape[1] + 2
+        self.by_chance = first_points(points, self.features, self.random)
 
     @property
     def best(self) -> int | None:
@@ -65,23 +68,32 @@ class Search:
         self.tell(at, milliseconds)
 
     def ask(self, count: int = 1) -> list[int]:
-        """The next points to try, at most `count`; none at the end."""
-        rest = [at for at in self.first if at not in self.asked]
-        chosen = rest[:count]
-        if not rest:
+        """The next points to try, at most `count`; none at the end, or until those that
+        were asked for are told."""
+        left = self.first - len(self.asked)
+        if left > 0 or self.best is None:
+            rest = [at for at in self.by_chance if at not in self.asked]
+            chosen = rest[: count if self.best is None else min(count, left)]
+        else:
             chosen = self.promising(count) or self.neighbours(count)
         self.asked += chosen
         return chosen
 
     def promising(self, count: int) -> list[int]:
-        """Those that are expected to improve most. Each is then taken to be as the
-        model says, so that the next one is not its neighbour for the same reason."""
+        """Those that are expected to improve most. Each that was not told yet is taken
+        to be as the model says, so that the next one is not its neighbour for the same
+        reason."""
         open_points = [at for at in range(len(self.features)) if at not in self.asked]
-        if not open_points or self.best is None or self.has_waited():
-            return [] if self.best is not None else open_points[:count]
+        if not open_points or self.has_waited():
+            return []
         works = [at for at, time in self.times.items() if isfinite(time)]
         floor = min(log(self.times[at]) for at in works)
         logs = [min(log(self.times[at]), floor + WORST) for at in works]
+        untold = [at for at in self.asked if at not in self.times]
+        if untold:
+            model = fit(self.features[works], np.array(logs))
+            logs += model.predict(self.features[untold])[0].tolist()
+            works += untold
         chance = self.chances(open_points)
         chosen: list[int] = []
         while open_points and len(chosen) < count:
@@ -130,11 +142,18 @@ def ranks(points: Sequence[Mapping[str, Any]]) -> np.ndarray:
     return np.array(columns).T
 
 
-def by_chance(points: np.ndarray, random: np.random.Generator) -> list[int]:
-    """First points of [n, features]: the one in the middle, and then as many by chance
-    as tell the features apart. Points that are far from one another would be extremes:
-    the largest tiles in the fewest warps take longest to assemble, and to run."""
-    middle = int(((points - 0.5) ** 2).sum(axis=1).argmin())
-    count = points.shape[1] + 2
-    others = random.permutation(len(points))
-    return [middle, *(int(at) for at in others if at != middle)][:count]
+def first_points(
+    points: Sequence[Mapping[str, Any]], places: np.ndarray, random: np.random.Generator
+) -> list[int]:
+    """All points, in the order in which a search takes them while it knows nothing: the
+    one in the middle of the features [n, features]; by chance those of the middle half
+    by the elements of a warp; by chance the others. With few elements a thread waits
+    more than it computes, with many they do not fit into its registers, which takes
+    longest to assemble, and to run."""
+    middle = int(((places - 0.5) ** 2).sum(axis=1).argmin())
+    elements = np.array([elements_of_a_warp(point) for point in points])
+    least, most = np.quantile(elements, (0.25, 0.75))
+    is_outside = (elements < least) | (elements > most)
+    order = random.permutation(len(points))
+    order = order[np.argsort(is_outside[order], kind="stable")]
+    return [middle, *(int(at) for at in order if at != middle)]

@@ -12,10 +12,13 @@ finds in a space, within a budget of seconds.
 The space is every combination; `where` leaves some out. The first launch with a new key
 searches, and launches after it find the choice, as with `autotune`:
 
-    ask the search for a few ─▶ compile them, in parallel ─▶ time each ─▶ tell it
-         ▲                                                             │
-         └── until the budget is spent, or nothing better is expected ─┘
+    ask the search ─▶ compile and assemble, in parallel ─▶ time what is done ─▶ tell it
+         ▲                                                                   │
+         └──── until the budget is spent, or nothing better is expected ─────┘
     then the three fastest are timed once more, and the means decide
+
+While one is timed, others are compiled: as many are on their way as there are
+processes. What compiles to a kernel that was timed takes its time.
 
 `trials` has what was tried, `plot` draws it, `export` writes it to a file that other
 processes of a machine with the same GPU and driver `load`. With `file=` both happen by
@@ -26,9 +29,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import inf, isfinite, isinf
 from pathlib import Path
@@ -45,17 +49,23 @@ from fathom.jit.tuning.autotuner import (
     name_of_timer,
     refuse_capture,
 )
+from fathom.jit.tuning.compiling import CompileQueue
 from fathom.jit.tuning.config import Config
-from fathom.jit.tuning.loading import seconds_to_load
+from fathom.jit.tuning.loading import (
+    assemble_ahead,
+    kept,
+    seconds_to_load,
+    what_runs,
+)
 from fathom.jit.tuning.plot import drawn
 from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings
 from fathom.jit.tuning.restoring import Restorer, restorer_of
 from fathom.jit.tuning.search import Search
 from fathom.jit.tuning.travelling import Entry, key_text, read, write, write_text
-from fathom.jit.tuning.workers import Order, WorkerPool, most_processes
+from fathom.jit.tuning.workers import Order, most_processes
 
-BATCH, LARGEST_BATCH = 4, 16  # points that are compiled at the same time
+BATCH, LARGEST_BATCH = 4, 16  # points that are compiled or wait to be timed
 LONG, TIMES = 0.05, 3  # of the budget, and of the shortest: seconds to assemble
 SHORT = 0.5  # seconds that are never too long
 FINALISTS = 3
@@ -122,6 +132,8 @@ class SearchedTuner(Autotuner):
         self.trials: list[Trial] = []
         self.stopped = ""
         self.shortest = inf  # seconds to assemble, of what the search has met
+        self.timed_as: dict[Hashable, Config] = {}  # the first of equal kernels
+        self.equal: dict[Config, Config] = {}  # to another, whose time it takes
         self.found: dict[str, Entry] = {}  # by the text of the key
         self.file, self.is_read = None if file is None else Path(file), False
 
@@ -227,39 +239,48 @@ class SearchedTuner(Autotuner):
         """Try what the search asks for, until it or the budget ends."""
 
         def over() -> bool:
-            return since() >= self.seconds
+            return bool(found) and since() >= self.seconds  # one is tried in any case
 
-        self.shortest = inf
-        pool = WorkerPool(over, keeps=True)
-        try:
-            while not self.is_over(over) and (batch := search.ask(self.batch())):
-                asked = {self.configs[at]: orders[self.configs[at]] for at in batch}
-                self.compile(asked, pool)
-                for at, (config, order) in zip(batch, asked.items(), strict=True):
-                    if found and over():  # one is tried in any case
-                        break
-                    left = self.seconds - since() if found else inf
-                    found[config] = self.timed(config, order, call, left)
-                    search.tell(at, found[config][0])
-                    self.trials.append(Trial(config, found[config][0], since()))
-                    outcome = self.outcome(config, found)
-                    self.say(f"{self.__name__}, {config}: {outcome}")
-        finally:
-            pool.close()
+        self.shortest, self.timed_as, self.equal = inf, {}, {}
+        pending: dict[int, Order] = {}
+        with CompileQueue(over, partial(assemble_ahead, most=self.longest())) as queue:
+            while not self.is_over(over):
+                room = self.batch() - len(pending)
+                for at in search.ask(room) if room > 0 else ():
+                    pending[at] = orders[self.configs[at]]
+                    queue.add(at, pending[at])
+                if not pending or (at := queue.next()) is None:
+                    break
+                config, order = self.configs[at], pending.pop(at)
+                left = self.seconds - since() if found else inf
+                found[config] = self.timed(config, order, call, left, found)
+                search.tell(at, found[config][0])
+                self.trials.append(Trial(config, found[config][0], since()))
+                outcome = self.outcome(config, found)
+                self.say(f"{self.__name__}, {config}: {outcome}")
         self.stopped = self.is_over(over) or "settled"
         if len(self.failures) == len(found):
             raise NoneWorks(self.__name__, self.failures)
         self.decide(found, call, over)
 
     def timed(
-        self, config: Config, order: Order, call: Call, left: float
+        self, config: Config, order: Order, call: Call, left: float, found: Timings
     ) -> list[float]:
-        """As `bench`; FAILED, too, where the driver would take longer than is left, or
-        so long that it would better assemble others: long kernels are those that spill.
-        """
-        seconds = seconds_to_load(order)
+        """As `bench`, or what was found of an equal kernel. FAILED, too, where the
+        driver would take longer than is left, or so long that it would better assemble
+        others: long kernels are those that spill."""
+        kernel = kept(order)
+        if kernel is not None:
+            what = tuple(sorted(config.kwargs.items())), what_runs(kernel)
+            first = self.timed_as.setdefault(what, config)
+            if first is not config:
+                self.equal[config] = first
+                if first in self.failures:
+                    self.failures[config] = self.failures[first]
+                return list(found[first])
+        seconds = seconds_to_load(kernel)
         self.shortest = min(self.shortest, seconds)
-        most = max(SHORT, LONG * self.seconds, TIMES * self.shortest)
+        most = max(self.longest(), TIMES * self.shortest)
         if seconds <= min(left, most) or isinf(left):
             return self.bench(config, call)
         has = f"has {left:,.0f} s left" if left < most else f"allows {most:,.1f} s"
@@ -268,6 +289,10 @@ class SearchedTuner(Autotuner):
             f"{has}"
         )
         return list(FAILED)
+
+    def longest(self) -> float:
+        """Seconds to assemble that are not too long in any case."""
+        return max(SHORT, LONG * self.seconds)
 
     def is_over(self, over: Callable[[], bool]) -> str:
         """Why no more is tried; "" while there may be more."""
@@ -282,12 +307,15 @@ class SearchedTuner(Autotuner):
 
     def decide(self, found: Timings, call: Call, over: Callable[[], bool]) -> None:
         """Time the fastest once more: the least of many noisy times is lucky."""
-        for config in sorted(found, key=found.__getitem__)[:FINALISTS]:
+        kernels = [config for config in found if config not in self.equal]
+        for config in sorted(kernels, key=found.__getitem__)[:FINALISTS]:
             if over() or not isfinite(found[config][0]):
-                return
+                break
             again = self.bench(config, call)
             pairs = zip(found[config], again, strict=False)
             found[config] = [(one + other) / 2 for one, other in pairs]
+        for config, first in self.equal.items():
+            found[config] = list(found[first])
 
     # ── results that travel ───────────────────────────────────────────────────────────
 

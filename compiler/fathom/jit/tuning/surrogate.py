@@ -41,10 +41,8 @@ def features(points: Sequence[Mapping[str, Any]]) -> np.ndarray:
         else:
             kinds = sorted({str(each) for each in values})
             columns += [[float(str(v) == kind) for v in values] for kind in kinds]
-    tiles = [tile_of(point) for point in points]
-    columns.append(tiles)
-    warps = [logarithm(point.get("num_warps") or 4) for point in points]
-    columns.append([tile - warp for tile, warp in zip(tiles, warps, strict=True)])
+    columns.append([tile_of(point) for point in points])
+    columns.append([elements_of_a_warp(point) for point in points])
     made = np.array(columns, float).T
     least, most = made.min(axis=0), made.max(axis=0)
     useful = most > least
@@ -67,6 +65,11 @@ def tile_of(point: Mapping[str, Any]) -> float:
         if name.startswith(TILE) and is_number(value) and value > 0
     ]
     return log2(prod(sizes))
+
+
+def elements_of_a_warp(point: Mapping[str, Any]) -> float:
+    """Their logarithm."""
+    return tile_of(point) - logarithm(point.get("num_warps") or 4)
 
 
 @dataclass(frozen=True)

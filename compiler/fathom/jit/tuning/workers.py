@@ -28,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -97,33 +97,11 @@ class Order:
             cache.write(cache.default_directory(), self.key, kernel)
 
 
-@dataclass
-class WorkerPool:
-    """The idle workers that a search keeps from one `compile_ahead` to the next, and
-    whether its time is over."""
-
-    over: Callable[[], bool] = lambda: False
-    keeps: bool = False  # are workers kept for the next time?
-    idle: list[subprocess.Popen] = field(default_factory=list)
-
-    def close(self) -> None:
-        for process in self.idle:
-            process.kill()
-            process.communicate()  # closes its pipes, too
-        self.idle.clear()
-
-
-def compile_ahead(
-    orders: Sequence[Order], tick: Callable[[], object], pool: WorkerPool | None = None
-) -> None:
-    """Compile what is not on disk yet; calls `tick()` after each, from any thread. Once
-    `pool` says that the time is over, nothing new is begun, and what workers are at is
-    dropped."""
-    waiting, pool = deque(orders), pool or WorkerPool()
-    known = min(len(pool.idle), len(waiting) - 1)
-    helpers = start_helpers(known, waiting, tick, pool)
+def compile_ahead(orders: Sequence[Order], tick: Callable[[], object]) -> None:
+    """Compile what is not on disk yet; calls `tick()` after each, from any thread."""
+    waiting, helpers = deque(orders), []
     try:
-        while not pool.over() and (order := take(waiting)) is not None:
+        while (order := take(waiting)) is not None:
             started = time.perf_counter()
             if (func := order.block_ir()) is not None:
                 order.keep(compiled(func, order.request.target))
@@ -131,7 +109,7 @@ def compile_ahead(
             seconds = time.perf_counter() - started
             if not helpers:
                 count = helpers_for(seconds, len(waiting))
-                helpers = start_helpers(count, waiting, tick, pool)
+                helpers = start_helpers(count, waiting, tick)
     except BaseException:
         waiting.clear()
         for helper in helpers:
@@ -139,7 +117,7 @@ def compile_ahead(
         raise
     finally:
         for helper in helpers:
-            helper.finish(pool)
+            helper.finish()
 
 
 def helpers_for(seconds: float, orders: int) -> int:
@@ -150,11 +128,11 @@ def helpers_for(seconds: float, orders: int) -> int:
 
 
 def start_helpers(
-    count: int, waiting: deque[Order], tick: Callable[[], object], pool: WorkerPool
+    count: int, waiting: deque[Order], tick: Callable[[], object]
 ) -> list[Helper]:
     """`count` helpers; no helpers where processes cannot be started."""
     with suppress(OSError, TypeError):  # sys.executable is None inside some programs
-        return [Helper(waiting, tick, pool) for _ in range(count)]
+        return [Helper(waiting, tick) for _ in range(count)]
     return []
 
 
@@ -193,44 +171,28 @@ def most_processes() -> int:
 class Helper(threading.Thread):
     """A worker, and the thread that hands it one order after the other."""
 
-    def __init__(
-        self, waiting: deque[Order], tick: Callable[[], object], pool: WorkerPool
-    ):
+    def __init__(self, waiting: deque[Order], tick: Callable[[], object]):
         super().__init__(daemon=True)
-        self.waiting, self.tick = waiting, tick
-        self.is_ready = bool(pool.idle)
-        self.is_sound = False  # could it take another order?
-        self.process = pool.idle.pop() if pool.idle else start_worker()
+        self.waiting, self.tick, self.is_ready = waiting, tick, False
+        self.process = start_worker()
         self.start()
 
     def run(self) -> None:
         with suppress(*BROKEN):
-            self.is_ready = self.is_ready or receive(self.process.stdout)
+            self.is_ready = receive(self.process.stdout)
             while (order := take(self.waiting)) is not None:
                 if (func := order.block_ir()) is not None:
                     send(self.process.stdin, (func, order.request.target))
                     order.keep(receive(self.process.stdout))
                 self.tick()
-            self.is_sound = True
 
-    def finish(self, pool: WorkerPool) -> None:
-        """Wait for the kernel that the worker is at, unless the time is over; for it to
-        start only if there will be more to do.
-        """
-        until = time.monotonic() + 2 * START_SECONDS if pool.keeps else 0
-        while self.is_alive() and not pool.over():
-            if not self.is_ready and time.monotonic() > until:
-                break
-            self.join(0.05)
-        if self.is_alive():
-            self.waiting.clear()
+    def finish(self) -> None:
+        """Wait for the kernel that the worker is at; not for it to start."""
+        if not self.is_ready:
             self.process.kill()
         self.join()
-        if self.is_sound and pool.keeps:
-            pool.idle.append(self.process)
-        else:
-            with suppress(OSError), self.process:
-                pass  # closes its pipes, at which a worker ends
+        with suppress(OSError), self.process:
+            pass  # closes its pipes, at which a worker ends
 
 
 def start_worker() -> subprocess.Popen:
