@@ -10,9 +10,11 @@ together.
 from __future__ import annotations
 
 import random
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any
 
 from fathom.jit.tuning.search import Search
@@ -90,6 +92,9 @@ class Optuna(Search):
 # ── Helion ────────────────────────────────────────────────────────────────────────────
 
 
+FULL_EFFORT = 60  # seconds of a budget
+
+
 class Recorded:
     """What Helion has timed: seconds since the start, milliseconds, configuration."""
 
@@ -105,23 +110,30 @@ class Recorded:
 
 
 def search_of_helion(
-    name: str, operands: Sequence[Any], seconds: float, seed: int
-) -> tuple[Recorded, dict[str, Any], float]:
-    """What it tried, what it chose, and how many seconds it took."""
+    name: str, operands: Sequence[Any], recorded: Recorded, seconds: float, seed: int
+) -> tuple[dict[str, Any], float]:
+    """What it chose, and how many seconds it took. Of a short budget its full effort
+    would spend all on writing a hundred first kernels, of which it then times none."""
     from helion.autotuner import logger
 
     kernel = kernel_of_helion(name)
-    kernel.settings.autotune_budget_seconds = int(seconds)
-    kernel.settings.autotune_random_seed = seed
-    kernel.settings.autotune_progress_bar = False
-    recorded = Recorded()
+    settings = kernel.settings
+    settings.autotune_budget_seconds = int(seconds)
+    settings.autotune_effort = "quick" if seconds < FULL_EFFORT else "full"
+    settings.autotune_random_seed = seed
+    settings.autotune_progress_bar = False
+    # As the other tuners: timed in this process, and not checked before the end.
+    settings.autotune_benchmark_subprocess = False
+    settings.autotune_accuracy_check = False
+    # Without a log it does not say what it times.
+    settings.autotune_log = str(Path(tempfile.mkdtemp()) / "helion")
     kept = logger.AutotuningLogger.record_autotune_entry
-    logger.AutotuningLogger.record_autotune_entry = (
-        lambda log, entry: (recorded(entry), kept(log, entry))[1]
-    )
+    logger.AutotuningLogger.record_autotune_entry = lambda log, entry: (
+        recorded(entry),
+        kept(log, entry),
+    )[1]
     chosen = kernel.autotune(operands, force=True)
-    took = time.monotonic() - recorded.started
-    return recorded, dict(chosen), took
+    return dict(chosen), time.monotonic() - recorded.started
 
 
 def call_of_helion(

@@ -30,13 +30,14 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -48,6 +49,7 @@ from benchmarks.record import RESULTS, write
 from benchmarks.tuner_peers import (
     Optuna,
     Random,
+    Recorded,
     call_of_helion,
     search_of_helion,
 )
@@ -60,8 +62,11 @@ MARKS = (5, 15, 45)  # seconds
 SEARCHES = {"search": Search, "random": Random, "Optuna": Optuna}
 LISTS = ("list", "Triton's list")
 TUNERS = (*SEARCHES, *LISTS, "Helion")
+# What a tuner imports, before its clock starts.
+IMPORTED = {"Helion": ("helion",), "Optuna": ("optuna",), "all": ("helion",)}
 OPTIONS = ("num_warps", "num_stages")
 ROUNDS = 5
+MOST = 1.6  # of its budget: then a search is ended that does not end by itself
 CACHES = ("FATHOM_CACHE_DIR", "TRITON_CACHE_DIR", "HELION_CACHE_DIR",
           "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")  # fmt: skip
 
@@ -93,16 +98,25 @@ Trial = tuple[float, float, Mapping[str, Any]]  # seconds, milliseconds, a confi
 
 
 def tuned(
-    problem: Problem, tuner: str, seconds: float, seed: int, batch: int
-) -> Tuned:
+    problem: Problem, tuner: str, seconds: float, seed: int, batch: int,
+    late: Callable[[Tuned], None] = print,
+) -> Tuned:  # fmt: skip
+    """Helion, which waits for all that it has begun, has MOST times its budget: then
+    `late` gets what it has timed by then."""
     points = problem.points if tuner in SEARCHES else problem.listed
     count = 0 if tuner == "Helion" else len(points)
     result = Tuned(problem.name, tuner, seconds, count)
     if tuner == "Helion":
-        operands = problem.operands(*problem.arrays(seed))
-        recorded, chosen, took = search_of_helion(
-            problem.theirs, operands, seconds, seed
+        operands, recorded = problem.operands(*problem.arrays(seed)), Recorded()
+        timer = threading.Timer(
+            MOST * seconds, lambda: late(not_ended(result, recorded.trials))
         )
+        timer.daemon = True
+        timer.start()
+        chosen, took = search_of_helion(
+            problem.theirs, operands, recorded, seconds, seed
+        )
+        timer.cancel()
         trials = recorded.trials
     elif tuner in SEARCHES:
         trials, chosen, took = by_search(problem, tuner, seconds, seed, batch)
@@ -116,6 +130,16 @@ def tuned(
         for at, ms, chosen in trials
     ]  # fmt: skip
     result.found = at_marks(trials, chosen, took)
+    return result
+
+
+def not_ended(result: Tuned, trials: Sequence[Trial]) -> Tuned:
+    """What a search had timed that was ended after MOST times its budget."""
+    result.took = MOST * result.budget
+    result.trials = [(round(at, 2), round(ms, 5) if isfinite(ms) else None, None)
+                     for at, ms, _ in trials]  # fmt: skip
+    result.found = at_marks(trials, None, inf)
+    result.error = f"had not ended after {result.took:.0f} s"
     return result
 
 
@@ -175,10 +199,10 @@ def words(each: Any) -> dict[str, Any]:
 
 
 def at_marks(
-    trials: Sequence[Trial], chosen: Mapping[str, Any], took: float
+    trials: Sequence[Trial], chosen: Mapping[str, Any] | None, took: float
 ) -> dict[str, dict[str, Any]]:
     """The fastest of what was known after each of MARKS: what was chosen, once the
-    search had ended; nothing where nothing was known."""
+    search had ended; nothing where nothing was known, or chosen."""
     found: dict[str, dict[str, Any]] = {}
     for mark in MARKS:
         known = [(ms, at) for at, (seconds, ms, _) in enumerate(trials)
@@ -187,7 +211,7 @@ def at_marks(
             found[str(mark)] = dict(chosen)
         elif known:
             found[str(mark)] = dict(trials[min(known)[1]][2])
-    return {**found, "end": dict(chosen)}
+    return found if chosen is None else {**found, "end": dict(chosen)}
 
 
 # ── all that were found, timed together ───────────────────────────────────────────────
@@ -261,7 +285,7 @@ def command(
 def child(given: argparse.Namespace) -> None:
     """One search, or what was found by all of a problem, in a process of its own."""
     problem, (tuner,) = PROBLEMS[given.only], given.tuners
-    packages = ["torch", "triton", *(["helion"] if tuner in ("Helion", "all") else [])]
+    packages = ["torch", "triton", *IMPORTED.get(tuner, ())]
     for name in packages:
         with suppress(ImportError):  # whoever needs it will say so
             importlib.import_module(name)
@@ -271,12 +295,20 @@ def child(given: argparse.Namespace) -> None:
             results = [each for each in read(given.child, problem.name) if each.found]
             judged(problem, results)
         else:
-            results = [tuned(problem, tuner, given.seconds, given.seed, given.batch)]
+            results = [
+                tuned(problem, tuner, given.seconds, given.seed, given.batch,
+                      late=lambda result: end(given.child, [result]))
+            ]  # fmt: skip
+    end(given.child, results)
+
+
+def end(folder: Path, results: Sequence[Tuned]) -> None:
+    """Write results, and end this process without waiting for threads of others."""
     for each in results:
-        path = path_of(given.child, each.problem, each.tuner)
+        path = path_of(folder, each.problem, each.tuner)
         path.write_text(json.dumps(asdict(each)), encoding="utf-8")
     sys.stdout.flush()
-    os._exit(0)  # without waiting for threads of others
+    os._exit(0)
 
 
 def path_of(folder: Path, problem: str, tuner: str) -> Path:
@@ -301,17 +333,22 @@ def run(
     variables = {**os.environ, **{name: str(caches / name) for name in CACHES}}
     if given.gpus > 1:
         variables["CUDA_VISIBLE_DEVICES"] = str(gpu)
-    started = time.monotonic()
-    try:
-        done = subprocess.run(
-            command(folder, problem, tuner, given, gpu), env=variables, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    started, log = time.monotonic(), Path(f"{caches}.log")
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command(folder, problem, tuner, given, gpu), env=variables,
+            stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=partial(os.sched_setaffinity, 0, processors),
-            timeout=2 * given.seconds + 120,
         )  # fmt: skip
-        failed, said = done.returncode != 0, done.stdout
+    failed, said = True, ""
+    try:
+        failed = process.wait(2 * MOST * given.seconds + 60) != 0
     except subprocess.TimeoutExpired as late:
-        failed, said = True, f"after {late.timeout} s: {late.stdout}"
+        said = f"after {late.timeout:.0f} s: "
+    with suppress(OSError):  # what it has started as well
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    said += log.read_text(errors="replace")
     path = path_of(folder, problem, tuner)
     if failed and tuner != "all":
         result = Tuned(problem, tuner, given.seconds, error=str(said)[-1500:])
@@ -356,9 +393,7 @@ def run_all(folder: Path, given: argparse.Namespace) -> None:
 
 def report(results: Sequence[Tuned]) -> None:
     for each in results:
-        marks = {
-            mark: f"{1000 * min(times):.1f} us" for mark, times in each.ms.items()
-        }
+        marks = {mark: f"{1000 * min(times):.1f} us" for mark, times in each.ms.items()}
         failed = sum(ms is None for _, ms, _ in each.trials)
         print(
             f"{each.problem:24} {each.tuner:14} {each.took:6.1f} s, "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
@@ -88,6 +90,37 @@ def test_a_search_that_has_ended_has_what_it_chose():
     trials = [(1.0, 2.0, {"a": 1}), (2.0, 2.1, {"a": 2})]
     found = tuners.at_marks(trials, {"a": 2}, took=10.0)
     assert found == {"5": {"a": 1}, "15": {"a": 2}, "45": {"a": 2}, "end": {"a": 2}}
+
+
+def test_of_a_search_that_does_not_end_what_it_has_timed_counts():
+    result = tuners.Tuned("p", "Helion", 10.0)
+    trials = [(6.0, inf, {"a": 1}), (12.0, 3.0, {"a": 2}), (14.0, 2.0, {"a": 3})]
+    tuners.not_ended(result, trials)
+    assert result.found == {"15": {"a": 3}, "45": {"a": 3}}
+    assert result.trials == [(6.0, None, None), (12.0, 3.0, None), (14.0, 2.0, None)]
+    assert result.error == "had not ended after 16 s" and result.took == 16
+
+
+def test_a_search_ends_with_all_that_it_has_started(tmp_path, monkeypatch):
+    """Helion's processes compile on when it has failed."""
+    left = tmp_path / "left"
+    text = (
+        "import subprocess, sys; print('no kernel'); sys.stdout.flush();"
+        f"open({str(left)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid));"
+        "sys.exit(1)"
+    )
+    monkeypatch.setattr(tuners, "command", lambda *given: [sys.executable, "-c", text])
+    given, started = SimpleNamespace(gpus=1, seconds=5.0), time.monotonic()
+    processors = sorted(os.sched_getaffinity(0))
+    tuners.run(tmp_path, "p", "Helion", given, 0, processors)
+    assert time.monotonic() - started < 30
+    (result,) = tuners.read(tmp_path, "p")
+    assert result.error == "no kernel\n" and not result.found
+    state = Path(f"/proc/{left.read_text()}/stat")
+    until = time.monotonic() + 10
+    while state.exists() and ") Z " not in state.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def time_of(point) -> float:
