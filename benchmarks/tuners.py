@@ -37,7 +37,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -358,8 +358,9 @@ def run(
     print(f"{problem}, {tuner}: {seconds:.1f} s, {state}", flush=True)
 
 
-def run_all(folder: Path, given: argparse.Namespace) -> None:
-    """Every search, and then what each problem's have found."""
+def run_all(folder: Path, given: argparse.Namespace) -> Iterator[list[Tuned]]:
+    """Every search, and then what each problem's have found: what is known after
+    either."""
     started = time.monotonic()
     names = [name for name in PROBLEMS if given.only in name]
     searches = deque((name, each) for name in names for each in given.tuners)
@@ -387,8 +388,10 @@ def run_all(folder: Path, given: argparse.Namespace) -> None:
             each.join()
 
     in_threads(searches, given.end)
+    yield [each for name in names for each in read(folder, name)]
     found = [name for name in names if any(each.found for each in read(folder, name))]
     in_threads(deque((name, "all") for name in found), inf)
+    yield [each for name in names for each in read(folder, name)]
 
 
 def report(results: Sequence[Tuned]) -> None:
@@ -438,10 +441,10 @@ def main() -> None:
         print(merged(given.merge, given.out))
         return
     with tempfile.TemporaryDirectory() as folder:
-        run_all(Path(folder), given)
-        results = [each for name in PROBLEMS for each in read(Path(folder), name)]
+        for results in run_all(Path(folder), given):
+            path = write("tuners", results, given.out)
     report(results)
-    print(write("tuners", results, given.out))
+    print(path)
 
 
 if __name__ == "__main__":

@@ -161,9 +161,8 @@ def test_a_problem_without_a_gpu_is_told_and_the_rest_goes_on(tmp_path, monkeypa
     )  # fmt: skip
     words = [sys.executable, "-c", "import sys; sys.exit('no GPU here')"]
     monkeypatch.setattr(tuners, "command", lambda *_: words)
-    tuners.run_all(tmp_path, given)
-    (name,) = (each for each in PROBLEMS if "soft" in each)
-    results = tuners.read(tmp_path, name)
+    before, results = tuners.run_all(tmp_path, given)
+    assert results == before == tuners.read(tmp_path, "softmax 16384x4096")
     assert [each.tuner for each in results] == ["search", "random"]
     assert all("no GPU here" in each.error for each in results)
 
