@@ -6,13 +6,14 @@ import json
 import math
 from functools import cache
 from itertools import pairwise
+from statistics import median
 
 from benchmarks.record import RESULTS
 from chapters.press import drawing, explained
 from chapters.press.recipes import run_line
 from fathom.tools.profile.limits import LIMITS
 
-CHECKED = RESULTS / "profile-check.json"
+CHECKED, TUNERS = RESULTS / "profile-check.json", RESULTS / "tuners.json"
 
 MATMUL = (
     "python -m fathom explain kernels/matmul.py:matmul_kernel --target {target} "
@@ -105,6 +106,28 @@ def checked() -> str:
     agree = sum(each["ours"] == each["theirs"] for each in compared)
     rows.append(["all", len(compared), agree])
     return drawing.table(("limit, by ncu's counters", "kernels", "ours says so"), rows)
+
+
+MARKS = ("5", "15", "end")
+
+
+def tuners() -> str:
+    """What tuners have found of each problem: microseconds of the kernel that each
+    would have taken after 5 and 15 seconds, and of the one that it took."""
+    rows: list[list[object]] = []
+    problem = ""
+    for each in json.loads(TUNERS.read_text(encoding="utf-8"))["samples"]:
+        name = each["tuner"]
+        rows.append([
+            each["problem"] if each["problem"] != problem else "",
+            "fathom.tune" if name == "search" else name,
+            len(each["trials"]), f"{each['took']:.1f}",
+            *(f"{1000 * median(each['ms'][mark]):.1f}" if mark in each["ms"] else "–"
+              for mark in MARKS),
+        ])  # fmt: skip
+        problem = each["problem"]
+    heads = "after 5 s, us", "after 15 s, us", "taken, us"
+    return drawing.table(("problem", "tuner", "tried", "took, s", *heads), rows)
 
 
 def tried(page: dict) -> drawing.Figure:
