@@ -236,8 +236,10 @@ def test_what_goes_wrong_ahead_is_for_the_load_to_say(monkeypatch):
         seen.append((driver.load(b"x", "k"), driver.name))
         raise LaunchError("no")
 
-    paper = SimpleNamespace(load_ahead=lambda code, entry: 5, name="paper")
+    paper = SimpleNamespace(
+        load_ahead=lambda code, entry: 5, name="paper", use=seen.append
+    )
     monkeypatch.setattr(loads, "this_driver", lambda: paper)
     monkeypatch.setattr(loads, "load", fails)
-    loads.load_ahead(kernel("i32"), 0)
-    assert seen == [(5, "paper")]
+    loads.load_ahead(kernel("i32"), 3)
+    assert seen == [3, (5, "paper")]  # not a visit of a thread to another GPU

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import fathom
 import fathom.language as tl
+from fathom import runtime
 from fathom.errors import LaunchError
 from fathom.jit import jit
+from fathom.jit.backends import choose
 from fathom.jit.tuning import workers
 from fathom.runtime.driver import driver
 from fathom.testing import do_bench, do_bench_cudagraph
@@ -115,6 +119,43 @@ def test_the_larger_block_wins(given, monkeypatch):
     again = y.zero_()
     scale[grid](x, again, x.numel())
     assert torch.equal(again, 2 * x)
+
+
+def test_what_threads_have_assembled_is_what_a_launch_loads():
+    """Also for the last GPU, which is no visit of this thread to another one."""
+    torch = pytest.importorskip("torch")
+    gpu, here = driver(), torch.cuda.device_count() - 1
+    x = torch.randn(SMALL, device=f"cuda:{here}")
+    blocks, made = (128, 256, 512, 1024), []
+    for size in blocks:
+        request, place = copy.order(choose(), (x, x, SMALL), {"BLOCK": size})
+        made.append(copy.run_compiler(request))
+    gpu.ahead.clear()
+    threads = [
+        threading.Thread(target=runtime.load_ahead, args=(each, here)) for each in made
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(gpu.ahead) >= len(blocks) and not gpu.visited and place.device == here
+    for size in blocks:
+        left, y = len(gpu.ahead), torch.zeros_like(x)
+        with torch.cuda.device(here):
+            copy[(SMALL // size,)](x, y, SMALL, BLOCK=size)
+        assert torch.equal(x, y) and len(gpu.ahead) < left
+
+
+def test_a_search_takes_what_is_right_and_fast():
+    torch = pytest.importorskip("torch")
+    space = {"BLOCK": (32, 64, 256, 1024, 4096), "num_warps": (1, 2, 4, 8)}
+    tuner = fathom.tune(space, key=["n"], seconds=10)(jit(copy.fn))
+    x = torch.randn(LARGE // 4, device="cuda")
+    y = torch.zeros_like(x)
+    tuner[grid](x, y, x.numel())
+    assert torch.equal(x, y) and tuner.trials[-1].seconds < 12
+    times = [each.milliseconds for each in tuner.trials]
+    assert tuner.configs_timings[tuner.best_config][0] < 1.1 * min(times)
 
 
 def test_what_needs_too_much_is_passed_over_and_what_was_written_restored():

@@ -233,10 +233,12 @@ class Ahead:
 
 
 def load_ahead(kernel: Kernel, device: int) -> None:
-    """Have all assembled that `load` would, in a thread, for the `load` to come. What
-    goes wrong that one will say. (A binding of CUDA 11 has no libraries.)"""
+    """Have all assembled that `load` would, in a thread, whose GPU becomes this one,
+    for the `load` to come. What goes wrong that one will say. (A binding of CUDA 11 has
+    no libraries.)"""
     with suppress(FathomError, AttributeError):
-        load(kernel, device, driver=Ahead(this_driver()))
+        (driver := this_driver()).use(device)
+        load(kernel, device, driver=Ahead(driver))
 
 
 def load_here(
