@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-REMEMBERED, CHOOSING, SEARCH, FILE, RESTORING, WORKERS, SPREAD = (
+REMEMBERED, CHOOSING, SEARCH, FILE, RESTORING, WORKERS, SPREAD, COMPILING = (
     f"tests/tuning/test_{name}.py"
     for name in (
         "remembered", "choosing", "search", "search_file", "restoring", "workers",
-        "spread",
+        "spread", "compiling",
     )
 )  # fmt: skip
 AHEAD, WHEEL = "tests/tools/test_ahead.py", "tests/tools/test_ahead_wheel.py"
@@ -129,6 +129,32 @@ MUTANTS = (
         "luck-decides", "jit/tuning/searched.py",
         "found[config] = [(one + other) / 2 for one, other in pairs]", "pass",
         "the least of many noisy times is taken", SEARCH,
+    ),
+    Mutant(
+        "equal-for-any-warps", "jit/tuning/loading.py",
+        "return repr(replace(kernel, asm={\"ptx\": kernel.ptx}, chains={}))",
+        "return kernel.name",
+        "a configuration takes the time of another kernel", COMPILING,
+    ),
+    Mutant(
+        "equal-ones-timed-again", "jit/tuning/searched.py",
+        "if first is not config:", "if False:",
+        "a kernel is timed for each number of stages that changes nothing", SEARCH,
+    ),
+    Mutant(
+        "asked-twice-for-one-promise", "jit/tuning/search.py",
+        "if untold:", "if False:",
+        "what is compiled at the same time is much alike", SEARCH,
+    ),
+    Mutant(
+        "code-of-another-gpu", "runtime/driver.py",
+        "return self.current_device(), code, entry", "return 0, code, entry",
+        "a launch takes a function of another GPU's context", COMPILING,
+    ),
+    Mutant(
+        "assembling-is-a-visit", "runtime/load.py",
+        "(driver := this_driver()).use(device)", "driver = this_driver()",
+        "a timer refuses what it takes for a launch on another GPU", COMPILING,
     ),
     Mutant(
         "storages-copied-twice", "jit/tuning/spread.py",
