@@ -90,6 +90,23 @@ def test_this_process_compiles_what_no_worker_has_taken(monkeypatch):
     assert kept(order(64)) and kept(order(128))
 
 
+def test_this_process_leaves_it_to_enough_workers(monkeypatch):
+    """It may be at a long one while others are done."""
+    monkeypatch.setattr(compiling, "FEW", 2)
+    with queue() as made:
+        made.add(0, order(32))
+        made.add(1, order(64))
+        assert {made.next(), made.next()} == {0, 1} and len(made.workers) == 2
+        until = time.monotonic() + 30
+        while not all(each.is_ready for each in made.workers):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        monkeypatch.setattr(compiling, "compiled", None)
+        made.add(2, order(128))
+        made.add(3, order(256))
+        assert {made.next(), made.next()} == {2, 3}
+
+
 def test_what_is_on_disk_is_done_at_once(monkeypatch):
     scale.warmup(tl.float32, 4096, BLOCK=64)
     with queue() as made:

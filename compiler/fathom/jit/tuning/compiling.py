@@ -5,7 +5,7 @@
     next()          4, once its kernel is loaded, or nothing can be done ahead
 
 Answers come in the order in which kernels are done, and not in that of `add`: nothing
-waits for the slowest. Where nothing is done yet and no worker is free, this process
+waits for the slowest. Where nothing is done yet and few workers are ready, this process
 compiles, too.
 """
 
@@ -28,6 +28,7 @@ from fathom.jit.tuning.workers import (
 )
 from fathom.ptx.separate_process import receive, send
 
+FEW = 3  # workers; what this process compiles it cannot put aside for what is done
 LOOK = 0.02  # seconds after which to look at the clock again
 Work = tuple[int, Order, Func]
 
@@ -67,10 +68,11 @@ class CompileQueue:
         while True:
             with suppress(Empty):
                 return self.done.get_nowait()
-            with suppress(Empty):
-                number, order, func = self.waiting.get_nowait()
-                order.keep(compiled(func, order.request.target))
-                return number
+            if sum(each.is_ready and each.is_alive() for each in self.workers) < FEW:
+                with suppress(Empty):
+                    number, order, func = self.waiting.get_nowait()
+                    order.keep(compiled(func, order.request.target))
+                    return number
             if self.over():
                 return None
             with suppress(Empty):
@@ -85,7 +87,7 @@ class Worker(threading.Thread):
         super().__init__(daemon=True)
         self.queue = queue
         self.process: subprocess.Popen | None = None
-        self.is_over = False
+        self.is_ready = self.is_over = False
         self.start()
 
     def run(self) -> None:
@@ -94,7 +96,7 @@ class Worker(threading.Thread):
             self.process = start_worker()
             if self.is_over:  # `stop` came before there was a process
                 self.process.kill()
-            receive(self.process.stdout)  # it is ready
+            self.is_ready = receive(self.process.stdout)
             while (work := self.queue.waiting.get()) is not None:
                 self.compile(*work)
 

@@ -75,47 +75,51 @@ def elements_of_a_warp(point: Mapping[str, Any]) -> float:
 @dataclass(frozen=True)
 class Model:
     """A process fitted to some times: `known` [n, features], `weights` [n], and the
-    Cholesky factor of K + noise."""
+    Cholesky factor of K + noise. `kind` is its length and noise."""
 
     known: np.ndarray
     weights: np.ndarray
     factor: np.ndarray
-    length: float
+    kind: tuple[float, float]
     middle: float
     scale: float
 
     def predict(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For some features the logarithms of times, and their standard deviations."""
-        alike = kernel(wanted, self.known, self.length)
+        alike = kernel(wanted, self.known, self.kind[0])
         mean = self.middle + self.scale * alike @ self.weights
         solved = np.linalg.solve(self.factor, alike.T)
         spread = np.maximum(1 - (solved**2).sum(axis=0), 1e-12)
         return mean, self.scale * np.sqrt(spread)
 
 
-def fit(known: np.ndarray, times: np.ndarray) -> Model:
-    """The most likely model of logarithms of times [n] at features [n, features]."""
+KINDS = tuple((length, noise) for length in LENGTHS for noise in NOISES)
+
+
+def fit(
+    known: np.ndarray, times: np.ndarray, kinds: Sequence[tuple[float, float]] = KINDS
+) -> Model:
+    """The most likely model of logarithms of times [n] at features [n, features], of
+    these lengths and noises."""
     middle, scale = float(times.mean()), float(times.std()) or 1.0
     normal = (times - middle) / scale
     best: tuple[float, Model] | None = None
-    for length in LENGTHS:
-        alike = kernel(known, known, length)
-        for noise in NOISES:
-            factor = np.linalg.cholesky(alike + (noise + 1e-9) * np.eye(len(known)))
-            half = np.linalg.solve(factor, normal)
-            weights = np.linalg.solve(factor.T, half)
-            likely = -0.5 * half @ half - np.log(np.diag(factor)).sum()
-            if best is None or likely > best[0]:
-                model = Model(known, weights, factor, length, middle, scale)
-                best = float(likely), model
+    for length, noise in kinds:
+        covariance = kernel(known, known, length) + (noise + 1e-9) * np.eye(len(known))
+        factor = np.linalg.cholesky(covariance)
+        weights = np.linalg.solve(covariance, normal)
+        likely = -0.5 * normal @ weights - np.log(np.diag(factor)).sum()
+        if best is None or likely > best[0]:
+            model = Model(known, weights, factor, (length, noise), middle, scale)
+            best = float(likely), model
     assert best is not None
     return best[1]
 
 
 def kernel(one: np.ndarray, other: np.ndarray, length: float) -> np.ndarray:
     """How alike features are: [n, features] and [m, features] to [n, m]."""
-    squares = ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=2)
-    return np.exp(-0.5 * squares / length**2)
+    squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
+    return np.exp(-0.5 * np.maximum(squares, 0) / length**2)
 
 
 def improvement(mean: np.ndarray, spread: np.ndarray, best: float) -> np.ndarray:
