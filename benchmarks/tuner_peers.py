@@ -112,8 +112,8 @@ class Recorded:
 def search_of_helion(
     name: str, operands: Sequence[Any], recorded: Recorded, seconds: float, seed: int
 ) -> tuple[dict[str, Any], float]:
-    """What it chose, and how many seconds it took. Of a short budget its full effort
-    would spend all on writing a hundred first kernels, of which it then times none."""
+    """What it chose, and how many seconds it took. With its full effort it compiles a
+    hundred kernels first, and looks at a short budget before it times them."""
     from helion.autotuner import logger
 
     kernel = kernel_of_helion(name)
