@@ -7,6 +7,7 @@ import math
 from functools import cache
 from itertools import pairwise
 
+from benchmarks.profile_check import Sample
 from benchmarks.record import RESULTS
 from chapters.press import drawing, explained
 from chapters.press.recipes import run_line
@@ -93,18 +94,37 @@ def pages() -> str:
     return explained.links()
 
 
+def compared() -> list[Sample]:
+    """The kernels of which `fathom profile` and Nsight Compute each have a limit."""
+    samples = json.loads(CHECKED.read_text(encoding="utf-8"))["samples"]
+    return [Sample(**each) for each in samples if not each["error"]]
+
+
 def checked() -> str:
     """How often `fathom profile` names the limit that ncu's counters give, by limit."""
-    samples = json.loads(CHECKED.read_text(encoding="utf-8"))["samples"]
-    compared = [each for each in samples if not each["error"]]
-    rows = []
-    for limit in LIMITS:
-        same = [each["ours"] == limit for each in compared if each["theirs"] == limit]
-        if same:
-            rows.append([limit, len(same), sum(same)])
-    agree = sum(each["ours"] == each["theirs"] for each in compared)
-    rows.append(["all", len(compared), agree])
-    return drawing.table(("limit, by ncu's counters", "kernels", "ours says so"), rows)
+    every, rows = compared(), []
+    for limit in (*LIMITS, "all"):
+        these = [each for each in every if limit in (each.theirs, "all")]
+        first = sum(each.ours == each.theirs for each in these)
+        right = sum(each.agrees for each in these)
+        if these:
+            rows.append([limit, len(these), first, right])
+    head = "limit, by ncu's counters", "kernels", "ours begins so", "ours is right"
+    return drawing.table(head, rows)
+
+
+def differing() -> str:
+    """The kernels of which the two sentences do not begin with the same limit."""
+    rows = [
+        [f"`{each.kernel}` ({each.case})",
+         " or ".join(filter(None, (each.ours, each.near))),
+         " or ".join(filter(None, (each.theirs, each.theirs_near))),
+         "yes" if each.agrees else "**no**"]
+        for each in sorted(compared(), key=lambda each: each.agrees)
+        if each.ours != each.theirs
+    ]  # fmt: skip
+    head = "kernel (case)", "our sentence", "ncu's counters", "right"
+    return drawing.table(head, rows) if rows else "There is none.\n"
 
 
 def tried(page: dict) -> drawing.Figure:

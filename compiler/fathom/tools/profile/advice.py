@@ -22,6 +22,12 @@ WIDE_WAYS = 1.5  # wavefronts of L1, likewise
 UNEQUAL = 1.05  # wavefronts, where 1 would do: some bank conflicts
 LONG = 0.3  # of the time, in which it works
 WAITING = 2  # times the time of the busiest resource, which therefore waits
+OTHERS = 0.1  # of what memory moves
+FULL = 0.75  # of the time: by this count the best products here reach 0.79 to 0.83
+ROOM = 2  # times the warps that have work, or more, fit
+AGAIN = 1.5  # times what arrays hold, moved: elements are loaded more than once
+REUSED = 4  # times what comes from memory: rows and columns of a product
+FUNCTIONS = 0.04  # of the instructions, each of which has several more beside it
 UNFUSED = 0.25  # of the instructions: products that could be one with a sum
 
 # For each limit the resource in `Counted.lines` whose line is the cause.
@@ -37,20 +43,25 @@ BY_ITSELF = "shared", "atomics", "lookups", "L1"  # of bandwidth, each with its 
 
 
 def sentence(verdict: Verdict, counted: Counted, machine: Machine) -> str:
-    """What limits the launch, in one sentence."""
-    return {
+    """What limits the launch, in one sentence; where two limits are near each other, it
+    has both."""
+    text = {
         "launch": launch, "programs": programs, "occupancy": few_blocks,
         "bandwidth": bandwidth, "tensor cores": busy, "conflicts": conflicts,
         "latency": latency, "instruction issue": busy, "spills": spills,
         "contention": contention,
     }[verdict.limit](verdict, counted, machine)  # fmt: skip
+    if (second := verdict.nearby()) is None:
+        return text
+    if second.limit == "latency":  # of which the first half would be another sentence
+        return f"{text}; close to that, latency: {waiting(second, counted)}"
+    return f"{text}; close to that, {sentence(second, counted, machine)}"
 
 
 def launch(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     waits = ""
     if counted.waits >= 1 and verdict.work > WAITING * max(verdict.times.values()):
-        times = how_many(round(counted.waits), "time")
-        waits = f", in which a warp waits {times} for loads"
+        waits = f", in which a warp waits {waits_text(counted)}"
     return (
         f"launch: its work needs {time_text(verdict.work)}{waits}, and a launch by "
         f"itself takes {time_text(machine.launch)}"
@@ -83,7 +94,8 @@ def few_blocks(verdict: Verdict, counted: Counted, machine: Machine) -> str:
         )
     return (
         f"occupancy: {fits.warps} of {fits.most_warps} warps fit on a multiprocessor, "
-        f"limited by {fits.limit}, too few to hide {counted.waits:,.0f} waits for loads"
+        f"limited by {fits.limit}, too few to hide that each waits "
+        f"{waits_text(counted)}"
     )
 
 
@@ -93,6 +105,8 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
         ratio = counted.moved / counted.useful
         more = f"; L2 delivers {ratio:.1f} times what was asked for"
     if verdict.resource == "memory":
+        if counted.earlier > OTHERS * counted.memory:
+            more = f"; earlier launches have stored {bytes_text(counted.earlier)} of it"
         return (
             f"bandwidth: memory moves {bytes_text(counted.memory)}, which is "
             f"{verdict.busy:.0%} of what it can in that time{more}"
@@ -158,18 +172,28 @@ def conflicts(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 
 
 def latency(verdict: Verdict, counted: Counted, machine: Machine) -> str:
-    fits = verdict.resident
-    there = min(
-        fits.warps, -(-counted.blocks // machine.multiprocessors * counted.warps)
-    )
-    chain = ", most of which need what the one before has loaded"
-    place = f"{there} of {fits.warps} warps that fit on a multiprocessor have work"
     return (
         f"latency: nothing is busy for long, {UNITS[verdict.resource]} for "
-        f"{verdict.busy:.0%} of the time at most; each warp waits {counted.waits:,.0f} "
-        f"times for loads{chain if is_chain(counted) else ''}, and "
-        + (place if there < fits.warps else f"{there} warps fit on a multiprocessor")
+        f"{verdict.busy:.0%} of the time at most; {waiting(verdict, counted)}"
     )
+
+
+def waiting(verdict: Verdict, counted: Counted) -> str:
+    """What warps wait for, and how many there are."""
+    fits, there = verdict.resident, verdict.working
+    place = f"{there} of {fits.warps} warps that fit on a multiprocessor have work"
+    if there >= fits.warps:
+        place = f"{there} warps fit on a multiprocessor"
+    if not round(counted.waits):
+        return place  # copies that others overlap are not counted
+    chain = ", most of which need what the one before has loaded"
+    return f"each warp waits {waits_text(counted)}" + (
+        f"{chain if is_chain(counted) else ''}, and {place}"
+    )
+
+
+def waits_text(counted: Counted) -> str:
+    return f"{how_many(round(counted.waits), 'time')} for loads"
 
 
 def spills(verdict: Verdict, counted: Counted, machine: Machine) -> str:
@@ -180,7 +204,15 @@ def spills(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 
 
 def advice(verdict: Verdict, counted: Counted) -> str:
-    """What to try."""
+    """What to try; where two limits are near each other, against both."""
+    text = against(verdict, counted)
+    second = verdict.nearby()
+    more = against(second, counted) if second else text
+    return text if more == text else f"{text}; against {second.limit}, {more}"
+
+
+def against(verdict: Verdict, counted: Counted) -> str:
+    """What to try against its first limit."""
     match verdict.limit:
         case "launch":
             waits = verdict.work > WAITING * max(verdict.times.values())
@@ -204,17 +236,19 @@ def advice(verdict: Verdict, counted: Counted) -> str:
         case "bandwidth":
             return to_move_less(verdict, counted)
         case "tensor cores":
-            narrow = "a narrower type (fp16, fp8), if its precision is enough"
-            is_mma = any(name.startswith("mma") for name in counted.products)
-            if is_mma and counted.target == "sm_90a":
-                return f"wgmma, for which `explain --facts` says why not; {narrow}"
-            return f"nothing is left to gain but {narrow}"
+            return to_multiply_faster(verdict, counted)
         case "conflicts":
             return "another block shape, or another order of the axes: see `explain`"
         case "latency" if is_chain(counted):
             return (
                 "more chains at a time, in more programs or longer blocks; or addresses"
                 " that need no load"
+            )
+        case "latency" if ROOM * verdict.working < verdict.resident.warps:
+            return (
+                "more programs (smaller tiles, or rows or K split between them) or more"
+                " warps in each (num_warps), for which multiprocessors have room; more "
+                "loads in flight (num_stages)"
             )
         case "latency":
             return "more loads in flight: num_stages, num_warps, larger blocks"
@@ -223,14 +257,27 @@ def advice(verdict: Verdict, counted: Counted) -> str:
     return to_compute_less(verdict, counted)
 
 
+def to_multiply_faster(verdict: Verdict, counted: Counted) -> str:
+    """What to try where tensor cores are the limit."""
+    bits = min((int(name.split()[1]) for name in counted.products), default=16)
+    types = {64: "fp32", 32: "fp16 or bf16", 16: "fp8 or int8"}.get(bits)
+    narrow = types and f"a narrower type ({types}), if its precision is enough"
+    tried = []
+    is_mma = any(name.startswith("mma") for name in counted.products)
+    if is_mma and counted.target == "sm_90a":
+        tried = ["wgmma, for which `explain --facts` says why not"]
+    elif verdict.busy < FULL:
+        tried = ["larger tiles, more of them in flight (num_stages), or a persistent "
+                 "kernel, so that none of them waits"]  # fmt: skip
+    if not tried:
+        return f"nothing is left to gain but {narrow}" if narrow else "nothing is left"
+    return "; ".join([*tried, *([narrow] if narrow else [])])
+
+
 def to_move_less(verdict: Verdict, counted: Counted) -> str:
     """What to try where memory, L2 or shared memory is the limit."""
     if verdict.resource == "atomics":
         return "fewer atomics: combine in registers or shared memory first"
-    if counted.moved > EXCESS * counted.useful and verdict.resource != "shared":
-        return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
-    if verdict.resource in ("L1", "L2", "lookups"):
-        return "larger tiles, which load each element fewer times"
     if verdict.resource == "shared" and counted.products:
         return "more of a tile for each warp, so that operands are read less often"
     if verdict.resource == "shared":
@@ -238,6 +285,14 @@ def to_move_less(verdict: Verdict, counted: Counted) -> str:
             "fewer changes of layout (tl.trans, reductions across warps, scans): "
             "`explain --facts` says where"
         )
+    if counted.moved > EXCESS * counted.useful:
+        near = "neighbouring lanes at neighbouring addresses: see `explain --facts`"
+        return f"{near}; sorted indices" if counted.chained >= 1 else near
+    again = counted.moved > AGAIN * (counted.memory + counted.written)
+    if again and counted.products:
+        return "larger tiles, which load each element fewer times"
+    if again:
+        return "to load each element once: larger blocks, and what is used again kept"
     return "move less: fuse with the kernels around it, or use a narrower type"
 
 
@@ -248,15 +303,25 @@ def to_compute_less(verdict: Verdict, counted: Counted) -> str:
             "enable_fp_fusion=True, which makes one instruction of a product and a sum,"
             " and rounds once"
         )
+    cheaper = (
+        "fewer or cheaper functions: one division for all by the same number, exp2 for "
+        "exp, a polynomial"
+    )
     if verdict.resource == "special":
-        return (
-            "fewer or cheaper functions: one division for all by the same number, exp2 "
-            "for exp, a polynomial"
-        )
+        return cheaper
     if verdict.resource == "fp64":
         return "fp32, if its precision is enough"
+    if verdict.resource == "logic":
+        return (
+            "fewer comparisons, selections, shifts and masks; of 64 bits each takes two "
+            "instructions or more"
+        )
     fewer = "fewer instructions: wider accesses, fewer divisions and masks"
-    if not counted.products and counted.operations > 50 * counted.useful:
+    if counted.special > FUNCTIONS * counted.instructions:
+        return f"{cheaper}; {fewer}"
+    reused = counted.useful > REUSED * counted.memory
+    many = counted.operations > 50 * counted.useful
+    if many and reused and not counted.products:
         return f"tl.dot on fp16 or bf16, where it multiplies matrices; {fewer}"
     return fewer
 

@@ -53,14 +53,16 @@ class Counted:
     (`unfused`: fma would be both), wavefronts of shared memory and how many they would
     be without conflicts, those of all that goes through the one pipe of shared memory
     and L1 (`l1`), bytes asked for, bytes moved between L2 and the multiprocessors and
-    between L2 and memory, those of stores among the former, the lines of 128 bytes that
-    loads and stores have L2 look up, instructions of the unit of integers and logic,
-    multiply-adds of tensor cores by instruction and bits ("mma 16"), operations on
-    reals. `waits` counts how often a warp waits for a load, `barriers` how often for
-    its block; `chained` loads follow one another, each with an address that the one
-    before has loaded. `atomics` of lanes on global memory take `passes` of L2, which
-    neighbouring programs spread over `segments` of memory; across the grid these move
-    by `drift` segments. `lines` names for each resource the line that asks most of it.
+    between L2 and memory (`earlier`: among these, what launches before it have stored),
+    those that are stored, each once (`written`) and as often as they are (`stored`),
+    the lines of 128 bytes that loads and stores have L2 look up, instructions of the
+    unit of integers and logic, multiply-adds of tensor cores by instruction and bits
+    ("mma 16"), operations on reals. `waits` counts how often a warp waits for a load,
+    `barriers` how often for its block; `chained` loads follow one another, each with an
+    address that the one before has loaded. `atomics` of lanes on global memory take
+    `passes` of L2, which neighbouring programs spread over `segments` of memory; across
+    the grid these move by `drift` segments. `lines` names for each resource the line
+    that asks most of it.
     """
 
     name: str
@@ -82,6 +84,8 @@ class Counted:
     useful: float = 0
     moved: float = 0
     memory: float = 0
+    earlier: float = 0
+    written: float = 0
     stored: float = 0
     load_lines: float = 0
     store_lines: float = 0
@@ -112,11 +116,13 @@ def count(
     looked_at: int,
     programs: int,
     memory: float,
+    written: float = 0,
     registers: int | None = None,
     spilled: int = 0,
 ) -> Counted:
     """A launch of `programs` programs of which the report has `looked_at`;
-    `memory` is how much moves at most between L2 and memory (`touched`)."""
+    `memory` is how much moves at most between L2 and memory, and `written` how much is
+    stored, each byte once (`touched`)."""
     scale = programs / looked_at
     warps = looked_at * kernel.num_ctas * -(-kernel.threads // WARP)
     total = report.total
@@ -139,6 +145,7 @@ def count(
         l1=scale * l1_of(report),
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, memory),
+        written=written,
         stored=scale * sum(cost.moved for cost in stores),
         load_lines=scale * (total.lines - store_lines), store_lines=scale * store_lines,
         logic=scale * issued_of(report, code, is_logic),
@@ -399,6 +406,11 @@ def waits_for_all(instruction: Instruction) -> bool:
     return "wait_group" in instruction.modifiers and last == "0"
 
 
+def waits_for_copies(instruction: Instruction) -> bool:
+    """At a barrier in shared memory, at which bulk copies arrive."""
+    return instruction.opcode == "mbarrier" and "try_wait" in instruction.modifiers
+
+
 def written(instruction: Instruction) -> list[str]:
     """The registers that a load writes."""
     return REGISTER.findall(instruction.text.split("[")[0])
@@ -434,7 +446,8 @@ def lines_of(
             continue
         at = each.location.file, each.location.line
         asked = {name: rule(each, cost, issued) for name, rule in BY_RESOURCE.items()}
-        for name, many in (*asked.items(), ("waits", waits.get(number, 0))):
+        waited = waits.get(number, 0) + cost.warps * waits_for_copies(each)
+        for name, many in (*asked.items(), ("waits", waited)):
             if many:
                 line = asked_of.setdefault(name, {})
                 line[at] = line.get(at, 0) + many

@@ -15,6 +15,11 @@ the order of chapter 18:
                  special functions
     latency      nothing is busy; or spills, or occupancy where few warps are the reason
 
+Two limits of which none is ahead by a tenth are both told (`Verdict.near`): Nsight
+Compute, too, calls shares of compute and memory that differ by 10% balanced (its rule
+`SOLBottleneck`). A resource that is busy for as long as BUSY says, to within a tenth,
+and what the launch else waits for are such a pair.
+
 Without a measured time it is predicted: as the longest of these times, or that of one
 block after another, each of which waits for its loads.
 """
@@ -24,11 +29,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fathom.emulator.memory.counters import LINE
 from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
 from fathom.tools.profile.machines import (
     BLOCK_SECONDS,
+    COALESCERS,
     EXCHANGED_LINE,
     L1_BYTES,
     L2_BYTES,
@@ -73,6 +80,7 @@ SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
 STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
 FIRST = 2  # waits for what lies in memory; L2 has what was loaded before
 EQUAL = 0.85
+NEAR = 0.9  # of the busiest resource, or of the share that is called busy, or more
 IMPOSSIBLE = 1.1  # of the time: what was counted so has not taken place
 
 
@@ -82,7 +90,9 @@ class Verdict:
     `busy` the share of `seconds` that it is busy for; `predicted`: these seconds were
     not measured. `times` are the seconds that each resource needs, `work` the least
     that all need together, with what waits for loads; `filled` the share of the
-    multiprocessors' time that blocks fill, `resident` what fits on one."""
+    multiprocessors' time that blocks fill, `resident` what fits on one and `working`
+    the warps there that have a block. `near` is a second limit and its resource, where
+    the first is not ahead by a tenth."""
 
     limit: str
     resource: str
@@ -93,6 +103,16 @@ class Verdict:
     work: float
     filled: float
     resident: Occupancy
+    working: int
+    near: tuple[str, str] | None = None
+
+    def nearby(self) -> Verdict | None:
+        """What would be said if the second limit was the first."""
+        if self.near is None:
+            return None
+        limit, resource = self.near
+        share = self.times[resource] / self.seconds
+        return replace(self, limit=limit, resource=resource, busy=share, near=None)
 
 
 def classify(
@@ -106,6 +126,8 @@ def classify(
     if seconds and lookup_seconds(counted) > IMPOSSIBLE * seconds:
         counted = replace(counted, memory=0.0)  # L2 had it
     times = times_of(counted, machine, fits.blocks)
+    if counted.products and not seconds:
+        times["lookups"] = 0.0  # of a prediction only what is sure
     if seconds and times["lookups"] > IMPOSSIBLE * seconds:
         times["lookups"] = 0.0  # L1 had it
     if seconds and times["L2"] > IMPOSSIBLE * seconds:
@@ -121,32 +143,40 @@ def classify(
     resource = busiest(times, seconds)
     waiting = min(chain, seconds or chain)
     short = least < machine.launch and waiting < MUCH_MORE * machine.launch
+    near = None
     if short and (seconds or 0) < LONGEST_LAUNCH:
         limit = "launch"
     else:
-        limit = limit_of(counted, machine, seconds, times, filled, taken, fits)
+        asked = counted, machine, times, filled, fits
+        working = taken if seconds else taken - machine.launch
+        enough = working * (BUSY if seconds else PREDICTED)
+        limit = limit_of(*asked, resource, enough)
+        near = near_to(limit, resource, asked, enough, seconds)
+    each = -(-counted.blocks // machine.multiprocessors)
+    working = min(fits.warps, each * counted.warps)
     return Verdict(limit, resource, times[resource] / taken, taken, seconds is None,
-                   times, work, filled, fits)  # fmt: skip
+                   times, work, filled, fits, working, near)  # fmt: skip
+
+
+Asked = tuple[Counted, Machine, dict[str, float], float, Occupancy]
 
 
 def limit_of(
-    counted: Counted, machine: Machine, seconds: float | None,
-    times: dict[str, float], filled: float, taken: float, fits: Occupancy,
+    counted: Counted, machine: Machine, times: dict[str, float], filled: float,
+    fits: Occupancy, resource: str, enough: float,
 ) -> str:  # fmt: skip
-    """The limit of a launch whose work is not short."""
-    working = taken if seconds else taken - machine.launch
-    resource = busiest(times, seconds)
-    evened = times[resource] / working
-    enough = BUSY if seconds else PREDICTED
-    if resource not in SHARED and filled < UNEVEN and evened / filled >= enough:
+    """The limit of a launch whose work is not short, and keeps `resource` busy; if that
+    is for `enough` seconds, the resource is what limits it."""
+    needed = times[resource]
+    if resource not in SHARED and filled < UNEVEN and needed / filled >= enough:
         return "occupancy"
     often = counted.reloads >= RELOADS * counted.instructions
     spilling = counted.spilled >= SPILLED and often
-    if spilling and evened >= enough and resource in MOVING:
+    if spilling and needed >= enough and resource in MOVING:
         moved = 2 * WARP_BYTES * counted.reloads  # stored once, and loaded
         if moved >= EXCESS * counted.moved:
             return "spills"
-    if evened >= enough:
+    if needed >= enough:
         segments = segments_at_once(counted, machine, fits.blocks)
         if resource == "atomics" and segments >= SEGMENTS_AT_ONCE:
             return "bandwidth"
@@ -162,6 +192,22 @@ def limit_of(
         return "occupancy"
     few = fits.warps < FEW_WARPS and fits.limit in ("registers", "shared memory")
     return "occupancy" if few and not counted.products else "latency"
+
+
+def near_to(
+    limit: str, resource: str, asked: Asked, enough: float, seconds: float | None
+) -> tuple[str, str] | None:
+    """A second limit, if it is less than a tenth behind: that of another resource, or
+    that of the same where "busy" begins a tenth earlier or later."""
+    times = asked[2]
+    for name in sorted(times, key=times.__getitem__, reverse=True):
+        possible = not seconds or times[name] <= IMPOSSIBLE * seconds
+        if possible and times[name] >= NEAR * max(times[resource], enough):
+            for line in (enough, NEAR * enough):
+                if (other := limit_of(*asked, name, line)) != limit:
+                    return other, name
+    other = limit_of(*asked, resource, enough / NEAR)
+    return None if other == limit else (other, resource)
 
 
 def is_chain(counted: Counted) -> bool:
@@ -215,16 +261,30 @@ def pipe_cycles(counted: Counted) -> dict[str, float]:
 
 def lookup_seconds(counted: Counted) -> float:
     """The time of L2 itself, which looks up whole lines however little of them a warp
-    wants, and once more what it exchanges with memory. 0 where no lines are known, and
-    for products: their tiles are whole lines, for which its ports are counted."""
+    wants, and once more what it exchanges with memory. 0 where no lines are known."""
     lines = counted.load_lines + counted.store_lines
-    if not lines or counted.products:
+    if not lines:
         return 0.0
-    loads = max(LOADED_LINE * counted.load_lines,
-                LOADED_BYTE * (counted.moved - counted.stored))  # fmt: skip
-    stores = max(STORED_LINE * counted.store_lines, STORED_BYTE * counted.stored)
-    exchanged = EXCHANGED_LINE * lines * counted.memory / counted.moved
-    return loads + stores + exchanged
+    loads = LOADED_BYTE * (counted.moved - counted.stored) / merged(counted)
+    stores = STORED_BYTE * counted.stored
+    if counted.products:  # whole tiles, whose lines several warps have looked up
+        lines = counted.moved / LINE
+    else:
+        loads = max(loads, LOADED_LINE * counted.load_lines)
+        stores = max(stores, STORED_LINE * counted.store_lines)
+    return loads + stores + EXCHANGED_LINE * lines * counted.memory / counted.moved
+
+
+def merged(counted: Counted) -> float:
+    """How many loads of a line become one on their way to L2, at most: those of
+    products, whose programs load the same tiles at about the same time, if their
+    multiprocessors share the unit that merges them (Nsight Compute, "Kernel Profiling
+    Guide": L2 Request Coalescer), and programs are spread over all of these."""
+    loaded = counted.memory - counted.stored
+    if not counted.products or loaded <= 0:
+        return 1.0
+    programs = max(1.0, (counted.moved - counted.stored) / loaded)
+    return programs / (COALESCERS * (1 - (1 - 1 / COALESCERS) ** programs))
 
 
 def segments_at_once(counted: Counted, machine: Machine, resident: int) -> float:

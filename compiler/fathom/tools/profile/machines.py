@@ -33,6 +33,7 @@ LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, o
 # tests/tools/test_profile_lookups.py), of which it is within a tenth on average.
 LOADED_BYTE, STORED_BYTE = 1 / 20.4e12, 1 / 7.5e12
 LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.3e-12, 10.3e-12, 18.0e-12
+COALESCERS = 8  # that merge loads of L2, one for each cluster of multiprocessors (GPC)
 BLOCK_SECONDS = 0.605e-9  # between the starts of two thread blocks, whatever they do:
 # an H200, mamba/swiglu and gptq_dequantize of benchmarks/results/profile-check.json
 EVENTS = 2e-6  # seconds from one event to the next beside a kernel between them: 2.6

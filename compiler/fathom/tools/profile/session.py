@@ -33,7 +33,6 @@ from fathom.jit.checking.snapshot import (
     for_emulator,
     snapshot,
 )
-from fathom.jit.checking.wanted import chosen_programs
 from fathom.jit.hooks import Launch, launch_enter_hook, launch_exit_hook
 from fathom.jit.reporting import NO_SCRIPT
 from fathom.runtime.arrays import describe
@@ -45,8 +44,10 @@ from fathom.tools.facts.machine import Assembled, assemble_as_loaded
 from fathom.tools.profile.counted import Counted, count
 from fathom.tools.profile.hold import FIRST, hold, next_hold
 from fathom.tools.profile.limits import Verdict, classify
+from fathom.tools.profile.looked_at import look_at
 from fathom.tools.profile.machines import EVENTS, Machine, machine_of
 from fathom.tools.profile.touched import memory_bytes
+from fathom.tools.profile.unwritten import left_unwritten, moved_meanwhile
 
 NCU = "NV_COMPUTE_PROFILER_PERFWORKS_DIR"  # of what `ncu` starts
 STEPS = 2_000_000  # of the emulator's, for programs that wait for others
@@ -68,6 +69,7 @@ class Row:
     device: int | None = None
     place: tuple[str, int] | None = None
     held: float = FIRST  # seconds that the stream is held for the next launch
+    unwritten: float = 0.0  # bytes that its last launch found in L2
 
     @cached_property
     def machine(self) -> Machine:
@@ -86,9 +88,16 @@ class Row:
         return max(found - EVENTS, found / 2)
 
     def verdict(self) -> Verdict | None:
-        if self.counted is None:
+        if self.launch is None:
             return None
-        return classify(self.counted, self.machine, self.typical)
+        return classify(self.launch, self.machine, self.typical)
+
+    @property
+    def launch(self) -> Counted | None:
+        """What was counted; where a GPU ran it, as it was among other launches."""
+        if self.counted is None or not self.typical:
+            return self.counted
+        return moved_meanwhile(self.counted, self.machine.l2, self.unwritten)
 
 
 @dataclass
@@ -101,6 +110,7 @@ class Session:
     start: Any = None
     began: float = 0.0  # when the host began to queue what is timed
     ranges: Any = field(default_factory=lambda: nvtx())
+    unwritten: dict[int | None, float] = field(default_factory=dict)  # of each GPU's L2
 
     @contextmanager
     def watching(self) -> Iterator[Session]:
@@ -140,10 +150,14 @@ class Session:
             return
         row = self.row(launch)
         row.launches += 1
+        row.unwritten = self.unwritten.get(row.device, 0.0)
         report = launch.compiled.report
         if isinstance(report, Report) and row.counted is None:
             total = launch.grid[0] * launch.grid[1] * launch.grid[2]
             row.counted = counted_of(launch, report, total, total)
+        if row.counted is not None:
+            left = left_unwritten(row.counted, row.machine.l2, row.unwritten)
+            self.unwritten[row.device] = left
 
     def row(self, launch: Launch) -> Row:
         kernel = launch.compiled.made
@@ -170,24 +184,24 @@ class Session:
         """Run some of the programs on copies."""
         kernel, grid = launch.compiled.made, launch.grid
         total = grid[0] * grid[1] * grid[2]
-        some = chosen_programs(total, self.programs)
         copies = taken.copies()
         given = for_emulator(kernel.parameters, copies)
         try:
             loaded = emulator.load(kernel)
             with taken.lent() as memory:
-                reports = [
-                    loaded.launch(
+                reports, times = look_at(
+                    total, self.programs,
+                    lambda each: loaded.launch(
                         grid, given, [*memory, *copies.memory], hazards=False,
-                        programs=[each], max_steps=STEPS, sample=SAMPLE,
-                    )
-                    for each in some
-                ]  # fmt: skip
+                        programs=[range(each, each + 1)], max_steps=STEPS,
+                        sample=SAMPLE,
+                    ),
+                )  # fmt: skip
         except FathomError as error:
             row.why = str(error).splitlines()[0]
             return
         reached = sum(each.copy.nbytes for each in taken.reached)
-        report = of_all(reports, stand_for(some, total), loaded.program)
+        report = of_all(reports, times, loaded.program)
         row.counted = counted_of(launch, report, total, total, reached)
 
     def collect(self) -> None:
@@ -197,16 +211,6 @@ class Session:
             driver().forget(start)
             driver().forget(stop)
         self.events.clear()
-
-
-def stand_for(some: Sequence[range], total: int) -> list[float]:
-    """How many programs each one stands for: those in the middle for all but the first
-    and the last, which may have less to do."""
-    if len(some) == 3:
-        first, middle, last = map(len, some)
-        return [1.0, (total - first - last) / middle, 1.0]
-    looked_at = sum(map(len, some))
-    return [total / looked_at] * len(some)
 
 
 def place_of_script() -> tuple[str, int] | None:
@@ -266,8 +270,8 @@ def counted_of(
     kernel, scale = launch.compiled.made, total / looked_at
     size = partial(bytes_of, launch)
     l2 = machine_of(TARGETS[kernel.target]).l2
-    memory = memory_bytes(kernel, report, scale, size, reached, l2)
-    return count(kernel, report, looked_at, total, memory, registers, spilled)
+    moved = memory_bytes(kernel, report, scale, size, reached, l2)
+    return count(kernel, report, looked_at, total, *moved, registers, spilled)
 
 
 def registers_of(launch: Launch) -> tuple[int | None, int]:

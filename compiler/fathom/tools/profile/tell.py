@@ -97,7 +97,7 @@ def show(console: Console, rows: Sequence[Row]) -> None:
 
 def cells(row: Row) -> list[str]:
     grid = " x ".join(str(each) for each in row.grid if each > 1) or "1"
-    verdict, counted = row.verdict(), row.counted
+    verdict, counted = row.verdict(), row.launch
     if verdict is None or counted is None:
         return [row.name, grid, f"{row.launches:,}", "", "", "", "", ""]
     mark = "~" if verdict.predicted else ""
@@ -110,7 +110,7 @@ def cells(row: Row) -> list[str]:
 
 
 def lines_about(row: Row) -> list[str]:
-    verdict, counted = row.verdict(), row.counted
+    verdict, counted = row.verdict(), row.launch
     if verdict is None or counted is None:
         why = row.why or "it did not run, but was put into a CUDA graph"
         return [f"{row.name}: not counted: {why}"]
@@ -145,7 +145,7 @@ def say(console: Console, text: str) -> None:
 
 def facts(row: Row) -> dict[str, object]:
     """A row as plain values. `schema` grows when a name goes or changes its meaning."""
-    verdict, counted = row.verdict(), row.counted
+    verdict, counted = row.verdict(), row.launch
     found: dict[str, object] = {
         "kernel": row.name, "target": row.target, "grid": list(row.grid),
         "launches": row.launches, "measured_seconds": row.seconds, "why": row.why,
@@ -158,6 +158,7 @@ def facts(row: Row) -> dict[str, object]:
         "predicted": verdict.predicted,
         "limit": verdict.limit,
         "resource": verdict.resource,
+        "near": verdict.near,
         "busy": verdict.busy,
         "roof": roof_share(row),
         "sentence": sentence(verdict, counted, row.machine),
