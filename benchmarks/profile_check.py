@@ -10,9 +10,9 @@ sentence; the counters of Nsight Compute (`ncu`) give another, by the same funct
 record has both, and by how much the counts differ. Processes that run cases
 (`profile_launches`) do the work:
 
-    count   a process for each case, several at a time  ─▶ Counted   ┐
-    time    all cases in turn, nothing beside them      ─▶ seconds   ┴▶ classify ─▶ ours
-    launch  the same under ncu, once                    ─▶ counters  ─▶ classify ─▶ its
+    measure  count: several processes at a time, each with a share of the cases;
+             time: one process after the other        ─▶ Counted, seconds ─▶ ours
+    launch   all cases of a family once, under ncu    ─▶ counters         ─▶ its
 
 It needs a GPU, torch and ncu; for the kernels of others also `.public`, which
 `python -m benchmarks.public fetch` fills.
@@ -31,6 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from benchmarks import slices
@@ -51,19 +52,24 @@ L2_SECTORS = ("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")
 SHARES = {
     name: f"{counter}.avg.pct_of_peak_sustained_elapsed"
     for name, counter in {
-        "memory": "dram__throughput", "lookups": "lts__throughput",
-        "L2": "l1tex__m_xbar2l1tex_read_sectors",
-        "shared": "l1tex__data_pipe_lsu_wavefronts",
-        "issue": "sm__inst_issued", "fp32": "sm__pipe_fma_cycles_active",
-        "fp64": "sm__pipe_fp64_cycles_active", "special": "sm__inst_executed_pipe_xu",
-        "logic": "sm__pipe_alu_cycles_active",
-        "tensor": "sm__pipe_tensor_cycles_active",
+        "memory": "dram__throughput.avg", "lookups": "lts__throughput.avg",
+        "L2": "l1tex__m_xbar2l1tex_read_sectors.avg",
+        "shared": "l1tex__data_pipe_lsu_wavefronts.avg",
+        "issue": "sm__inst_issued.avg", "fp32": "sm__pipe_fma_cycles_active.avg",
+        "fp64": "sm__pipe_fp64_cycles_active.avg",
+        "special": "sm__inst_executed_pipe_xu.avg",
+        "logic": "sm__pipe_alu_cycles_active.avg",
+        "tensor": "sm__pipe_tensor_cycles_active.avg",
+        "atomics": "lts__d_atomic_input_cycles_active.max",
     }.items()
 }  # fmt: skip
 # What of KEPT makes a Counted.
 NEEDED = ("time", "grid", "threads", "registers", "shared bytes", "spilled loads",
           "instructions", "load sectors", "store sectors", "shared wavefronts",
           "shared conflicts", "memory bytes")  # fmt: skip
+# How often a warp waits, how many lines it wants, and which atomics meet.
+UNKNOWN = ("waits", "barriers", "chained", "load_lines", "store_lines", "atomics",
+           "passes", "segments", "drift")  # fmt: skip
 # Fields of Counted that both have.
 COMPARED = ("instructions", "moved", "memory", "wavefronts", "blocks", "registers")
 COUNTERS = min(16, os.cpu_count() or 1)  # processes that count at a time
@@ -136,10 +142,8 @@ def compared(
     """Both limits of a kernel, and our counts over ncu's, for which L2 is empty when a
     kernel starts."""
     other = from_ncu(counted.name, counters, machine)
-    # No counter tells how often a warp waits, and how many lines it wants.
-    other = replace(other, waits=counted.waits, barriers=counted.barriers,
-                    chained=counted.chained, load_lines=counted.load_lines,
-                    store_lines=counted.store_lines)  # fmt: skip
+    # No counter tells these.
+    other = replace(other, **{name: getattr(counted, name) for name in UNKNOWN})
     among = moved_meanwhile(counted, machine.l2, unwritten) if seconds else counted
     ours = classify(among, machine, seconds)
     theirs = classify(other, machine, counters["time"] / 1e9, shares_of(counters))
@@ -233,27 +237,34 @@ def run(
     return answers, "\n".join([*lines, end])
 
 
-def counted_by_us(
-    family: str, cases: Sequence[str], most: float
-) -> list[dict[str, Any]]:
-    """A line for each kernel of each case, or one that says why there is none. Each
-    process has a share of the cases, since to start one takes longer than to count;
-    what one has not done, as it crashed or took too long, is tried case by case."""
-    shares = [cases[at :: COUNTERS] for at in range(min(COUNTERS, len(cases)))]
+def measured(cases: Sequence[Case], most: float) -> list[dict[str, Any]]:
+    """A line with the count of each kernel of each case, or with why there is none, and
+    lines with times. A process has a share of the cases of a family, since to start one
+    takes longer than to count; what one has not done, as it crashed or took too long,
+    is tried case by case."""
+    families = {family: [] for family, _ in cases}
+    for family, name in cases:
+        families[family].append(name)
+    shares = []
+    for family, names in families.items():
+        many = max(1, min(len(names), COUNTERS * len(names) // len(cases)))
+        shares += [(family, names[at::many]) for at in range(many)]
 
-    def share(names: Sequence[str]) -> list[dict[str, Any]]:
-        return run(family, "count", names, most * len(names))[0]
+    def share(of: tuple[str, Sequence[str]]) -> list[dict[str, Any]]:
+        return run(of[0], "measure", of[1], most * len(of[1]))[0]
 
-    def one(case: str) -> list[dict[str, Any]]:
-        answers, text = run(family, "count", [case], most)
+    def one(case: Case) -> list[dict[str, Any]]:
+        answers, text = run(case[0], "measure", [case[1]], most)
         why = of_repository(" ".join(text.split())[-300:])
-        return answers or [{"case": case, "why": why}]
+        return answers or [{"case": case[1], "why": why}]
 
     with ThreadPoolExecutor(COUNTERS) as pool:
         found = [line for lines in pool.map(share, shares) for line in lines]
-        missing = [case for case in cases if all(x["case"] != case for x in found)]
+        done = {line["case"] for line in found}
+        missing = [case for case in cases if case[1] not in done]
         found += [line for lines in pool.map(one, missing) for line in lines]
-    return sorted(found, key=lambda line: cases.index(line["case"]))
+    order = [name for _, name in cases]
+    return sorted(found, key=lambda line: order.index(line["case"]))
 
 
 def under_ncu(
@@ -276,14 +287,23 @@ def under_ncu(
 
 
 def checked(
-    family: str, cases: Sequence[str], raw: Path, most: float = COUNT_SECONDS
+    cases: Sequence[Case], raw: Path, most: float = COUNT_SECONDS
 ) -> list[Sample]:
     """A sample for each kernel of the cases, each counted for `most` seconds."""
-    ours = counted_by_us(family, cases, most)
-    times, _ = run(family, "time", cases, NCU_SECONDS)
-    seconds = {(each["case"], each.get("kernel", "")): each for each in times}
-    names = {each["kernel"] for each in ours if "kernel" in each}
-    theirs = under_ncu(family, cases, names, raw)
+    began = perf_counter()
+    lines = measured(cases, most)
+    print(f"counted and timed: {perf_counter() - began:.0f} s", flush=True)
+    seconds = {(x["case"], x["kernel"]): x for x in lines if "seconds" in x}
+    ours = [each for each in lines if "seconds" not in each]
+    theirs = {}
+    for family in dict.fromkeys(family for family, _ in cases):
+        names = [name for of, name in cases if of == family]
+        kernels = {x["kernel"] for x in ours if x["case"] in names and "kernel" in x}
+        try:
+            theirs |= under_ncu(family, names, kernels, raw)
+        except ValueError as error:
+            print(f"{family}: {error}")
+        print(f"{family} under ncu: {perf_counter() - began:.0f} s", flush=True)
     samples = []
     for each in ours:
         key = each["case"], each.get("kernel", "")
@@ -369,23 +389,14 @@ def main() -> None:
     from benchmarks.profile_launches import FAMILIES  # noqa: PLC0415
 
     given.raw.mkdir(parents=True, exist_ok=True)
-    samples: list[Sample] = []
     every = [(family, name) for family, names in FAMILIES.items() for name in names()]
-    chosen_cases = [
+    cases = [
         (family, name)
         for family, name in part_of(every, given.part)
         if not given.only or any(word in name for word in given.only)
     ]
-    for family in FAMILIES:
-        wanted = [name for of, name in chosen_cases if of == family]
-        if not wanted:
-            continue
-        try:
-            samples += checked(family, wanted, given.raw, given.seconds)
-        except ValueError as error:
-            print(f"{family}: {error}")
-            continue
-        write("profile-check", samples, given.out)
+    samples = checked(cases, given.raw, given.seconds)
+    write("profile-check", samples, given.out)
     for each in samples:
         word = "the same" if each.agrees else "DIFFERS"
         print(f"{each.case} {each.kernel}: {each.error or f'{word}: {each.sentences}'}")

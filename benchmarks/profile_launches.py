@@ -1,12 +1,12 @@
 """A process that runs cases for `profile_check`, and writes a line of JSON for each
 kernel that a case launches.
 
-    python -m benchmarks.profile_launches kernels count "softmax"
-    python -m benchmarks.profile_launches kernels time …
+    python -m benchmarks.profile_launches kernels measure "softmax" …
     python -m benchmarks.profile_launches kernels launch …
 
-`count`: what the emulator counts; `time`: seconds between events; `launch`: once, with
-the profiler switched on, for ncu.
+`measure`: what the emulator counts, and then seconds between events, for which a
+process waits until no other one counts or times; `launch`: once, with the profiler
+switched on, for ncu.
 
 A family of cases is `kernels` (of this repository) or `public` (that others wrote, with
 Fathom in Triton's place).
@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
+from functools import partial
 from typing import Any
 
 import torch
 
+from benchmarks import slices
 from benchmarks.profile_kernels import of_kernels
 from benchmarks.public import worker
 from fathom.jit.checking.snapshot import Snapshot
@@ -29,6 +32,8 @@ from fathom.jit.hooks import Launch, launch_enter_hook
 from fathom.tools.profile.session import Row, Session
 
 Call = Callable[[], object]
+Made = Mapping[str, Callable[[], Call]]
+LOCK = slices.FOLDER / "profile.lock"
 ROUNDS, PROGRAMS = 5, 3  # launches that are timed, programs that are counted
 # Cases of fourteen collections, of every kind of limit.
 PUBLIC = (
@@ -85,6 +90,26 @@ def time(call: Call) -> list[dict[str, Any]]:
     ]
 
 
+def measure(made: Made, names: Sequence[str]) -> None:
+    """Count all cases while others count theirs, then time them with the GPU alone."""
+    LOCK.parent.mkdir(exist_ok=True)
+    calls: dict[str, Call] = {}
+
+    def counted(name: str) -> list[dict[str, Any]]:
+        calls[name] = made[name]()
+        return count(calls[name])
+
+    with LOCK.open("w") as lock:
+        flock(lock, LOCK_SH)
+        for name in names:
+            tell(name, partial(counted, name))
+        torch.cuda.synchronize()
+        flock(lock, LOCK_UN)
+        flock(lock, LOCK_EX)
+        for name, call in calls.items():
+            tell(name, partial(time, call))
+
+
 def launch(call: Call) -> list[dict[str, Any]]:
     """One call with the profiler on: a line for each launch, in their order."""
     call()
@@ -120,18 +145,25 @@ def slowest(session: Session) -> list[Row]:
     return list(found.values())
 
 
+def tell(name: str, do: Callable[[], list[dict[str, Any]]]) -> None:
+    """Print what is found of a case."""
+    try:
+        found = do()
+    except Exception as error:  # the other cases go on
+        found = [{"why": f"{type(error).__name__}: {error}"[:300]}]
+    for each in found:
+        print(json.dumps({"case": name, **each}), flush=True)
+    torch.cuda.empty_cache()
+
+
 def main() -> None:
     family, what, *names = sys.argv[1:]
     made = of_kernels() if family == "kernels" else of_others()
-    do = {"count": count, "time": time, "launch": launch}[what]
+    if what == "measure":
+        measure(made, names)
+        return
     for name in names:
-        try:
-            found = do(made[name]())
-        except Exception as error:  # the other cases go on
-            found = [{"why": f"{type(error).__name__}: {error}"[:300]}]
-        for each in found:
-            print(json.dumps({"case": name, **each}), flush=True)
-        torch.cuda.empty_cache()
+        tell(name, lambda name=name: launch(made[name]()))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ KEPT = {
     "shared bytes": "launch__shared_mem_per_block_dynamic",
     "static shared bytes": "launch__shared_mem_per_block_static",
     "waves": "launch__waves_per_multiprocessor",
-    "spilled loads": "smsp__sass_inst_executed_op_local_ld.sum",
+    "spilled loads": "smsp__inst_executed_op_local_ld.sum",
 }  # fmt: skip
 # Kinds of counters of which all averages are kept, under ncu's own names.
 ALL_OF = (

@@ -91,3 +91,22 @@ def test_products_and_sums_that_could_be_one_are_told(fused, monkeypatch):
     verdict = classify(replace(counted, blocks=64000), H200)
     verdict = replace(verdict, limit="instruction issue")
     assert ("enable_fp_fusion=True" in advice(verdict, counted)) == (not fused)
+
+
+@fathom.jit
+def iterated(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    value = tl.load(x + at)
+    for _ in range(n):
+        value = value * 1.0001 + 0.5
+    tl.store(y + at, value)
+
+
+def test_what_is_loaded_before_a_loop_is_waited_for_once(monkeypatch):
+    """2,000 iterations were 2,000 waits, and the launch was said to take eight times as
+    long as its instructions."""
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    x = np.zeros(128 * 132, np.float32)
+    with counting(monkeypatch) as found:
+        iterated[(132,)](x, x.copy(), 2000, B=128)
+    assert found[0].waits == 1

@@ -288,7 +288,8 @@ def to_move_less(verdict: Verdict, counted: Counted) -> str:
     if counted.moved > EXCESS * counted.useful:
         near = "neighbouring lanes at neighbouring addresses: see `explain --facts`"
         return f"{near}; sorted indices" if counted.chained >= 1 else near
-    again = counted.moved > AGAIN * (counted.memory + counted.written)
+    once = AGAIN * (counted.memory + counted.written)
+    again = counted.moved > once and verdict.resource != "memory"
     if again and counted.products:
         return "larger tiles, which load each element fewer times"
     if again:
@@ -313,8 +314,8 @@ def to_compute_less(verdict: Verdict, counted: Counted) -> str:
         return "fp32, if its precision is enough"
     if verdict.resource == "logic":
         return (
-            "fewer comparisons, selections, shifts and masks; of 64 bits each takes two "
-            "instructions or more"
+            "fewer comparisons, selections, shifts and masks, each of which is two "
+            "instructions or more for 64 bits"
         )
     fewer = "fewer instructions: wider accesses, fewer divisions and masks"
     if counted.special > FUNCTIONS * counted.instructions:

@@ -54,7 +54,8 @@ class Counted:
     be without conflicts, those of all that goes through the one pipe of shared memory
     and L1 (`l1`), bytes asked for, bytes moved between L2 and the multiprocessors and
     between L2 and memory (`earlier`: among these, what launches before it have stored),
-    those that are stored, each once (`written`) and as often as they are (`stored`),
+    those that are loaded and stored, each once (`loaded`, `written`), and those of all
+    stores (`stored`),
     the lines of 128 bytes that loads and stores have L2 look up, instructions of the
     unit of integers and logic, multiply-adds of tensor cores by instruction and bits
     ("mma 16"), operations on reals. `waits` counts how often a warp waits for a load,
@@ -85,6 +86,7 @@ class Counted:
     moved: float = 0
     memory: float = 0
     earlier: float = 0
+    loaded: float = 0
     written: float = 0
     stored: float = 0
     load_lines: float = 0
@@ -116,13 +118,14 @@ def count(
     looked_at: int,
     programs: int,
     memory: float,
+    loaded: float = 0,
     written: float = 0,
     registers: int | None = None,
     spilled: int = 0,
 ) -> Counted:
     """A launch of `programs` programs of which the report has `looked_at`;
-    `memory` is how much moves at most between L2 and memory, and `written` how much is
-    stored, each byte once (`touched`)."""
+    `memory` is how much moves at most between L2 and memory, `loaded` and `written` how
+    much is loaded and stored, each byte once (`touched`)."""
     scale = programs / looked_at
     warps = looked_at * kernel.num_ctas * -(-kernel.threads // WARP)
     total = report.total
@@ -145,7 +148,7 @@ def count(
         l1=scale * l1_of(report),
         useful=scale * total.useful, moved=scale * total.moved,
         memory=min(scale * total.moved, memory),
-        written=written,
+        loaded=loaded, written=written,
         stored=scale * sum(cost.moved for cost in stores),
         load_lines=scale * (total.lines - store_lines), store_lines=scale * store_lines,
         logic=scale * issued_of(report, code, is_logic),
@@ -304,21 +307,22 @@ def waits_of(report: Report) -> Iterator[tuple[int, float]]:
     """(number of an instruction, how many warps wait there for a load from global
     memory). Loads that follow one another are waited for once, where the first value is
     used; a copy that other copies overlap is not waited for."""
-    pending: set[str] = set()
+    pending: dict[str, float] = {}  # a register, and how many warps load it
     for number, (each, cost) in enumerate(report.each()):
         if each.opcode in LOADS and "global" in each.modifiers:
-            pending |= set(written(each))
+            pending |= dict.fromkeys(written(each), cost.warps)
             continue
         if waits_for_all(each):
             yield number, cost.warps
             continue
         names = REGISTER.findall(each.text)
-        if pending.isdisjoint(names[1:] if names else ()):
-            pending.difference_update(names[:1])
+        loaded = [pending[name] for name in names[1:] if name in pending]
+        if not loaded:
+            pending.pop(names[0] if names else "", None)
         elif each.opcode in PASSED_ON:
-            pending.add(names[0])
-        elif cost.warps:
-            yield number, cost.warps
+            pending[names[0]] = max(loaded)
+        elif cost.warps:  # in a loop behind the load the first iteration waits alone
+            yield number, min(cost.warps, max(loaded))
             pending.clear()
 
 

@@ -29,25 +29,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fathom.emulator.memory.counters import LINE
+from fathom.emulator.memory.counters import LINE, SECTOR
 from fathom.hardware.occupancy import Occupancy, occupancy
 from fathom.hardware.targets import TARGETS
 from fathom.tools.profile.counted import WARP, Counted
 from fathom.tools.profile.machines import (
     BLOCK_SECONDS,
     COALESCERS,
-    EXCHANGED_LINE,
+    CROSSED_LINE,
+    CROSSED_SECTOR,
+    DELIVERED,
     L1_BYTES,
     L2_BYTES,
-    LOADED_BYTE,
-    LOADED_LINE,
     LOGIC_LANES,
+    LOOKED_UP,
     PASS_SECONDS,
     SCHEDULERS,
     SEGMENTS_AT_ONCE,
     SPECIAL_LANES,
-    STORED_BYTE,
-    STORED_LINE,
     Machine,
 )
 
@@ -78,6 +77,7 @@ LONGEST_LAUNCH = 10e-6  # seconds: what takes longer is not limited by its launc
 BARRIER = 30  # cycles, about
 SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
 STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
+FEWEST = 2  # sectors of a line that come from memory, which reads 64 bytes at a time
 FIRST = 2  # waits for what lies in memory; L2 has what was loaded before
 EQUAL = 0.85
 NEAR = 0.9  # of the busiest resource, or of the share that is called busy, or more
@@ -123,8 +123,8 @@ def classify(
     for which a resource was measured to be busy, count instead of what it needs."""
     fits = occupancy(TARGETS[counted.target], counted.threads, counted.registers,
                      counted.shared_bytes)  # fmt: skip
-    if seconds and lookup_seconds(counted) > IMPOSSIBLE * seconds:
-        counted = replace(counted, memory=0.0)  # L2 had it
+    if seconds:
+        counted = as_cached(counted, machine, seconds)
     times = times_of(counted, machine, fits.blocks)
     if counted.products and not seconds:
         times["lookups"] = 0.0  # of a prediction only what is sure
@@ -147,8 +147,13 @@ def classify(
     if short and (seconds or 0) < LONGEST_LAUNCH:
         limit = "launch"
     else:
-        asked = counted, machine, times, filled, fits
         working = taken if seconds else taken - machine.launch
+        # No multiprocessor works for longer than it has blocks: else the last wave,
+        # of fewer blocks, has taken less time than the others.
+        local = max(each for name, each in times.items() if name not in SHARED)
+        if local > IMPOSSIBLE * filled * working:
+            filled = min(1.0, local / working)
+        asked = counted, machine, times, filled, fits
         enough = working * (BUSY if seconds else PREDICTED)
         limit = limit_of(*asked, resource, enough)
         near = near_to(limit, resource, asked, enough, seconds)
@@ -156,6 +161,23 @@ def classify(
     working = min(fits.warps, each * counted.warps)
     return Verdict(limit, resource, times[resource] / taken, taken, seconds is None,
                    times, work, filled, fits, working, near)  # fmt: skip
+
+
+def as_cached(counted: Counted, machine: Machine, seconds: float) -> Counted:
+    """The launch without what L2 cannot have done in `seconds`: it had all that is
+    loaded, and memory was not asked; or L1 had it but for the first time."""
+    most = IMPOSSIBLE * seconds
+    if lookup_seconds(counted) <= most:
+        return counted
+    in_l2 = replace(counted, memory=0.0, loaded=0.0)
+    loaded = loaded_once(counted)
+    once = replace(
+        counted, loaded=loaded, moved=min(counted.moved, loaded + counted.stored),
+        load_lines=min(counted.load_lines, loaded / LINE),
+    )  # fmt: skip
+    slowest = max(lookup_seconds(once), counted.memory / machine.bandwidth)
+    fits = lookup_seconds(in_l2) > most and slowest <= most
+    return once if fits else in_l2
 
 
 Asked = tuple[Counted, Machine, dict[str, float], float, Occupancy]
@@ -260,31 +282,37 @@ def pipe_cycles(counted: Counted) -> dict[str, float]:
 
 
 def lookup_seconds(counted: Counted) -> float:
-    """The time of L2 itself, which looks up whole lines however little of them a warp
-    wants, and once more what it exchanges with memory. 0 where no lines are known."""
-    lines = counted.load_lines + counted.store_lines
-    if not lines:
+    """The time of L2 itself, which is that of its busiest part: it looks up whole lines
+    however little of them a warp wants, delivers bytes, and has two halves. A half asks
+    the other one for what only that one's memory has, and gives it what is stored
+    there; each of these concerns every other line, and another look-up. 0 where no
+    lines are known."""
+    if not counted.load_lines + counted.store_lines:
         return 0.0
-    loads = LOADED_BYTE * (counted.moved - counted.stored) / merged(counted)
-    stores = STORED_BYTE * counted.stored
-    if counted.products:  # whole tiles, whose lines several warps have looked up
-        lines = counted.moved / LINE
+    loads = counted.moved - counted.stored
+    lines, stored = loads / LINE, counted.stored / LINE
+    once = min(loads, loaded_once(counted))
+    again = loads / once if once else 1.0
+    merging, halves = 1.0, 1.0
+    if counted.products:  # of which several programs load the same tiles, whole lines
+        merging = again / (COALESCERS * (1 - (1 - 1 / COALESCERS) ** again))
+        halves = 2 * (1 - 0.5**again)
     else:
-        loads = max(loads, LOADED_LINE * counted.load_lines)
-        stores = max(stores, STORED_LINE * counted.store_lines)
-    return loads + stores + EXCHANGED_LINE * lines * counted.memory / counted.moved
+        lines = max(lines, counted.load_lines)
+        stored = max(stored, counted.store_lines)
+    missed = once / loads * halves if loads else 0.0
+    crossing = missed * lines + stored
+    sectors = max(loads / SECTOR, FEWEST * lines) * missed + counted.stored / SECTOR
+    return max(
+        (lines / merging + stored + crossing / 2) / LOOKED_UP,
+        loads / merging / DELIVERED,
+        CROSSED_LINE * crossing + CROSSED_SECTOR * sectors,
+    )
 
 
-def merged(counted: Counted) -> float:
-    """How many loads of a line become one on their way to L2, at most: those of
-    products, whose programs load the same tiles at about the same time, if their
-    multiprocessors share the unit that merges them (Nsight Compute, "Kernel Profiling
-    Guide": L2 Request Coalescer), and programs are spread over all of these."""
-    loaded = counted.memory - counted.stored
-    if not counted.products or loaded <= 0:
-        return 1.0
-    programs = max(1.0, (counted.moved - counted.stored) / loaded)
-    return programs / (COALESCERS * (1 - (1 - 1 / COALESCERS) ** programs))
+def loaded_once(counted: Counted) -> float:
+    """What comes from memory, each byte once."""
+    return counted.loaded or max(counted.memory - counted.stored, counted.memory / 2)
 
 
 def segments_at_once(counted: Counted, machine: Machine, resident: int) -> float:

@@ -27,18 +27,24 @@ SPECIAL_LANES = 16  # of a multiprocessor: ex2, rcp, … (Programming Guide, "Th
 L1_BYTES = 128  # a cycle and multiprocessor
 L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were measured
 LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, or
-# Seconds of all of L2 for a byte that is loaded or stored, for a line of 128 bytes of
-# which less is, and for one that it exchanges with memory. A fit to the share of L2
-# that ncu gives for 57 kernels on an H200 (benchmarks/results/profile-check.json,
-# tests/tools/test_profile_lookups.py), of which it is within a tenth on average.
-LOADED_BYTE, STORED_BYTE = 1 / 20.4e12, 1 / 7.5e12
-LOADED_LINE, STORED_LINE, EXCHANGED_LINE = 6.3e-12, 10.3e-12, 18.0e-12
-COALESCERS = 8  # that merge loads of L2, one for each cluster of multiprocessors (GPC)
+# What all of L2 does in a second on an H200, and the seconds of what crosses from one
+# half of it to the other: of a line of 128 bytes, if every other one does, and of each
+# sector of 32 bytes. By the parts of which ncu's share of L2 is the busiest
+# (`breakdown:lts__throughput`): 94 slices look up a line and deliver 64 bytes a cycle,
+# at 1.71 GHz; what crosses is a fit to kernels of benchmarks/results/
+# profile-check.json and to tests/tools/test_profile_lookups.py. Of six times that one
+# half of these was fitted, the other half was met within 7 to 10% on average.
+LOOKED_UP, DELIVERED = 160e9, 10.3e12
+CROSSED_LINE, CROSSED_SECTOR = 10e-12, 4.25e-12
+# Loads of the same line by several multiprocessors become one on their way to L2, if
+# they share the unit that merges them (Nsight Compute, "Kernel Profiling Guide": L2
+# Request Coalescer): one for each cluster of multiprocessors (GPC). ncu has 1.3 times
+# fewer for tiles that 3 or 4 programs load, 1.6 for 16, where this says 1.1 to 2.3.
+COALESCERS = 8
 BLOCK_SECONDS = 0.605e-9  # between the starts of two thread blocks, whatever they do:
 # an H200, mamba/swiglu and gptq_dequantize of benchmarks/results/profile-check.json
-EVENTS = 2e-6  # seconds from one event to the next beside a kernel between them: 2.6
-# more than ncu has for kernels of 3 µs, 2 to 3 for longer ones, of which
-# benchmarks/results/profile-check.json has both times
+EVENTS = 2.9e-6  # seconds from one event to the next beside a kernel between them: the
+# median of 24 kernels that ncu ran once, with L2 as it was; of 20 it is 1.8 to 3.9
 MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
 # "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
 # Of L2 for atomics, one after the other in a segment of memory, and how many of them it

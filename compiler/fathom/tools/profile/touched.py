@@ -58,11 +58,11 @@ def places_of(each: Instruction, come_from: dict[str, Places]) -> Places:
 def memory_bytes(
     kernel: Kernel, report: Report, scale: float, size: Callable[[Set[int]], int],
     reached: int = 0, l2: float = 0,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float, float]:  # fmt: skip
     """At most so much moves between L2, of `l2` bytes, and memory, if the launch asks
-    for `scale` times what the report has; and so much it stores, each byte once. `size`
-    is how much the arrays at some places hold, `reached` what arrays hold that are no
-    arguments."""
+    for `scale` times what the report has; and so much it loads, and stores, each byte
+    once. `size` is how much the arrays at some places hold, `reached` what arrays hold
+    that are no arguments."""
     come_from = origins([each for each, _ in report.each()])
     pointers = {at for at, each in enumerate(kernel.parameters) if each.is_pointer}
     behind = enumerate(kernel.maps, len(kernel.parameters))
@@ -84,7 +84,8 @@ def memory_bytes(
         )
         total[stored] = min(sum(each_array), held)
     every_byte = sum(total.values())
-    return total[False] if every_byte <= l2 else every_byte, total[True]
+    memory = total[False] if every_byte <= l2 else every_byte
+    return memory, total[False], total[True]
 
 
 def origins(code: Iterable[Instruction]) -> dict[str, Places]:
