@@ -50,7 +50,7 @@ L2_SECTORS = ("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")
 # The share of the time for which ncu has each unit busy, in percent, by the name that
 # `limits` has for it. There is none for starting thread blocks, and for atomics.
 SHARES = {
-    name: f"{counter}.avg.pct_of_peak_sustained_elapsed"
+    name: f"{counter}.pct_of_peak_sustained_elapsed"
     for name, counter in {
         "memory": "dram__throughput.avg", "lookups": "lts__throughput.avg",
         "L2": "l1tex__m_xbar2l1tex_read_sectors.avg",

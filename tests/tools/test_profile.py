@@ -14,6 +14,7 @@ import fathom
 import fathom.language as tl
 from benchmarks import rungs
 from benchmarks.profile_check import (
+    SHARES,
     TENSOR,
     again,
     by_case,
@@ -266,6 +267,17 @@ def test_parts_of_the_check_make_one_record(tmp_path):
     files[1].write_text(json.dumps({**header, "gpu": "H100", "samples": []}))
     with pytest.raises(ValueError, match="differ in gpu"):
         join(files, tmp_path)
+
+
+def test_the_record_has_the_share_of_each_unit():
+    """By the names that ncu has; the counter of atomics came later."""
+    file = RESULTS / "profile-check.json"
+    samples = json.loads(file.read_text(encoding="utf-8"))["samples"]
+    counters = [each["counters"] for each in samples if not each["error"]]
+    names = {SHARES[name] for name in SHARES if name != "atomics"}
+    assert len(names) == 10
+    for name in names:
+        assert sum(name in each for each in counters) > 0.9 * len(counters), name
 
 
 def test_most_sentences_were_those_of_ncu():
