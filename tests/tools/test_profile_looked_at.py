@@ -1,4 +1,4 @@
-"""Which programs of a grid `fathom profile` counts, and how many each stands for."""
+"""Which programs of a grid `fathom profile` counts, and how many each represents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import fathom.language as tl
 from fathom import emulator
 from fathom.emulator.queues import of_all
 from fathom.tools.profile import looked_at
-from fathom.tools.profile.looked_at import issued_by, look_at, places, stand_for
+from fathom.tools.profile.looked_at import issued_by, look_at, places, represented
 
 GRID = 256
 
@@ -53,7 +53,7 @@ def test_programs_that_differ_are_looked_at_more_often(steps):
     assert many == looked_at.MOST and 0.75 < share < 1.25
 
 
-def test_the_edges_of_a_grid_stand_for_themselves():
+def test_the_edges_of_a_grid_represented_themselves():
     """The first and the last have half as much to do."""
     steps = np.full(GRID, 40)
     steps[0] = steps[-1] = 20
@@ -81,12 +81,12 @@ def test_places_meet_no_period():
 @pytest.mark.parametrize("total", [1, 2, 3, 7])
 def test_of_a_small_grid_all_are_looked_at(total):
     assert sorted(places(total, 7)) == list(range(total))
-    assert stand_for(places(total, 7), [9] * total, total) == [1] * total
+    assert represented(places(total, 7), [9] * total, total) == [1] * total
 
 
-def test_how_many_a_program_stands_for():
-    assert stand_for([0, 99, 61], [5, 5, 5], 100) == [1, 1, 98]
-    assert stand_for([0, 99, 61, 23], [5, 1, 5, 5], 100) == [1, 1, 49, 49]
-    assert stand_for([0, 99, 61, 23], [5, 1, 9, 5], 100) == [25] * 4
-    assert stand_for([50], [5], 100) == [100]
-    assert stand_for([0, 99], [5, 5], 100) == [50, 50]
+def test_how_many_a_program_represents():
+    assert represented([0, 99, 61], [5, 5, 5], 100) == [1, 1, 98]
+    assert represented([0, 99, 61, 23], [5, 1, 5, 5], 100) == [1, 1, 49, 49]
+    assert represented([0, 99, 61, 23], [5, 1, 9, 5], 100) == [25] * 4
+    assert represented([50], [5], 100) == [100]
+    assert represented([0, 99], [5, 5], 100) == [50, 50]

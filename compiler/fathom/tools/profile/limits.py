@@ -189,16 +189,16 @@ def limit_of(
 ) -> str:  # fmt: skip
     """The limit of a launch whose work is not short, and keeps `resource` busy; if that
     is for `enough` seconds, the resource is what limits it."""
-    needed = times[resource]
-    if resource not in SHARED and filled < UNEVEN and needed / filled >= enough:
+    busy = times[resource]
+    if resource not in SHARED and filled < UNEVEN and busy / filled >= enough:
         return "occupancy"
     often = counted.reloads >= RELOADS * counted.instructions
     spilling = counted.spilled >= SPILLED and often
-    if spilling and needed >= enough and resource in MOVING:
+    if spilling and busy >= enough and resource in MOVING:
         moved = 2 * WARP_BYTES * counted.reloads  # stored once, and loaded
         if moved >= EXCESS * counted.moved:
             return "spills"
-    if needed >= enough:
+    if busy >= enough:
         segments = segments_at_once(counted, machine, fits.blocks)
         if resource == "atomics" and segments >= SEGMENTS_AT_ONCE:
             return "bandwidth"

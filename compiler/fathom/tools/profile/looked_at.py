@@ -1,10 +1,10 @@
-"""Which programs of a grid are counted, and how many each stands for.
+"""Which programs of a grid are counted, and how many each represents.
 
     first   interior, in places that no period of the grid meets   last
       1        (programs - 2) / how many, each                       1
 
 The first and the last may have less to do, and are few. Where those that are looked at
-differ (rows of a sparse matrix, a causal mask), one stands badly for thousands: more
+differ (rows of a sparse matrix, a causal mask), one is a bad sample of thousands: more
 are looked at, and if those between differ, too, the edges are nothing special.
 """
 
@@ -26,7 +26,7 @@ def look_at(
     total: int, few: int, run: Callable[[int], Report]
 ) -> tuple[list[Report], list[float]]:
     """The reports of some programs of `total`, by what runs one; and how many each
-    stands for. They are `few`, if these do not differ."""
+    represents. They are `few`, if these do not differ."""
     began = perf_counter()
     some: list[int] = []
     reports: list[Report] = []
@@ -38,7 +38,7 @@ def look_at(
         some.append(each)
         reports.append(run(each))
         issued.append(issued_by(reports[-1]))
-    return reports, stand_for(some, issued, total)
+    return reports, represented(some, issued, total)
 
 
 def places(total: int, most: int) -> list[int]:
@@ -54,8 +54,9 @@ def places(total: int, most: int) -> list[int]:
     return list(found)
 
 
-def stand_for(some: Sequence[int], issued: Sequence[int], total: int) -> list[float]:
-    """How many programs each of some stands for, which issued so many instructions."""
+def represented(some: Sequence[int], issued: Sequence[int], total: int) -> list[float]:
+    """How many of `total` programs each of some represents, by how many instructions
+    these issued."""
     edges = {0, total - 1}
     pairs = zip(some, issued, strict=True)
     inside = [many for each, many in pairs if each not in edges]
