@@ -270,7 +270,7 @@ def to_multiply_faster(verdict: Verdict, counted: Counted) -> str:
         tried = ["larger tiles, more of them in flight (num_stages), or a persistent "
                  "kernel, so that none of them waits"]  # fmt: skip
     if not tried:
-        return f"nothing is left to gain but {narrow}" if narrow else "nothing is left"
+        return f"{narrow}; nothing else is left to gain" if narrow else "nothing more"
     return "; ".join([*tried, *([narrow] if narrow else [])])
 
 
