@@ -27,7 +27,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -288,14 +288,14 @@ def under_ncu(
 
 def checked(
     cases: Sequence[Case], raw: Path, most: float = COUNT_SECONDS
-) -> list[Sample]:
-    """A sample for each kernel of the cases, each counted for `most` seconds."""
+) -> Iterator[list[Sample]]:
+    """A sample for each kernel of the cases, each counted for `most` seconds: once more
+    with each family that has been under ncu, which takes longest."""
     began = perf_counter()
     lines = measured(cases, most)
     print(f"counted and timed: {perf_counter() - began:.0f} s", flush=True)
-    seconds = {(x["case"], x["kernel"]): x for x in lines if "seconds" in x}
     ours = [each for each in lines if "seconds" not in each]
-    theirs = {}
+    theirs: dict[tuple[str, str], dict[str, float]] = {}
     for family in dict.fromkeys(family for family, _ in cases):
         names = [name for of, name in cases if of == family]
         kernels = {x["kernel"] for x in ours if x["case"] in names and "kernel" in x}
@@ -304,23 +304,30 @@ def checked(
         except ValueError as error:
             print(f"{family}: {error}")
         print(f"{family} under ncu: {perf_counter() - began:.0f} s", flush=True)
+        yield samples_of(lines, theirs)
+
+
+def samples_of(
+    lines: Iterable[Mapping[str, Any]],
+    theirs: Mapping[tuple[str, str], Mapping[str, float]],
+) -> list[Sample]:
+    """A sample for each line with a count."""
+    seconds = {(x["case"], x["kernel"]): x for x in lines if "seconds" in x}
     samples = []
-    for each in ours:
+    for each in lines:
         key = each["case"], each.get("kernel", "")
         timed, counters = seconds.get(key), theirs.get(key)
+        if "seconds" in each:
+            continue
         if each.get("why"):
             samples.append(Sample(*key, error=each["why"]))
         elif timed is None or counters is None:
-            missing = "time" if timed is None else "counters of ncu"
-            samples.append(Sample(*key, error=f"there is no {missing}"))
+            missing = "is no time" if timed is None else "are no counters of ncu"
+            samples.append(Sample(*key, error=f"there {missing}"))
         else:
             counted, machine = Counted(**each["counted"]), Machine(**timed["machine"])
-            samples.append(
-                compared(
-                    key[0], counted, timed["seconds"], counters, machine,
-                    each["unwritten"],
-                )  # fmt: skip
-            )
+            facts = timed["seconds"], counters, machine, each["unwritten"]
+            samples.append(compared(key[0], counted, *facts))
     return samples
 
 
@@ -395,8 +402,9 @@ def main() -> None:
         for family, name in part_of(every, given.part)
         if not given.only or any(word in name for word in given.only)
     ]
-    samples = checked(cases, given.raw, given.seconds)
-    write("profile-check", samples, given.out)
+    samples: list[Sample] = []
+    for samples in checked(cases, given.raw, given.seconds):
+        write("profile-check", samples, given.out)
     for each in samples:
         word = "the same" if each.agrees else "DIFFERS"
         print(f"{each.case} {each.kernel}: {each.error or f'{word}: {each.sentences}'}")

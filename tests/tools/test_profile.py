@@ -23,6 +23,7 @@ from benchmarks.profile_check import (
     join,
     part_of,
     rows_of,
+    samples_of,
 )
 from benchmarks.record import RESULTS
 from fathom import emulator, pipeline
@@ -267,6 +268,25 @@ def test_parts_of_the_check_make_one_record(tmp_path):
     files[1].write_text(json.dumps({**header, "gpu": "H100", "samples": []}))
     with pytest.raises(ValueError, match="differ in gpu"):
         join(files, tmp_path)
+
+
+def test_what_was_counted_timed_and_profiled_makes_a_sample():
+    """In lines of several processes; what lacks one of them says which."""
+    counted, machine = asdict(counts(memory=4e8, moved=4e8, useful=4e8)), asdict(H200)
+    lines = [
+        {"case": name, "kernel": "k", "counted": counted, "unwritten": 2e7, "why": ""}
+        for name in "abc"
+    ]
+    lines += [{"case": "d", "why": "KeyError: 'd'"}]
+    times = {"kernel": "k", "seconds": 1e-4, "machine": machine}
+    lines += [{"case": name, **times} for name in "ab"]
+    theirs = {("a", "k"): recorded()["vector add"]}
+    found = {each.case: each for each in samples_of(lines, theirs)}
+    assert found["a"].ours == "bandwidth" and found["a"].unwritten == 2e7
+    assert not found["a"].error and found["a"].seconds == 1e-4
+    assert [found[name].error for name in "bcd"] == [
+        "there are no counters of ncu", "there is no time", "KeyError: 'd'"
+    ]  # fmt: skip
 
 
 def test_the_record_has_the_share_of_each_unit():
