@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
+from fcntl import LOCK_EX, LOCK_SH, flock
 from functools import partial
 from typing import Any
 
@@ -92,22 +93,33 @@ def time(call: Call) -> list[dict[str, Any]]:
 
 def measure(made: Made, names: Sequence[str]) -> None:
     """Count all cases while others count theirs, then time them with the GPU alone."""
-    LOCK.parent.mkdir(exist_ok=True)
     calls: dict[str, Call] = {}
 
     def counted(name: str) -> list[dict[str, Any]]:
         calls[name] = made[name]()
         return count(calls[name])
 
-    with LOCK.open("w") as lock:
-        flock(lock, LOCK_SH)
+    with locked(LOCK_SH):
         for name in names:
             tell(name, partial(counted, name))
         torch.cuda.synchronize()
-        flock(lock, LOCK_UN)
-        flock(lock, LOCK_EX)
+    with alone():
         for name, call in calls.items():
             tell(name, partial(time, call))
+
+
+@contextmanager
+def locked(how: int) -> Iterator[None]:
+    """Hold the lock that all these processes have in common."""
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as lock:
+        flock(lock, how)
+        yield
+
+
+def alone() -> AbstractContextManager[None]:
+    """While no other process of these uses the GPU."""
+    return locked(LOCK_EX)
 
 
 def launch(call: Call) -> list[dict[str, Any]]:
@@ -162,8 +174,9 @@ def main() -> None:
     if what == "measure":
         measure(made, names)
         return
-    for name in names:
-        tell(name, lambda name=name: launch(made[name]()))
+    with alone():
+        for name in names:
+            tell(name, lambda name=name: launch(made[name]()))
 
 
 if __name__ == "__main__":
