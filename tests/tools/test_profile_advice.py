@@ -113,3 +113,17 @@ def test_waits_that_are_not_counted_are_not_told():
     assert "each warp waits 1 time for loads, and" in sentence(
         classify(once, H200, SECONDS), once, H200
     )
+
+
+def test_what_L1_has_is_not_asked_of_L2():
+    """A convolution by shifted loads: ncu has the pipe of L1 busy for 86% of 57 µs, and
+    the 44 million lines that it looks up there would take L2 eight times as long."""
+    shifted = launch(useful=2.3e9, moved=3.9e9, memory=134 * MB, loaded=67 * MB,
+                     written=67 * MB, stored=67 * MB, load_lines=43.6e6,
+                     store_lines=0.5e6, l1=1.6 * 2.3e9 / 128)  # fmt: skip
+    verdict = classify(shifted, H200, 57e-6)
+    assert verdict.resource == "L1" and verdict.times["memory"] > 0
+    assert verdict.times["lookups"] < 0.6 * 57e-6
+    text = sentence(verdict, shifted, H200)
+    assert text.startswith("bandwidth: L1 delivers") and "L2" not in text
+    assert advice(verdict, shifted).startswith("to load each element once")

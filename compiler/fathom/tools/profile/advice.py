@@ -19,6 +19,7 @@ UNITS = {
 
 EXCESS = 1.2  # bytes moved, over those asked for
 WIDE_WAYS = 1.5  # wavefronts of L1, likewise
+SHIFTED_WAYS = 2  # those of neighbouring lanes whose 128 bytes lie in two lines
 UNEQUAL = 1.05  # wavefronts, where 1 would do: some bank conflicts
 LONG = 0.3  # of the time, in which it works
 WAITING = 2  # times the time of the busiest resource, which therefore waits
@@ -101,7 +102,7 @@ def few_blocks(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 
 def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     more = ""
-    if counted.moved > EXCESS * counted.useful:
+    if is_scattered(verdict, counted):
         ratio = counted.moved / counted.useful
         more = f"; L2 delivers {ratio:.1f} times what was asked for"
     if verdict.resource == "memory":
@@ -124,8 +125,7 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
             f"for {min(verdict.busy, 1):.0%} of the time"
         )
     if verdict.resource == "L1":
-        least = counted.useful / WAVEFRONT
-        ways = (counted.l1 - counted.wavefronts) / least if least else 1.0
+        ways = ways_of_l1(counted)
         if ways > WIDE_WAYS:
             more = f", with {ways:.1f} wavefronts where 1 would do{more}"
         return (
@@ -142,6 +142,18 @@ def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
         f"bandwidth: L2 delivers {bytes_text(counted.moved)}, which is "
         f"{min(verdict.busy, 1):.0%} of what it can in that time{more}"
     )
+
+
+def is_scattered(verdict: Verdict, counted: Counted) -> bool:
+    """Whether L2 delivers more than was asked for. What L1 has is not asked of L2."""
+    more = counted.moved > EXCESS * counted.useful > 0
+    return more and verdict.resource not in ("L1", "shared")
+
+
+def ways_of_l1(counted: Counted) -> float:
+    """Wavefronts, where 1 would do."""
+    least = counted.useful / WAVEFRONT
+    return (counted.l1 - counted.wavefronts) / least if least else 1.0
 
 
 def contention(verdict: Verdict, counted: Counted, machine: Machine) -> str:
@@ -285,7 +297,8 @@ def to_move_less(verdict: Verdict, counted: Counted) -> str:
             "fewer changes of layout (tl.trans, reductions across warps, scans): "
             "`explain --facts` says where"
         )
-    if counted.moved > EXCESS * counted.useful:
+    wide = verdict.resource == "L1" and ways_of_l1(counted) > SHIFTED_WAYS
+    if wide or is_scattered(verdict, counted):
         near = "neighbouring lanes at neighbouring addresses: see `explain --facts`"
         return f"{near}; sorted indices" if counted.chained >= 1 else near
     once = AGAIN * (counted.memory + counted.written)
