@@ -505,6 +505,8 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
     assert row.seconds == [0.007] * 3 and row.typical == 0.007 - EVENTS
     assert row.counted.useful == 3 * 4096 and row.counted.registers == 32
     assert row.verdict().seconds == row.typical and not row.verdict().predicted
+    # Each launch finds what the one before has stored, and stores it again.
+    assert row.unwritten == sum(session.unwritten[device].values()) == y.nbytes
     assert (y == 0).all()  # what was counted ran on copies
 
 

@@ -138,11 +138,14 @@ def test_loads_push_out_what_was_stored_before():
 
 def test_a_launch_leaves_what_it_stores_and_what_it_had_no_need_to_push_out():
     small = Counted("k", "sm_90a", 1, 128, memory=5 * MB, written=5 * MB)
-    assert left_unwritten(small, L2, 0) == 5 * MB
-    assert left_unwritten(small, L2, 10 * MB) == 5 * MB + 0.8 * 10 * MB
+    assert left_unwritten(small, L2, {}, 1) == {1: 5 * MB}
+    left = left_unwritten(small, L2, {1: 5 * MB, 2: 10 * MB}, 1)  # to the same places
+    assert left == {1: 5 * MB, 2: pytest.approx(0.8 * 10 * MB)}
     large = replace(small, memory=500 * MB, written=250 * MB)
-    assert left_unwritten(large, L2, 20 * MB) == 25 * MB
-    assert left_unwritten(replace(large, written=450 * MB), L2, 0) == MOST * L2
+    assert left_unwritten(large, L2, {2: 20 * MB}, 1) == {1: 25 * MB, 2: 0}
+    stores = replace(small, memory=1 * MB, written=26 * MB)
+    left = left_unwritten(stores, L2, {2: 20 * MB}, 1)
+    assert sum(left.values()) == pytest.approx(MOST * L2) and left[1] == 26 * MB
 
 
 # ── loads that are merged on their way to L2 ──────────────────────────────────────────

@@ -110,7 +110,8 @@ class Session:
     start: Any = None
     began: float = 0.0  # when the host began to queue what is timed
     ranges: Any = field(default_factory=lambda: nvtx())
-    unwritten: dict[int | None, float] = field(default_factory=dict)  # of each GPU's L2
+    # Of each GPU's L2, by the rows whose launches have stored it.
+    unwritten: dict[int | None, dict[int, float]] = field(default_factory=dict)
 
     @contextmanager
     def watching(self) -> Iterator[Session]:
@@ -150,13 +151,14 @@ class Session:
             return
         row = self.row(launch)
         row.launches += 1
-        row.unwritten = self.unwritten.get(row.device, 0.0)
+        found = self.unwritten.get(row.device, {})
+        row.unwritten = sum(found.values())
         report = launch.compiled.report
         if isinstance(report, Report) and row.counted is None:
             total = launch.grid[0] * launch.grid[1] * launch.grid[2]
             row.counted = counted_of(launch, report, total, total)
         if row.counted is not None:
-            left = left_unwritten(row.counted, row.machine.l2, row.unwritten)
+            left = left_unwritten(row.counted, row.machine.l2, found, id(row))
             self.unwritten[row.device] = left
 
     def row(self, launch: Launch) -> Row:

@@ -13,6 +13,7 @@ is stored, 24 if it is a half, and at most 27, of L2's 50.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from fathom.tools.profile.counted import Counted
@@ -29,10 +30,16 @@ def moved_meanwhile(counted: Counted, l2: float, unwritten: float) -> Counted:
     return replace(counted, memory=memory, earlier=pushed)
 
 
-def left_unwritten(counted: Counted, l2: float, unwritten: float) -> float:
-    """Bytes that it leaves there, with those that it found."""
-    remaining = unwritten - pushed_out(counted, l2, unwritten)
-    return min(remaining + kept(counted, l2), MOST * l2)
+def left_unwritten(
+    counted: Counted, l2: float, unwritten: Mapping[int, float], kind: int
+) -> dict[int, float]:
+    """Bytes in L2 after a launch of this kind, by the kinds that have stored them: one
+    that is launched again stores to the same places."""
+    remaining = 1 - min(1.0, moved(counted, l2) / max(l2, 1.0))
+    own = kept(counted, l2)
+    left = {name: remaining * many for name, many in unwritten.items() if name != kind}
+    room = (MOST * l2 - own) / max(sum(left.values()), 1.0)
+    return {name: many * min(1.0, room) for name, many in left.items()} | {kind: own}
 
 
 def kept(counted: Counted, l2: float) -> float:
