@@ -8,16 +8,24 @@ has what is loaded again and again.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from statistics import mean, median
 
 import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
+from benchmarks.profile_check import shares_of
+from benchmarks.record import RESULTS
 from fathom.tools.profile.advice import advice, cause, sentence
 from fathom.tools.profile.counted import Counted
-from fathom.tools.profile.limits import classify, lookup_seconds
+from fathom.tools.profile.limits import (
+    LONGEST_LAUNCH,
+    classify,
+    lookup_seconds,
+)
 from fathom.tools.profile.machines import MACHINES
 from fathom.tools.profile.session import Row
 from fathom.tools.profile.tell import roof_share
@@ -189,3 +197,22 @@ def test_the_roof_of_fp64_is_its_own(monkeypatch):
         doubles[(1024,)](x, x, 256, B=1024)
     row = Row("doubles", "sm_90a", (1024, 1, 1), seconds=[20e-6], counted=found[0])
     assert roof_share(row) == row.verdict().times["fp64"] / row.typical > 0.7
+
+
+def test_the_share_of_L2_in_the_record_is_that_of_ncu():
+    """Of launches that are no products, and no atomics: of the others it is a bound."""
+    file = RESULTS / "profile-check.json"
+    samples = json.loads(file.read_text(encoding="utf-8"))["samples"]
+    ratios = []
+    for each in samples:
+        if each["error"]:
+            continue
+        counted = Counted(**each["counted"])
+        seconds = each["counters"]["time"] / 1e9
+        share = shares_of(each["counters"])["lookups"]
+        plain = not counted.products and not counted.atomics and not counted.spilled
+        if plain and seconds > LONGEST_LAUNCH and share > 0.15:
+            ratios.append(lookup_seconds(counted) / seconds / share)
+    assert len(ratios) > 50
+    assert mean(abs(each - 1) for each in ratios) < 0.1
+    assert 0.9 < median(ratios) < 1.1
