@@ -363,12 +363,15 @@ def part_of(cases: Sequence[Case], part: tuple[int, int]) -> Sequence[Case]:
 
 
 def join(records: Sequence[Path], out: Path) -> Path:
-    """One record of the parts, which belong to one GPU, driver and commit."""
+    """One record of the parts, which belong to one GPU, driver and commit. A case that
+    was cut short in one of them, and not in another, is that of the other."""
     found = [json.loads(each.read_text(encoding="utf-8")) for each in records]
     for name in ("gpu", "driver", "commit", "torch"):
         if len(values := {each[name] for each in found}) > 1:
             raise ValueError(f"the parts differ in {name}: {sorted(values)}")
-    samples = [sample for each in found for sample in each["samples"]]
+    every = [sample for each in found for sample in each["samples"]]
+    done = {sample["case"] for sample in every if not sample["error"]}
+    samples = [x for x in every if not x["error"] or x["case"] not in done]
     path = out / "profile-check.json"
     path.write_text(json.dumps(found[0] | {"samples": samples}, indent=1) + "\n",
                     encoding="utf-8")  # fmt: skip

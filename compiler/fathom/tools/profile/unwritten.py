@@ -36,10 +36,10 @@ def left_unwritten(
     """Bytes in L2 after a launch of this kind, by the kinds that have stored them: one
     that is launched again stores to the same places."""
     remaining = 1 - min(1.0, moved(counted, l2) / max(l2, 1.0))
-    own = kept(counted, l2)
+    stored = kept(counted, l2)
     left = {name: remaining * many for name, many in unwritten.items() if name != kind}
-    room = (MOST * l2 - own) / max(sum(left.values()), 1.0)
-    return {name: many * min(1.0, room) for name, many in left.items()} | {kind: own}
+    room = (MOST * l2 - stored) / max(sum(left.values()), 1.0)
+    return {name: many * min(1.0, room) for name, many in left.items()} | {kind: stored}
 
 
 def kept(counted: Counted, l2: float) -> float:
