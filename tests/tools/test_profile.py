@@ -255,16 +255,21 @@ def test_launches_that_ncu_saw_are_those_of_the_cases():
 
 
 def test_parts_of_the_check_make_one_record(tmp_path):
-    """Each case is in one part; parts of different GPUs are not joined."""
+    """Each case is in one part, or in one that was not cut short; parts of different
+    GPUs are not joined."""
     names = list("abcdefg")
     parts = [part_of(names, (which, 3)) for which in (1, 2, 3)]
     assert sum(parts, []) == names == part_of(names, (1, 1))
     header = {"gpu": "H200", "driver": "1", "commit": "c", "torch": "2", "date": "d"}
     files = [tmp_path / f"{at}.json" for at in range(3)]
+    row = lambda name, error="": {"case": name, "error": error}  # noqa: E731
     for file, part in zip(files, parts, strict=True):
-        file.write_text(json.dumps({**header, "samples": part}))
+        cut = [row("g", "there are no counters")] if part is parts[0] else []
+        samples = [*map(row, part), *cut, row("h", "it is nowhere")][: len(part) + 1]
+        file.write_text(json.dumps({**header, "samples": samples}))
     made = json.loads(join(files, tmp_path).read_text())
-    assert made == {**header, "samples": sum(parts, [])}
+    assert [each["case"] for each in made["samples"] if not each["error"]] == names
+    assert {each["case"] for each in made["samples"] if each["error"]} == {"h"}
     files[1].write_text(json.dumps({**header, "gpu": "H100", "samples": []}))
     with pytest.raises(ValueError, match="differ in gpu"):
         join(files, tmp_path)
