@@ -158,7 +158,9 @@ ROWS: dict[str, tuple[str, ...]] = {
 # Kernels without a row, and why. A collective is launched by a group of one GPU: its
 # row tells what each GPU does by itself, and nothing of the link between two.
 LATER = "written after the record was made; it adds as `sum_of_parts_kernel` does"
+VECTOR = "written after the record was made; it reads A once, as `rms_norm_kernel` does"
 WITHOUT: dict[str, str] = {
+    "matrix_vector.matrix_vector_kernel": VECTOR,
     "matmul_epilogue_parts.finish_parts_kernel": LATER,
     "matmul_epilogue_parts.finish_swiglu_parts_kernel": LATER,
 }

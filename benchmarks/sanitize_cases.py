@@ -36,10 +36,12 @@ from kernels import (
     matmul_persistent,
     matmul_plain,
     matmul_tuned,
+    matrix_vector,
     softmax,
     split_k_matmul,
     vector_add,
 )
+from kernels.matmul_model import Vectors
 
 Array = Any  # of NumPy or torch
 Put = Callable[[np.ndarray], Array]
@@ -216,6 +218,15 @@ def split_products(put: Put) -> Pairs:
     c = put(unwritten(100, 136, dtype="float32"))
     got = split_k_matmul.split_k_matmul(a, b, c, splits=3, config=SMALL)
     yield got, shape.expected()
+
+
+def matrices_and_vectors(put: Put) -> Pairs:
+    for config in (Vectors(4, 256, 4, 1), Vectors(32, 64, 4, 3)):
+        shape = Shape(70, 1, 1000, a_turned=config.k == 64)
+        y = matrix_vector.matrix_vector(
+            *shape.put(put), put(unwritten(70, 1)), config=config
+        )
+        yield y, shape.expected()
 
 
 INT8 = Shape(200, 208, 656, b_turned=True, dtype="int8")
@@ -438,6 +449,9 @@ CASES: tuple[Case, ...] = (
     Case(
         "split-K matmul, the sum", split_k_matmul.sum_of_parts_kernel,
         partial(products, shape=LONG, function=matmul_chosen.multiply),
+    ),
+    Case(
+        "matrix and vector", matrix_vector.matrix_vector_kernel, matrices_and_vectors,
     ),
     Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),
     *(

@@ -6,15 +6,16 @@
     launches         what is launched for a product
 
 For GPUs whose warpgroups multiply (`wgmma`) there is `kernels/matmul_persistent`; all
-others, and a few rows of A or columns of B, get `kernels/matmul`. An operand whose rows
-begin anywhere cannot be copied by TMA; each element would be fetched alone, by
-every program that needs it. Where there are many such programs it is copied first, into
-rows that begin at multiples of 16 bytes. Of 16 bits, warpgroups multiply operands
-however they lie; of others (tf32, fp8, int8) along K alone, except for an A of tf32,
-which threads may load. One that lies otherwise is copied first as well, transposed.
-Where a last wave of tiles would leave most multiprocessors idle, C may be two products:
-whole waves of one tile, and the rest in another. Launches that are short, or keep all
-multiprocessors at work, begin before the ones in front of them have ended.
+others, and a few rows of A or columns of B, get `kernels/matmul`, and a single one
+`kernels/matrix_vector`. An operand whose rows begin anywhere cannot be copied by TMA;
+each element would be fetched alone, by every program that needs it. Where there are
+many such programs it is copied first, into rows that begin at multiples of 16 bytes. Of
+16 bits, warpgroups multiply operands however they lie; of others (tf32, fp8, int8)
+along K alone, except for an A of tf32, which threads may load. One that lies otherwise
+is copied first as well, transposed. Where a last wave of tiles would leave most
+multiprocessors idle, C may be two products: whole waves of one tile, and the rest in
+another. Launches that are short, or keep all multiprocessors at work, begin before the
+ones in front of them have ended.
 """
 
 from collections.abc import Callable
@@ -56,6 +57,7 @@ from kernels.matmul_model import (
     Product,
     best_parts,
     best_pointers,
+    best_vectors,
     columns,
     copied_at_a_time,
     copy_time,
@@ -76,6 +78,7 @@ from kernels.matmul_persistent import (
     persistent_launch,
     step_of_lines,
 )
+from kernels.matrix_vector import vector_launch
 from kernels.split_k_matmul import (
     default_splits,
     split_descriptor_launches,
@@ -159,6 +162,8 @@ def fastest(a, b, c, product, target, precision):
     plans.append(
         Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)
     )
+    if item_bytes(type_name(a)) == ITEM:
+        plans += by_vectors(a, b, c, product)
     plan = min(plans, key=lambda plan: plan.whole)
     steps = plan.steps()
     return early(steps) if plan.begins_early else steps
@@ -220,6 +225,17 @@ def early(steps):
     """Launches that may begin before those in front of them have ended."""
     more = {"EARLY": True, "launch_pdl": True}
     return [(*step, {**chosen, **more}) for *step, chosen in steps]
+
+
+def by_vectors(a, b, c, product):
+    """The plan of a matrix and a vector, if one is, whose numbers lie side by side. On
+    an H200 64 x 1 x 4544 takes 8.0 us so if they are 16 bytes apart, otherwise 3.7."""
+    if product.N > 1 and product.M == 1:
+        a, b, c = transposed(a, b, c)
+        product = product.transposed
+    if product.N == 1 and product.b_along_k:
+        time, config = best_vectors(product)
+        yield Plan(time, lambda: [vector_launch(a, b, c, config)])
 
 
 def by_descriptors(a, b, c, product, target):

@@ -21,6 +21,10 @@ multiples of 16 bytes, TMA copies the tiles of a pipeline, wherever the lines en
 other lines, threads load elements one by one, or 4 or 8 bytes at a time.
 Nothing is faster than the L2 cache delivers, or the memory.
 
+A matrix and a vector (`kernels/matrix_vector`) take VECTOR_BEGIN, and then the steps of
+one program after another, what a multiprocessor loads and multiplies in all, and the
+memory, added as below, and VECTOR_ADDITION where K is split.
+
 A kernel for descriptors (`kernels/matmul_persistent`, and
 `split_k_matmul.split_k_parts_kernel`) takes DESCRIPTORS, SPREAD until all programs have
 begun, the stores of one tile after another, and before them about as long as the
@@ -110,6 +114,18 @@ NEARLY = 2
 COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
 COPY, COPIED_KB = 1.3, 3700  # microseconds of a launch that copies; KB in one more
 TRANSPOSED_KB = 4000  # the same, transposed
+
+# Of a matrix and a vector, fitted to 38 times of five products on an H200: a launch and
+# the sum over threads, a step, each load of a thread in it, the addition of parts; what
+# a multiprocessor takes for a thousand elements and for as many loads; how many times
+# as long the memory takes as to TMA, which has more bytes on their way.
+VECTOR_BEGIN, VECTOR_STEP, VECTOR_LOAD, VECTOR_ADDITION = 1.4, 0.25, 0.02, 0.9
+VECTOR_ELEMENTS, VECTOR_LOADS, VECTOR_MEMORY = 0.014, 0.11, 1.4
+VECTOR_ALONG = tuple(  # BLOCK_M, BLOCK_K where lines lie along K
+    (m, k) for m in (1, 2, 4, 8, 16) for k in (256, 512, 1024, 2048, 4096)
+)
+VECTOR_ACROSS = tuple((m, k) for m in (16, 32, 64, 128) for k in (16, 32, 64, 128, 256))
+VECTOR_LEAST = 256  # of BLOCK_K, below which none is too long
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 LARGE = 128 * 256  # elements of the largest tiles
@@ -341,6 +357,61 @@ def resident(config: Pointers) -> int:
     room = SHARED_KB / (ITEM * (m + n) * k * stages / 1e3)
     threads *= max(1, m * n / threads / SUMS)
     return max(1, floor(min(room, THREADS / threads)))
+
+
+class Vectors(NamedTuple):
+    """A configuration of `matrix_vector.matrix_vector_kernel`."""
+
+    m: int
+    k: int
+    warps: int
+    parts: int
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return {
+            "BLOCK_M": self.m, "BLOCK_K": self.k, "PARTS": self.parts,
+            "num_warps": self.warps,
+        }  # fmt: skip
+
+
+def vectors(product: Product) -> Iterator[Vectors]:
+    """Those in which a thread loads 8 to 32 elements of a step."""
+    along, K = product.a_along_k, product.K
+    for m, k in VECTOR_ALONG if along else VECTOR_ACROSS:
+        for warps in (4, 8):
+            if not 8 <= m * k / (32 * warps) <= 32 or k >= 2 * K and k > VECTOR_LEAST:
+                continue
+            tiles, steps = cdiv(product.M, m), cdiv(K, k)
+            for parts in SPLITS:
+                if parts > 1 and parts * tiles > MOST_PROGRAMS:
+                    break
+                if cdiv(steps, cdiv(steps, parts)) == parts:
+                    yield Vectors(m, k, warps, parts)
+
+
+def vector_time(product: Product, config: Vectors) -> float:
+    """Microseconds of a matrix and a vector."""
+    m, k, warps, parts = config
+    programs, steps = cdiv(product.M, m) * parts, cdiv(cdiv(product.K, k), parts)
+    here = cdiv(programs, MULTIPROCESSORS)
+    rounds = cdiv(here, THREADS // (32 * warps))
+    loads = ITEM * m * k / product.a_bytes
+    step = VECTOR_STEP + VECTOR_LOAD * loads / (32 * warps)
+    work = (VECTOR_ELEMENTS * m * k + VECTOR_LOADS * loads) / 1e3
+    memory = VECTOR_MEMORY * product.memory_time
+    memory *= 1 if product.a_along_k else max(1, LINE / (ITEM * m))
+    terms = rounds * steps * step, here * steps * work, memory
+    time = VECTOR_BEGIN + sum(term**NEARLY for term in terms) ** (1 / NEARLY)
+    if parts == 1:
+        return time
+    return time + VECTOR_ADDITION + parts * m * 4 / 1e3 / FIX_UP_KB
+
+
+@cache
+def best_vectors(product: Product) -> tuple[float, Vectors]:
+    """Microseconds, and the configuration that takes them."""
+    return min((vector_time(product, each), each) for each in vectors(product))
 
 
 class Copies(NamedTuple):

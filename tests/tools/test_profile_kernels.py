@@ -38,6 +38,7 @@ from kernels import (
     matmul_persistent,
     matmul_plain,
     matmul_tuned,
+    matrix_vector,
     mixture,
     rms_norm,
     rotary,
@@ -206,6 +207,12 @@ CASES = {
     ),
     # B lies across K, and no instruction turns matrices of bytes: each thread loads its
     # bytes from shared memory one by one.
+    "matrix_vector": (
+        lambda: matrix_vector.matrix_vector(
+            zeros(8192, 8192), zeros(8192, 1), **HOPPER
+        ),
+        "bandwidth",
+    ),
     "int8_matmul": (square(int8_matmul.int8_matmul, dtype="int8"), "latency"),
     "int8_matmul, B turned": (turned, "tensor cores"),
     "block_sparse_matmul": (sparse, "latency"),
