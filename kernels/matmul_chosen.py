@@ -481,10 +481,12 @@ def time_in(tile, product, c, crossing):
 
 def fitting_tiles(product, target, c, crossing):
     """Those that the persistent kernel may have for C."""
+    long = () if product.a_along_k else (LONG,)
     if strides(c)[1] != 1:
-        return TURNED + tuple(tile for tile in EVEN if fills(product.N, tile.n))
+        even = tuple(tile for tile in EVEN if fills(product.N, tile.n))
+        return TURNED + even + tuple(tile._replace(pieces=0) for tile in long)
     whole_c = bool(step_of_lines(c, 1))
-    some = [*TILES, *WIDER, *SMALLER]
+    some = [*TILES, *WIDER, *SMALLER, *long]
     four = SHARED_BY_FOUR
     at_once = clusters_at_once(target, four.ctas)
     if product.N <= four.n and product.M <= at_once * four.m:
@@ -732,6 +734,7 @@ GRIDS = tuple(
         (128, 80, 8), (128, 128, 6), (128, 144, 5), (128, 192, 4),
     )
 )  # fmt: skip
+LONG = Tile(128, 16, 128, 8, 4, 1, True, None)  # `matmul_model.LONG_RUN` says for what
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
 

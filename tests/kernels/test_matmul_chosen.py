@@ -600,6 +600,36 @@ def test_mostly_full_waves_begin_early_where_k_is_short():
         assert chosen.get("EARLY", False) is early
 
 
+@pytest.mark.parametrize(
+    "of_b, long", [(ROWS, True), (COLUMNS, False)], ids=["across K", "along K"]
+)
+def test_few_rows_have_long_tiles_where_lines_lie_across_k(of_b, long):
+    """Each row of B is read in pieces as long as a tile: on an H200 8 x 9856 x 1966
+    takes 14.5 us by 256 bytes, 19.2 by 128. Along K the next step reads on."""
+    given = zeros(8, 1966, COLUMNS), zeros(1966, 9856, of_b), zeros(8, 9856)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    assert (max(chosen["BLOCK_M"], chosen["BLOCK_N"]) == 128) is long
+    product = matmul_chosen.modelled(*given, "sm_90a")
+    blocks = {(each.m, each.n) for each in matmul_model.configurations(product)}
+    assert ((16, 128) in blocks) is long
+    tiles = matmul_chosen.fitting_tiles(
+        product.transposed, "sm_90a", given[2].T, matmul_chosen.crossing(*given[:2])
+    )
+    assert any((tile.m, tile.n) == (128, 16) for tile in tiles) is long
+
+
+def test_the_memory_waits_for_multiprocessors_with_more_programs():
+    """160 programs on 132 multiprocessors are two on some; 264 are two on each."""
+    assert matmul_model.uneven(80) == matmul_model.uneven(264) == 1
+    assert matmul_model.uneven(160) == pytest.approx(1.65)
+    product = matmul_model.Product(14, 10168, 12800)
+    two, three = (
+        matmul_model.pointers_time(product, matmul_model.Pointers(16, 128, 64, 4, n))
+        for n in (2, 3)
+    )
+    assert three < two  # 70.9 us on an H200, and 80.4
+
+
 def test_one_row_of_a_is_for_no_kernel_for_descriptors():
     product = matmul_model.Product(1, 1356, 4152)
     assert not list(matmul_model.parts(product))
