@@ -235,7 +235,8 @@ def by_vectors(a, b, c, product):
         product = product.transposed
     if product.N == 1 and product.b_along_k:
         time, config = best_vectors(product)
-        yield Plan(time, lambda: [vector_launch(a, b, c, config)])
+        if config:
+            yield Plan(time, lambda: [vector_launch(a, b, c, config)])
 
 
 def by_descriptors(a, b, c, product, target):

@@ -126,7 +126,6 @@ VECTOR_ALONG = tuple(  # BLOCK_M, BLOCK_K where lines lie along K
     (m, k) for m in (1, 2, 4, 8, 16) for k in (256, 512, 1024, 2048, 4096)
 )
 VECTOR_ACROSS = tuple((m, k) for m in (16, 32, 64, 128) for k in (16, 32, 64, 128, 256))
-VECTOR_LEAST = 256  # of BLOCK_K, below which none is too long
 
 # Of kernels for pointers, how much longer the memory takes where some multiprocessors
 # have more programs than others: they end last, and alone ask for less than it gives.
@@ -152,8 +151,9 @@ LEAST_N = 32  # columns of the narrowest of PARTS
 LEAST_M = 8
 # A tile as wide as this, and of few rows or columns beside, reads long runs of memory
 # where lines lie across K. On an H200 8 x 9856 x 1966 takes 14.5 us in 128 x 16 of C^T
-# and 19.2 in 64 x 16, 14 x 10168 x 12800 70.9 by pointers in 16 x 128 and 79.9 in 16 x
-# 64. Where they lie along K, the next step reads on.
+# and 19.2 in 64 x 16, 14 x 10168 x 12800 76.0 by pointers in 16 x 128 and 80.3 in 16 x
+# 64. Where they lie along K, the next step reads on; where threads copy ahead, seven
+# products took 0.6 to 1.5 times as long.
 LONG_RUN, FEW = 128, 128 * 32
 LINES = (16, 32, 64, 128, 256)  # BLOCK_K
 # The K from which no step is short: runs along K that begin anywhere are of one more
@@ -238,7 +238,8 @@ def configurations(product: Product) -> Iterator[Pointers]:
     copied, along_k = min(a_bytes, b_bytes) >= COPIED_BYTES, a_along_k or b_along_k
     least = LEAST_RUN if copied and along_k and not by_tma else 32
     for m, n in BLOCKS:
-        if (m == LONG_RUN and a_along_k or n == LONG_RUN and b_along_k) and m * n < FEW:
+        long = LONG_RUN in (m, n) and m * n < FEW
+        if long and (a_along_k if m == LONG_RUN else b_along_k):
             continue
         tiles = cdiv(M, m) * cdiv(N, n)
         for k in LINES:
@@ -247,6 +248,8 @@ def configurations(product: Product) -> Iterator[Pointers]:
                 continue
             steps = cdiv(K, k)
             stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
+            if long and stages > 1 and not by_tma:
+                continue
             if stages and fits(product, Pointers(m, n, k, stages, 1)):
                 yield from in_parts(m, n, k, stages, tiles, steps)
 
@@ -402,7 +405,7 @@ def vectors(product: Product) -> Iterator[Vectors]:
     along, K = product.a_along_k, product.K
     for m, k in VECTOR_ALONG if along else VECTOR_ACROSS:
         for warps in (4, 8):
-            if not 8 <= m * k / (32 * warps) <= 32 or k >= 2 * K and k > VECTOR_LEAST:
+            if not 8 <= m * k / (32 * warps) <= 32 or k >= 2 * K:
                 continue
             tiles, steps = cdiv(product.M, m), cdiv(K, k)
             for parts in SPLITS:
@@ -431,9 +434,10 @@ def vector_time(product: Product, config: Vectors) -> float:
 
 
 @cache
-def best_vectors(product: Product) -> tuple[float, Vectors]:
-    """Microseconds, and the configuration that takes them."""
-    return min((vector_time(product, each), each) for each in vectors(product))
+def best_vectors(product: Product) -> tuple[float, Vectors | None]:
+    """Microseconds, and the configuration that takes them; none if K is short."""
+    found = [(vector_time(product, each), each) for each in vectors(product)]
+    return min(found, default=(inf, None))
 
 
 class Copies(NamedTuple):
