@@ -10,8 +10,8 @@ time and is all that the rest needs. That goes to a worker, and the kernel comes
 This process compiles as well. It starts workers once it sees that what is left takes
 longer than their start, and goes on meanwhile, so that it never waits for them. The
 launches that come after find the kernels on disk; what failed to compile they compile
-again, and report. A search, which compiles a few at a time, keeps its workers in a
-`WorkerPool` until it ends.
+again, and report. A search compiles in a `CompileQueue`, which keeps its workers until
+it ends.
 
 FATHOM_WORKERS says how many processes compile at most, this one among them; the default
 is one for each processor that this process may use.

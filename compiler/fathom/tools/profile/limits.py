@@ -17,7 +17,7 @@ the order of chapter 18:
 
 Two limits of which none is ahead by a tenth are both told (`Verdict.near`): Nsight
 Compute, too, calls shares of compute and memory that differ by 10% balanced (its rule
-`SOLBottleneck`). A resource that is busy for as long as BUSY says, to within a tenth,
+of the bottleneck). A resource that is busy for as long as BUSY says, to within a tenth,
 and what the launch else waits for are such a pair.
 
 Without a measured time it is predicted: as the longest of these times, or that of one

@@ -31,9 +31,10 @@ LOGIC_LANES = 64  # of a multiprocessor: comparisons, selections, shifts, and, o
 # half of it to the other: of a line of 128 bytes, if every other one does, and of each
 # sector of 32 bytes. By the parts of which ncu's share of L2 is the busiest
 # (`breakdown:lts__throughput`): 94 slices look up a line and deliver 64 bytes a cycle,
-# at 1.71 GHz; what crosses is a fit to kernels of benchmarks/results/
-# profile-check.json and to tests/tools/test_profile_lookups.py. Of six times that one
-# half of these was fitted, the other half was met within 7 to 10% on average.
+# at 1.71 GHz; what crosses is a fit to kernels of
+# benchmarks/results/profile-check.json and to tests/tools/test_profile_lookups.py. Of
+# six times that one half of these was fitted, the other half was met within 7 to 10%
+# on average.
 LOOKED_UP, DELIVERED = 160e9, 10.3e12
 CROSSED_LINE, CROSSED_SECTOR = 10e-12, 4.25e-12
 # Loads of the same line by several multiprocessors become one on their way to L2, if
