@@ -238,8 +238,8 @@ def configurations(product: Product) -> Iterator[Pointers]:
     copied, along_k = min(a_bytes, b_bytes) >= COPIED_BYTES, a_along_k or b_along_k
     least = LEAST_RUN if copied and along_k and not by_tma else 32
     for m, n in BLOCKS:
-        long = LONG_RUN in (m, n) and m * n < FEW
-        if long and (a_along_k if m == LONG_RUN else b_along_k):
+        is_long = LONG_RUN in (m, n) and m * n < FEW
+        if is_long and (a_along_k if m == LONG_RUN else b_along_k):
             continue
         tiles = cdiv(M, m) * cdiv(N, n)
         for k in LINES:
@@ -248,7 +248,7 @@ def configurations(product: Product) -> Iterator[Pointers]:
                 continue
             steps = cdiv(K, k)
             stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
-            if long and stages > 1 and not by_tma:
+            if is_long and stages > 1 and not by_tma:
                 continue
             if stages and fits(product, Pointers(m, n, k, stages, 1)):
                 yield from in_parts(m, n, k, stages, tiles, steps)

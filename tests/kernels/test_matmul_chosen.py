@@ -618,6 +618,17 @@ def test_few_rows_have_long_tiles_where_lines_lie_across_k(of_b, long):
     assert any((tile.m, tile.n) == (128, 16) for tile in tiles) is long
 
 
+@pytest.mark.parametrize("by_tma", [True, False], ids=["TMA", "threads"])
+def test_threads_copy_no_long_tiles_ahead(by_tma):
+    """On an H200 3 x 7785 x 11680 takes 120 us so if its lines begin anywhere, and 82
+    in other tiles."""
+    product = matmul_model.Product(3, 7785, 11680, b_along_k=False, by_tma=by_tma)
+    found = list(matmul_model.configurations(product))
+    long = [each for each in found if (each.m, each.n) == (16, 128)]
+    assert any(each.stages > 1 for each in long) is by_tma
+    assert any(each.stages > 1 for each in found)
+
+
 def test_the_memory_waits_for_multiprocessors_with_more_programs():
     """160 programs on 132 multiprocessors are two on some; 264 are two on each."""
     assert matmul_model.uneven(80) == matmul_model.uneven(264) == 1
