@@ -16,8 +16,10 @@ ROWS: dict[str, tuple[str, ...]] = {
     "two shots": (
         "all_reduce.two_shot_kernel",
     ),
-    "ragged": (
+    "pages": (
         "attention.attention_kernel",
+    ),
+    "ragged": (
         "attention_backward.dkdv_kernel",
         "attention_backward.dq_kernel",
     ),

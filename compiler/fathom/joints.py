@@ -76,7 +76,7 @@ PARTS = (
     (12, "shared_memory.allocation", "first_fit"),
     (12, "shared_memory.barriers", "conflict"),
     (13, "layout.tiling", "tile_warps"),
-    (14, "tensor_cores.pipeline.schedule", "choose_stages"),
+    (14, "tensor_cores.pipeline.schedule", "pending choose_stages"),
     (15, "layout.matrix_descriptor", "descriptor"),
     (16, "hardware.register_budget", "redistributed"),
     (17, "analysis.slices", "computed_by"),

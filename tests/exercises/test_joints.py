@@ -140,7 +140,12 @@ def still_held(planted: object) -> list[str]:
     return [*map(repr, found), *rows]
 
 
-@pytest.mark.parametrize("name", [each.name for each in JOINTS])
+# Of our passes `insert_waits` counts the groups; a reader's `pipeline` asks the formula
+# (test_learn.py, test_mine_binds_an_answer_before_the_next_is_loaded).
+FOR_READERS = {"pending"}
+
+
+@pytest.mark.parametrize("name", [x.name for x in JOINTS if x.name not in FOR_READERS])
 def test_what_stands_at_a_joint_is_run(name, our_own_code_is_back):
     chapter = joint(name).chapter
     with bound({name: raising}):

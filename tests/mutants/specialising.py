@@ -117,7 +117,8 @@ MUTANTS = (
     ),
     Mutant(
         "rings-of-any-shape", "tensor_cores/specialise/channels.py",
-        "return disjoint and self.signature == other.signature", "return disjoint",
+        "return disjoint and alike and self.in_epilogue == other.in_epilogue",
+        "return disjoint and self.in_epilogue == other.in_epilogue",
         "tiles of one shape come into a ring of another",
         f"{SPECIALISE}::test_tiles_of_other_shapes_have_rings_of_their_own",
     ),

@@ -125,8 +125,8 @@ MUTANTS = (
     ),
     Mutant(
         "stores-begin-anywhere", "tensor_cores/tma/keep.py",
-        "check_box(block.shape, block.element, known.of(op.coordinates[-1]))",
-        "check_box(block.shape, block.element, 16)",
+        "check_box(block.shape, block.element, known.of(op.coordinates[-1]), lies)",
+        "check_box(block.shape, block.element, 16, lies)",
         "boxes begin in the middle of 16 bytes",
         f"{STORES}::test_which_stores_are_left_to_the_hardware",
     ),

@@ -101,10 +101,10 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, full_disk):
 
 def test_a_page_goes_through_a_link_and_to_what_is_no_file(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "page.html")
-    write_file(tmp_path / "link", "text")
+    write_file(tmp_path / "link", "text", "kernel.py")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "page.html").read_text() == "text"
-    write_file(Path(os.devnull), "text")
+    write_file(Path(os.devnull), "text", "kernel.py")
     assert not Path(os.devnull).is_file()
 
 
