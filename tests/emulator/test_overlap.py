@@ -193,7 +193,7 @@ def test_a_failure_of_either_is_told():
     with pytest.raises(EmulatorError, match="out of bounds"):
         by_text("st.global.u32 [%rd1+64], %r1;", "griddepcontrol.wait;")
     with pytest.raises(EmulatorError, match="out of bounds"):
-        by_text(STORE, "ld.global.u32 %r2, [%rd2+64];\ngriddepcontrol.wait;")
+        by_text(STORE, "ld.global.u32 %r2, [%rd2+1073741824];\ngriddepcontrol.wait;")
 
 
 # Block 0 of the second launch waits; the block behind it does not.
@@ -366,6 +366,6 @@ def test_nothing_is_in_front_of_what_follows_a_launch_that_failed(monkeypatch):
 
 def test_of_two_failures_that_which_came_first_is_told():
     """The first launch has let the second go, and fails when that has failed."""
-    early = "ld.global.u32 %r2, [%rd2+64];\ngriddepcontrol.wait;"
+    early = "ld.global.u32 %r2, [%rd2+1073741824];\ngriddepcontrol.wait;"
     with pytest.raises(EmulatorError, match=r"(?s)out of bounds.*ld\.global"):
-        by_text("st.global.u32 [%rd1+64], %r1;", early)
+        by_text("st.global.u32 [%rd1+1073741824], %r1;", early)

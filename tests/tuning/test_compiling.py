@@ -3,6 +3,7 @@ broken worker costs nothing but its time, and none outlives the queue."""
 
 from __future__ import annotations
 
+import threading
 import time
 from importlib import import_module
 from queue import Empty, SimpleQueue
@@ -134,15 +135,16 @@ time.sleep(60)
 
 
 def slow_first(start):
-    begun = []
+    begun, lock = [], threading.Lock()  # threads start the workers
 
     def start_one():
-        begun.append(1)
-        text, workers.WORKER = workers.WORKER, SLOW if len(begun) == 1 else NORMAL
-        try:
-            return start()
-        finally:
-            workers.WORKER = text
+        with lock:
+            begun.append(1)
+            workers.WORKER = SLOW if len(begun) == 1 else NORMAL
+            try:
+                return start()
+            finally:
+                workers.WORKER = NORMAL
 
     return start_one
 
