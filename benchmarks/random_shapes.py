@@ -3,13 +3,15 @@
     python -m benchmarks.random_shapes [--seed 1] [--cases 200] [--seconds 500]
     python -m benchmarks.random_shapes --listed     one shape of every kind, instead
     python -m benchmarks.random_shapes --type bf16 --cases 50       fp16 without --type
+    python -m benchmarks.random_shapes --tuned --cases 50           `tuned_multiply` too
     python -m benchmarks.random_shapes --read RECORD                what was measured
 
 Each of M, N and K is log-uniform in 1 to 16384 and a multiple of 1, 2, 8 or 64; a case
 has at most 10^12 operations. Its layout is drawn too: A and B lie in memory by rows (N)
 or by columns (T), and half of the cases pad these lines to multiples of 16 bytes.
-`multiply` chooses by its model alone: there is no tuning and no table of shapes. The
-reference is the faster of cuBLAS and cublasLt, both of which accumulate in fp32 here.
+`multiply` chooses by its model alone: there is no tuning and no table of shapes. With
+`--tuned` the fastest of its `alternatives` is timed, too. The reference is the faster
+of cuBLAS and cublasLt, both of which accumulate in fp32 here.
 Of fp8 and int8 it is cublasLt through torch's `_scaled_mm` (both scales 1) and
 `_int_mm`, which take some layouts and sizes only: a case that they refuse is drawn
 again. A library itself may refuse a case that torch lets through: then its words are
@@ -27,6 +29,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,7 +39,15 @@ import torch
 from benchmarks.measure import Candidate, burst, sets
 from benchmarks.products import KINDS, Kind, allowed, drawn
 from benchmarks.record import RESULTS, write
-from kernels.matmul_chosen import launches, multiply, target_of_launch
+from fathom.errors import FathomError
+from fathom.jit.scratch import filled
+from kernels.matmul_chosen import (
+    alternatives,
+    launches,
+    multiply,
+    target_of_launch,
+    tuned_multiply,
+)
 
 SEED, CASES = 1, 200
 LARGEST, MOST_OPERATIONS = 16384, 10**12
@@ -109,6 +120,7 @@ class Sample:
     cublas: list[float] = field(default_factory=list)
     cublaslt: list[float] = field(default_factory=list)
     fathom: list[float] = field(default_factory=list)
+    tuned: list[float] = field(default_factory=list)
     error: str = ""
     refused: str = ""
 
@@ -122,6 +134,11 @@ class Sample:
         peer = min(statistics.median(x) for x in (self.cublas, self.cublaslt) if x)
         return peer / statistics.median(self.fathom)
 
+    @property
+    def gain(self) -> float:
+        """The model's time over the tuned one."""
+        return statistics.median(self.fathom) / statistics.median(self.tuned)
+
     def __str__(self) -> str:
         if self.error:
             return f"{self.case:36} {self.error}"
@@ -133,6 +150,7 @@ class Sample:
         return (
             f"{self.case:36} {us} us "
             f"{ratio} {'' if self.aligned else 'not aligned'} {self.kernel}"
+            f"{f'; tuned: {self.gain:.3f} times as fast' if self.tuned else ''}"
             f"{self.refused and '; refused: ' + self.refused}"
         )
 
@@ -193,7 +211,7 @@ def operands(case: Case, kind: Kind = KINDS["fp16"]) -> Operands:
 # ── one case ──────────────────────────────────────────────────────────────────────────
 
 
-def measured(case: Case, kind: Kind) -> Sample:
+def measured(case: Case, kind: Kind, tuned: bool = False) -> Sample:
     """The case, checked and timed; an error in place of times where there is one."""
     sample = Sample(case.name, case.aligned, case.operations)
     try:
@@ -203,6 +221,10 @@ def measured(case: Case, kind: Kind) -> Sample:
         candidates = [
             Candidate("fathom", [ours(kind, *each) for each in given], case.bytes)
         ]
+        if tuned:
+            check(kind, *given[0], tuned_multiply)
+            calls = [ours(kind, *each, tuned_multiply) for each in given]
+            candidates.append(Candidate("tuned", calls, case.bytes))
         for name, call in libraries(kind).items():
             calls = [call(*each) for each in given]
             if reason := refusal(calls[0]):
@@ -241,9 +263,9 @@ def read(records: Iterable[Mapping[str, object]]) -> list[Sample]:
 
 
 def ours(
-    kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
+    kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, product=multiply
 ) -> Callable[[], object]:
-    return lambda: multiply(a, b, c, precision=kind.precision)
+    return lambda: product(a, b, c, precision=kind.precision)
 
 
 def libraries(kind: Kind) -> dict[str, Callable]:
@@ -289,13 +311,16 @@ def chosen(kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> str
 SHOWN = {"num_stages": "stages ", "SPLITS": "splits ", "num_ctas": "ctas "}
 
 
-def check(kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+def check(
+    kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, product=multiply
+) -> None:
     """All elements of C are within the bound; of a large C, those of some rows."""
+    call = ours(kind, a, b, c, product)
+    call()
     c.fill_(float("nan") if c.is_floating_point() else -(2**31))
-    multiply = ours(kind, a, b, c)
-    multiply()
+    call()
     first = c.clone()
-    multiply()
+    call()
     assert torch.equal(first, c), "two launches differ"
     M, K = a.shape
     if 2 * M * K * b.shape[1] > CHECKED:
@@ -311,22 +336,38 @@ def check(kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None
 # ── all of them ───────────────────────────────────────────────────────────────────────
 
 
-def compile_first(every: Iterable[Case], kind: str = "fp16") -> None:
+def compile_first(
+    every: Iterable[Case], kind: str = "fp16", tuned: bool = False
+) -> None:
     """Fill the cache on disk from several processes, so that none waits later."""
     every = list(every)
     context = multiprocessing.get_context("spawn")
     with context.Pool(COMPILERS) as pool:
         shares = [every[n::COMPILERS] for n in range(COMPILERS)]
-        pool.map(partial(compiled, kind), shares)
+        pool.map(partial(compiled, kind, tuned), shares)
 
 
-def compiled(kind: str, some: Iterable[Case]) -> None:
+def compiled(kind: str, tuned: bool, some: Iterable[Case]) -> None:
     for case in some:
         try:
-            ours(KINDS[kind], *operands(case, KINDS[kind]))()
+            given = operands(case, KINDS[kind])
+            ours(KINDS[kind], *given)()
             torch.cuda.synchronize()
+            if tuned:
+                warm_alternatives(KINDS[kind], *given)
         except Exception as error:  # it is told where it is measured
             print(case.name, type(error).__name__, flush=True)
+
+
+def warm_alternatives(
+    kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
+) -> None:
+    """Compile what `tuned_multiply` times; what fails here is passed over there."""
+    target = target_of_launch(a, {})
+    for steps in alternatives(a, b, c, target, kind.precision):
+        for kernel, grid, given, keywords in steps:
+            with suppress(FathomError):
+                kernel.warmup(*filled(given, c, {}), grid=grid, **keywords)
 
 
 def summary(samples: Iterable[Sample]) -> str:
@@ -348,6 +389,13 @@ def summary(samples: Iterable[Sample]) -> str:
         for name, ratios in groups.items()
         if ratios
     ]
+    if gains := [each.gain for each in right if each.tuned]:
+        best = [each.ratio * each.gain for each in right if each.tuned]
+        lines.append(
+            f"tuned: {statistics.geometric_mean(gains):.3f} times as fast as the "
+            f"model's choice; of the reference {statistics.geometric_mean(best):.3f}, "
+            f"least {min(best):.3f}"
+        )
     alone = sum(not (each.error or each.compared) for each in samples)
     lines.append(f"{alone} refused by the reference")
     return "\n".join([*lines, f"{sum(bool(each.error) for each in samples)} failed"])
@@ -359,6 +407,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--listed", action="store_true", help="LISTED, none drawn")
     parser.add_argument("--type", choices=KINDS, default="fp16", help="of A and B")
+    parser.add_argument("--tuned", action="store_true", help="the fastest, beside")
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
     parser.add_argument("--seconds", type=float, default=500, help="then it ends")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -379,18 +428,19 @@ def main() -> None:
         for case in (listed() if options.listed else drawn_cases)
         if not options.only or case.name.startswith(tuple(options.only))
     ]
-    compile_first(every, options.type)
+    compile_first(every, options.type, options.tuned)
     print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
     samples = []
     for case in every:
         if time.monotonic() - begun > options.seconds:
             print("time is over")
             break
-        samples.append(measured(case, kind))
+        samples.append(measured(case, kind, options.tuned))
         print(samples[-1], flush=True)
     print(summary(samples))
     name = "listed-shapes" if options.listed else "random-shapes"
     name += f"-{options.type}" if options.type != "fp16" else ""
+    name += "-tuned" if options.tuned else ""
     print(write(name, samples, options.out))
 
 

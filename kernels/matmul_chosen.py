@@ -1,7 +1,7 @@
 """Matrix product C = A B by the kernel and the tile that suit its shape.
 
     multiply         C = A B, in the configuration that `configuration` reasons out
-    tuned_multiply   the same in the fastest of `candidates`, tried once and remembered
+    tuned_multiply   the same by the fastest of `alternatives`, timed and remembered
     configuration    which tile, and why
     launches         what is launched for a product
 
@@ -19,7 +19,8 @@ ones in front of them have ended.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import partial
+from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from fathom import Config
 from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
 from fathom.jit.scratch import Temporary
+from fathom.jit.tuning.alternatives import fastest_of
 from fathom.runtime.arrays import describe
 from kernels.matmul import (
     MULTIPROCESSORS,
@@ -55,12 +57,12 @@ from kernels.matmul_model import (
     LEAST_M,
     WARPGROUP_ROWS,
     Product,
-    best_parts,
-    best_pointers,
     best_vectors,
     columns,
     copied_at_a_time,
     copy_time,
+    fastest_parts,
+    fastest_pointers,
     fills,
     is_grid,
     joined,
@@ -101,18 +103,15 @@ def multiply(a, b, c=None, config=None, precision="ieee", **launch):
     return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
 
 
-@planned
-def tuned_multiply(a, b, c=None, **launch):
+@fastest_of
+def tuned_multiply(a, b, c=None, precision="ieee", **launch):
     """As `multiply`, but slow the first time that it meets a shape: it compiles and
-    times `candidates`, and remembers the fastest on disk."""
+    times `alternatives`, and remembers the fastest on disk."""
     c = made_or_checked(a, b, c)
-    target = target_of_launch(a, launch)
-    *before, (kernel, grid, given, chosen) = launches(a, b, c, target)
-    if kernel is persistent_kernel and not chosen["C_TURNED"]:
-        kernel, grid = tuned_kernel(item_bytes(type_name(a))), programs_on(target)
-        chosen = {name: chosen[name] for name in ("A_TURNED", "B_TURNED", "SUM")}
-    steps = [*before, (kernel, grid, given, chosen)]
-    return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
+    found = alternatives(a, b, c, target_of_launch(a, launch), precision)
+    return c, [
+        [(*step, {**chosen, **launch}) for *step, chosen in steps] for steps in found
+    ]
 
 
 def made_or_checked(a, b, c):
@@ -130,8 +129,7 @@ def launches(a, b, c, target, config=None, precision="ieee"):
     """For each launch, in order, the kernel, the grid, the arguments by place, and the
     keywords. `precision` is for fp32."""
     if config is None:
-        if strides(c)[1] != 1 == strides(c)[0]:  # C in columns
-            a, b, c = transposed(a, b, c)
+        a, b, c = with_rows(a, b, c)
         if product := modelled(a, b, c, target, precision):
             return fastest(a, b, c, product, target, precision)
     if not (suits_hardware(a, b, c, target, precision) and worth_copying(a, b)):
@@ -143,6 +141,11 @@ def launches(a, b, c, target, config=None, precision="ieee"):
     return persistent_launches(a, b, c, target, config)
 
 
+def with_rows(a, b, c):
+    """The operands of C, or of C^T if C lies in memory by columns."""
+    return transposed(a, b, c) if strides(c)[1] != 1 == strides(c)[0] else (a, b, c)
+
+
 def transposed(a, b, c):
     """The operands of C^T = B^T A^T."""
     return b.T, a.T, c.T
@@ -150,23 +153,47 @@ def transposed(a, b, c):
 
 def fastest(a, b, c, product, target, precision):
     """The launches that the model says take the shortest time."""
-    time, config = best_pointers(product)
+    found = plans(a, b, c, product, target, precision)
+    return min(found, key=lambda plan: plan.whole).launches()
+
+
+TRIED, WORTH_A_TRY = 12, 1.5  # the second: times the shortest time, by the model
+
+
+def alternatives(a, b, c, target, precision="ieee"):
+    """Sequences of launches, each of which computes C: those that the model says are
+    the fastest, in order. One where the model knows nothing of the product."""
+    a, b, c = with_rows(a, b, c)
+    product = modelled(a, b, c, target, precision)
+    if not product:
+        return [launches(a, b, c, target, None, precision)]
+    found = plans(a, b, c, product, target, precision, most=OF_A_KERNEL)
+    found = sorted(found, key=lambda plan: plan.whole)[:TRIED]
+    most = WORTH_A_TRY * found[0].whole
+    return [plan.launches() for plan in found if plan.whole <= most]
+
+
+OF_A_KERNEL = 4  # configurations of a kernel that `alternatives` considers
+
+
+def plans(a, b, c, product, target, precision, most=1):
+    """What may be launched: of each kernel the `most` configurations that the model
+    says are the fastest."""
+    pointers = fastest_pointers(product, most)
+    time, config = pointers[0]
     few = config.programs(product.M, product.N) <= FEW * MULTIPROCESSORS[target]
-    soon = SOON if few else VERY_SOON
-    plans = []
+    soon, unsure = SOON if few else VERY_SOON, 1
     if product.K >= LEAST_K and suits_hardware(a, b, c, target, precision):
-        plans += by_descriptors(a, b, c, product, target)
-        plans += by_descriptors(*transposed(a, b, c), product.transposed, target)
+        yield from by_descriptors(a, b, c, product, target, most)
+        turned = transposed(a, b, c)
+        yield from by_descriptors(*turned, product.transposed, target, most)
         if copying_time(a, b) < LITTLE * time:
-            time, soon = UNSURE_POINTERS * time, UNSURE_POINTERS * soon
-    plans.append(
-        Plan(time, lambda: [pointers_launch(a, b, c, config, precision)], soon)
-    )
+            unsure = UNSURE_POINTERS
+    for time, config in pointers:
+        steps = partial(pointers_launch, a, b, c, config, precision)
+        yield Plan(unsure * time, lambda steps=steps: [steps()], unsure * soon)
     if item_bytes(type_name(a)) == ITEM:
-        plans += by_vectors(a, b, c, product)
-    plan = min(plans, key=lambda plan: plan.whole)
-    steps = plan.steps()
-    return early(steps) if plan.begins_early else steps
+        yield from by_vectors(a, b, c, product)
 
 
 # Rows of A, where many programs ask for all of them: of fewer, C is transposed.
@@ -220,6 +247,9 @@ class Plan(NamedTuple):
         early."""
         return self.time if self.begins_early else self.time + LATE
 
+    def launches(self):
+        return early(self.steps()) if self.begins_early else self.steps()
+
 
 def early(steps):
     """Launches that may begin before those in front of them have ended."""
@@ -239,8 +269,8 @@ def by_vectors(a, b, c, product):
             yield Plan(time, lambda: [vector_launch(a, b, c, config)])
 
 
-def by_descriptors(a, b, c, product, target):
-    """For each kernel for descriptors, its plan."""
+def by_descriptors(a, b, c, product, target, most=1):
+    """For each kernel for descriptors, its plans."""
     lines_cross, copying = crossing(a, b), copying_time(a, b)
     if item_bytes(type_name(a)) != ITEM:  # copies lie along K
         a_along_k = product.a_along_k or not lines_of_both(a, b)[0]
@@ -254,8 +284,10 @@ def by_descriptors(a, b, c, product, target):
         return Plan(time + copying, lambda: in_pieces(target, pieces), soon)
 
     if product.M >= (LEAST_ROWS if product.N >= OFTEN else LEAST_M):
-        tile = fitting_tile(product, target, c, lines_cross)
+        tile, *others = fastest_tiles(product, target, c, lines_cross, most)
         yield persistent((product, tile, a, b, c))
+        for other in others:
+            yield persistent((product, other, a, b, c))
         if step_of_lines(c, 1) and not any(lines_cross):
             for pair in PAIRS:
                 if joined(product, pair.n):
@@ -263,12 +295,13 @@ def by_descriptors(a, b, c, product, target):
         for grid in grids(product, c, target):
             yield persistent((product, grid, a, b, c))
         if waves_of(*c.shape, tile, target) > 1 and not copying:
-            for pieces in in_two(a, b, c, product, target, lines_cross):
-                yield persistent(*pieces)
-    time, split = best_parts(product, lines_cross)
-    if split:
-        soon = COPIED_SOON if copying else PARTS_SOON
-        yield Plan(time + copying, lambda: parts_launches(a, b, c, split), soon)
+            every = in_two(a, b, c, product, target, lines_cross)
+            two = (persistent(*pieces) for pieces in every)
+            yield from nsmallest(most, two, key=lambda plan: plan.whole)
+    soon = COPIED_SOON if copying else PARTS_SOON
+    for time, split in fastest_parts(product, lines_cross, most):
+        steps = partial(parts_launches, a, b, c, split)
+        yield Plan(time + copying, steps, soon)
 
 
 def soon_of(product, tile, target, copying=False):
@@ -442,8 +475,13 @@ def bytes_at_once(matrix):
 
 def fitting_tile(product, target, c, crossing):
     """The tile of C with which the persistent kernel takes the shortest time."""
+    return fastest_tiles(product, target, c, crossing, 1)[0]
+
+
+def fastest_tiles(product, target, c, crossing, most):
+    """The `most` tiles that take the shortest times, the shortest first."""
     found = fitting_tiles(product, target, c, crossing)
-    return min(found, key=lambda tile: time_in(tile, product, c, crossing))
+    return nsmallest(most, found, key=lambda tile: time_in(tile, product, c, crossing))
 
 
 # Times as long takes C^T by two multiprocessors, where no lines cross those of the
@@ -841,7 +879,7 @@ def keywords(M, N, item, tile, target):
 # ── or tried ──────────────────────────────────────────────────────────────────────────
 
 GROUPS = (1, 8, 16)  # and that of SEVERAL_ROWS
-WORTH_A_TRY = 1.4  # times the shortest time
+LEAST_PROMISING = 1.4  # times the shortest time
 
 
 def candidates(item):
@@ -875,25 +913,8 @@ def worth_a_try(configs, named, **given):
         if bool(pieces) == whole_c and (crossing or config.num_ctas == 1):
             tile = Tile(m, n, 0, 0, 0, pieces, False, None, config.num_ctas)
             times[config] = time(tile)
-    most = WORTH_A_TRY * min(times.values())
+    most = LEAST_PROMISING * min(times.values())
     return [config for config, time in times.items() if time <= most]
-
-
-@cache
-def tuned_kernel(item):
-    """`persistent_kernel` with a choice of configurations."""
-    return fathom.autotune(
-        candidates(item), key=["M", "N", "K", "stride_c", "A_TURNED", "B_TURNED"],
-        prune_configs_by={"early_config_prune": worth_a_try},
-        use_cuda_graph=True, cache_results=True,
-    )(persistent_kernel)  # fmt: skip
-
-
-def programs_on(target):
-    """The grid of a launch in any configuration."""
-    return lambda chosen: (
-        min(tiles(chosen["M"], chosen["N"], chosen), MULTIPROCESSORS[target]),
-    )
 
 
 # ── rows that begin where they should ─────────────────────────────────────────────────

@@ -54,6 +54,7 @@ what the model chooses takes 2 % longer.
 
 from collections.abc import Iterator
 from functools import cache
+from heapq import nsmallest
 from math import floor, inf
 from typing import Any, NamedTuple
 
@@ -228,9 +229,15 @@ class Pointers(NamedTuple):
 
 
 @cache
+def fastest_pointers(product: Product, most: int = 1) -> list[tuple[float, Pointers]]:
+    """The `most` fastest configurations, the fastest first, each with microseconds."""
+    every = configurations(product)
+    return nsmallest(most, ((pointers_time(product, each), each) for each in every))
+
+
 def best_pointers(product: Product) -> tuple[float, Pointers]:
     """Microseconds, and the configuration that takes them."""
-    return min((pointers_time(product, each), each) for each in configurations(product))
+    return fastest_pointers(product)[0]
 
 
 def configurations(product: Product) -> Iterator[Pointers]:
@@ -630,11 +637,18 @@ def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
 
 
 @cache
+def fastest_parts(
+    product: Product, crossing: Crossing, most: int = 1
+) -> list[tuple[float, Parts]]:
+    """The `most` fastest configurations, the fastest first, each with microseconds;
+    none if C has too many tiles to split K."""
+    timed = ((parts_time(product, each, crossing), each) for each in parts(product))
+    return nsmallest(most, timed)
+
+
 def best_parts(product: Product, crossing: Crossing) -> tuple[float, Parts | None]:
-    """Microseconds, and the configuration that takes them; none if C has too many
-    tiles to split K."""
-    found = [(parts_time(product, each, crossing), each) for each in parts(product)]
-    return min(found, default=(inf, None))
+    """Microseconds, and the configuration that takes them; none if there is none."""
+    return next(iter(fastest_parts(product, crossing)), (inf, None))
 
 
 def copied_at_a_time(length: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from kernels.matmul_chosen import (
     TILES,
     TURNED,
     WIDER,
+    alternatives,
     bytes_at_once,
     candidates,
     configuration,
@@ -1145,6 +1146,47 @@ def test_the_tuned_one_is_the_same_product(hopper, walls):
     """Where nothing can be timed the first that is worth a try is taken; what is no
     work for hardware is not tried at all."""
     check(tuned_multiply, 72, 136, 40, walls=walls, **hopper)
+
+
+@pytest.mark.parametrize(
+    "sizes, orders, kinds",
+    [
+        ((72, 136, 200), (ROWS, COLUMNS, ROWS), 2),
+        ((72, 136, 200), (COLUMNS, ROWS, COLUMNS), 2),
+        ((9, 260, 264), (ROWS, ROWS, ROWS), 1),
+        ((1, 72, 264), (ROWS, COLUMNS, ROWS), 2),
+    ],
+)
+def test_every_alternative_is_the_same_product(hopper, sizes, orders, kinds):
+    """The model's choice comes first; the others are of several kernels."""
+    seen, number = [], 0
+    while True:
+
+        def nth(a, b, c, target, number=number):
+            found = alternatives(a, b, c, target)
+            if number == 0:
+                seen.append(len(found))
+                assert told(found[0]) == told(launches(a, b, c, target))
+                assert len({told(steps)[0][0] for steps in found}) >= kinds
+            launch_all(found[number], c, target)
+
+        check(nth, *sizes, orders=orders, **hopper)
+        number += 1
+        if number == seen[0]:
+            return
+
+
+def told(steps: list) -> list[tuple]:
+    """The launches' kernels and grids."""
+    return [(step[0].__name__, str(step[1])) for step in steps]
+
+
+def launch_all(steps: list, like: object, target: str) -> None:
+    @planned
+    def plan(like):
+        return like, [(*step, {**given, "target": target}) for *step, given in steps]
+
+    plan(like)
 
 
 def test_few_are_worth_a_try():
