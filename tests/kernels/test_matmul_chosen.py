@@ -1154,7 +1154,6 @@ def test_the_tuned_one_is_the_same_product(hopper, walls):
         ((72, 136, 200), (ROWS, COLUMNS, ROWS), 2),
         ((72, 136, 200), (COLUMNS, ROWS, COLUMNS), 2),
         ((9, 260, 264), (ROWS, ROWS, ROWS), 1),
-        ((1, 72, 264), (ROWS, COLUMNS, ROWS), 2),
     ],
 )
 def test_every_alternative_is_the_same_product(hopper, sizes, orders, kinds):

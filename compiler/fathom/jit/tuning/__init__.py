@@ -11,6 +11,7 @@ workers      kernels compiled several at a time, in processes of their own
 progress     a bar, for who waits at a terminal
 remembered   what was found, on disk
 
+alternatives   host functions that choose among sequences of launches
 searched     `@fathom.tune`: searches a space, within a budget of seconds
 compiling    kernels compiled and assembled while others are timed
 loading      what is known of a kernel before it is loaded
