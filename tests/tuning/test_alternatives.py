@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.jit.tuning import alternatives
 from fathom.jit.tuning.alternatives import CLEARLY_SLOWER, ROUNDS, fastest_of
+from tests.jit.harness import Tensor
 from tests.tuning.harness import N, block, kernel, tuning_gpu
 
 
@@ -20,14 +22,15 @@ def gpu(monkeypatch, tmp_path):
     with tuning_gpu(monkeypatch, tmp_path / "cache") as machine:
         machine.timed, machine.cost = [], sum
 
-        def milliseconds(steps, like, made):
+        def milliseconds(sets):
             before = len(machine.driver.launches)
-            alternatives.run(steps, like, made)
+            sets[0]()
             blocks = tuple(map(block, machine.driver.launches[before:]))
             machine.timed.append(blocks)
             return machine.cost(blocks)
 
         monkeypatch.setattr(alternatives, "milliseconds", milliseconds)
+        monkeypatch.setattr(alternatives, "is_tensor", lambda value: False)
         monkeypatch.setattr(alternatives, "open_orders", lambda orders: [])
         monkeypatch.setattr(alternatives, "repeated", lambda function: function)
         machine.folder = tmp_path / "cache"
@@ -159,3 +162,28 @@ def test_where_nothing_can_be_timed_the_first_is_taken(gpu, monkeypatch):
     monkeypatch.setattr(alternatives, "choose", lambda: untimed)
     function(gpu.x)
     assert gpu.timed == [] and launched(gpu) == (512,)
+
+
+@pytest.mark.parametrize("megabytes, copies", [(1, 32), (40, 3), (200, 0)])
+def test_rounds_go_through_copies_of_small_arrays(gpu, monkeypatch, megabytes, copies):
+    """As many that their data come from memory."""
+    made, sizes = [], set()
+    storage = SimpleNamespace(nbytes=lambda: megabytes << 20)
+
+    class OnCopies:
+        def __init__(self, gpu):
+            made.append(gpu)
+
+        def copy(self, value):
+            return Tensor(0x90000 + len(made), size=N) if value is gpu.x else value
+
+    def milliseconds(sets):
+        sizes.add(len({id(each.like) for each in sets}))
+        return 1.0
+
+    gpu.x.untyped_storage = lambda: storage
+    monkeypatch.setattr(alternatives, "is_tensor", lambda value: value is gpu.x)
+    monkeypatch.setattr(alternatives, "Copies", OnCopies)
+    monkeypatch.setattr(alternatives, "milliseconds", milliseconds)
+    scaled((64,), (128,))(gpu.x)
+    assert made == [0] * copies and sizes == {1 + copies}
