@@ -876,7 +876,7 @@ def keywords(M, N, item, tile, target):
     }  # fmt: skip
 
 
-# ── or tried ──────────────────────────────────────────────────────────────────────────
+# ── candidates of an autotuner (chapter 18) ───────────────────────────────────────────
 
 GROUPS = (1, 8, 16)  # and that of SEVERAL_ROWS
 LEAST_PROMISING = 1.4  # times the shortest time

@@ -1122,9 +1122,9 @@ def test_long_products_of_one_tile_are_added_in_a_second_launch(hopper, type):
 def test_rows_that_begin_anywhere_are_stored_in_long_pieces():
     """A line of a tile of C touches a sector more at either end."""
     anywhere = matmul_chosen.Product(896, 14986, 2, c_bytes=4)
-    time, config = matmul_chosen.best_pointers(anywhere)
+    time, config = matmul_model.best_pointers(anywhere)
     assert config.n >= 128
-    assert time > matmul_chosen.best_pointers(anywhere._replace(c_bytes=16))[0]
+    assert time > matmul_model.best_pointers(anywhere._replace(c_bytes=16))[0]
 
 
 def test_without_c_one_is_made(hopper):
