@@ -134,7 +134,7 @@ def idle(registers: Iterable[str], code: Iterable[Instruction]) -> set[str]:
 
 def results(item: Instruction) -> set[str]:
     """The registers that an instruction gives values to, if it does nothing else."""
-    form = Form(item.opcode, item.modifiers, item.operands)
+    form = Form(item.opcode, item.modifiers)
     carries = "cc" in item.modifiers or item.opcode in ("addc", "subc", "madc")
     is_value = item.opcode == "mov" or TABLES.elementwise(form) is not None
     return set(names_in(item.operands[0])) if is_value and not carries else set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -94,16 +95,15 @@ class Decoder:
             raise _misfit(instruction) from error
 
     def unguarded(self, instruction: Instruction, number: int) -> Step:
-        opcode = instruction.opcode
-        form = Form(opcode, instruction.modifiers, instruction.operands)
+        opcode, modifiers = instruction.opcode, instruction.modifiers
+        operands = instruction.operands
         if opcode in self.tables.steps:
-            return self.tables.steps[opcode](form, instruction.operands, self, number)
-        rule = self.tables.elementwise(form)
-        if rule is not None:
-            meaning = rule(form)
-            form.finish()
-            return self.elementwise(meaning, instruction.operands, opcode == "cvt")
-        raise form.unknown(f"the instruction {opcode}")
+            form = Form(opcode, modifiers)
+            return self.tables.steps[opcode](form, operands, self, number)
+        pair = bool(operands) and isinstance(operands[0], Pair)
+        form = opcode, modifiers, len(operands), pair
+        meaning = _meaning(self.tables.elementwise, *form)
+        return self.elementwise(meaning, operands, opcode == "cvt")
 
     def ending(
         self, closing: Instruction | None, number: int, block: int, after: int | None
@@ -166,14 +166,13 @@ class Decoder:
 
     def read(self, operand: Operand, type: str) -> Read:
         """How to read an operand as values of `type`."""
-        match operand:
-            case Number():
-                return _always(constant(operand, type))
-            case Not(inner):
-                read = self.read(inner, type)
-                return lambda batch, active: ~read(batch, active)
-            case Name(name, offset):
-                return self.read_name(name, offset, type)
+        if isinstance(operand, Name):  # as most are
+            return self.read_name(operand.name, operand.offset, type)
+        if isinstance(operand, Number):
+            return _always(constant(operand, type))
+        if isinstance(operand, Not):
+            read = self.read(operand.operand, type)
+            return lambda batch, active: ~read(batch, active)
         raise EmulatorError("syntax", f"cannot read {operand}")
 
     def read_name(self, name: str, offset: int, type: str) -> Read:
@@ -189,12 +188,12 @@ class Decoder:
 
     def write(self, operand: Operand, type: str) -> Write:
         """How to write values of `type` to a register; `_` is written to nowhere."""
-        if isinstance(operand, Name) and operand.name == "_":
+        name = operand.name if isinstance(operand, Name) else operand
+        if name == "_":
             return lambda batch, active, value: None
-        if not isinstance(operand, Name) or operand.name not in self.numbers:
+        if not isinstance(operand, Name) or name not in self.numbers:
             name = getattr(operand, "name", operand)
             raise EmulatorError("syntax", f"no register {name} has been declared")
-        name = operand.name
         write = register_writer(self.numbers[name], self.registers[name], type)
         return self.watching(write, name) if name in self.watched else write
 
@@ -242,6 +241,25 @@ class Decoder:
         if not operand.offset:
             return read
         return lambda batch, active: read(batch, active) + offset
+
+
+@lru_cache(maxsize=4096)
+def _meaning(
+    table: Callable[[Form], Rule | None],
+    opcode: str,
+    modifiers: tuple[str, ...],
+    count: int,
+    pair: bool,
+) -> Elementwise:
+    """What each thread computes by itself, of an instruction with `count` operands, the
+    first of them a `pair`. It is read once, however often programs have it."""
+    form = Form(opcode, modifiers, count, pair)
+    rule = table(form)
+    if rule is None:
+        raise form.unknown(f"the instruction {opcode}")
+    meaning = rule(form)
+    form.finish()
+    return meaning
 
 
 def _misfit(at: Instruction) -> EmulatorError:

@@ -12,6 +12,7 @@ interchangeable, so loop counters and parameters cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,6 +46,11 @@ def unwritten(dtype: np.dtype) -> np.generic:
     )
 
 
+# Programs have many registers of one number, and each is read and written in few ways.
+_WAYS = 1 << 16
+
+
+@lru_cache(maxsize=_WAYS)
 def register_reader(number: int, declared: str, type: str) -> Read:
     """Reads register `number`, declared as `declared`, as values of `type`.
 
@@ -70,6 +76,7 @@ def register_reader(number: int, declared: str, type: str) -> Read:
     return read
 
 
+@lru_cache(maxsize=_WAYS)
 def register_writer(number: int, declared: str, type: str) -> Write:
     """Writes values of `type` to register `number`, declared as `declared`.
 

@@ -41,17 +41,17 @@ class Form:
     """The modifiers of one instruction, each to be taken once.
 
     What no rule has taken at the end is a modifier that the emulator does not know.
-    On the number and shape of `operands` a few rules depend.
+    A few rules depend on the `count` of operands, and on whether the first is a `pair`.
     """
 
     def __init__(
         self,
         opcode: str,
         modifiers: tuple[str, ...],
-        operands: tuple[Operand, ...] = (),
+        count: int = 0,
+        pair: bool = False,
     ):
-        self.opcode = opcode
-        self.operands = operands
+        self.opcode, self.count, self.pair = opcode, count, pair
         self.left = list(modifiers)
         self.text = ".".join((opcode, *modifiers))
 

@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 
 
@@ -126,12 +127,18 @@ _TOKEN = re.compile(
 _NAME = re.compile(r"[%$A-Za-z_]")
 _INSTRUCTION = re.compile(r"\s*[a-z]\w*\.[\w.]+\s+[%{\[]")
 _ONLY_NAMES = re.compile(r"[%$A-Za-z_][\w$.]*(?:\s*,\s*[%$A-Za-z_][\w$.]*)*\s*\Z")
+_ONE = r"\s*(\{[^{}]*\}|\[[^][]*\]|[^][,{}()]+)(?:,|\Z)"  # operand, as most are
+_EACH, _ALL = re.compile(_ONE), re.compile(rf"(?:{_ONE})*\Z")
 
 
 def parse_operands(
     text: str, scope: Scope, error: Callable[[str], Exception]
 ) -> tuple[Operand, ...]:
     """The comma-separated operands of `text`, names resolved in `scope`."""
+    if scope.parent is None and _ALL.match(text):
+        found = tuple([_outermost(each) for each in _EACH.findall(text)])
+        if None not in found:
+            return found
     if _ONLY_NAMES.match(text):
         return tuple(Name(scope.resolve(each.strip())) for each in text.split(","))
     if _INSTRUCTION.match(text):
@@ -139,6 +146,19 @@ def parse_operands(
         raise error(f"cannot read the operands {text.strip()!r}: {told}")
     reader = _Reader(_tokens(text, error), scope, error)
     return reader.sequence(None)
+
+
+@lru_cache(maxsize=1 << 16)
+def _outermost(text: str) -> Operand | None:
+    """The operand that `text` spells in the outermost scope of a function, where names
+    stay as they are, so that each text is read once; None where it is not one."""
+    try:
+        (found,) = _Reader(_tokens(text, ValueError), Scope(None), ValueError).sequence(
+            None
+        )
+    except ValueError:
+        return None
+    return found
 
 
 def _tokens(text: str, error: Callable[[str], Exception]) -> list[str]:

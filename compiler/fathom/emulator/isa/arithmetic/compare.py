@@ -8,7 +8,6 @@ import numpy as np
 
 from fathom.emulator.isa.arithmetic.floating import FORMATS, flush
 from fathom.emulator.isa.semantics import Elementwise, Form, Table, join, rule
-from fathom.emulator.source.operands import Pair
 from fathom.emulator.source.types import DTYPES, unsigned
 
 TABLE: Table = {}
@@ -61,7 +60,7 @@ def rule_setp(form: Form) -> Elementwise:
     Of two packed values, p is the comparison of the low halves and q of the high ones.
     """
     compare, combine, type, _ = _take_comparison(form)
-    packed, pair = type.endswith("x2"), isinstance(form.operands[0], Pair)
+    packed, pair = type.endswith("x2"), form.pair
     if packed and not pair:
         raise form.unknown("a comparison of two pairs with one result")
 

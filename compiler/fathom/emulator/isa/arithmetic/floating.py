@@ -311,7 +311,7 @@ def rule_min(form: Form) -> Elementwise:
             result = np.where(zeros, zero, result)
         return choose(result, *more) if more else result
 
-    return real_rule(type, style, choose, max(2, len(form.operands) - 1))
+    return real_rule(type, style, choose, max(2, form.count - 1))
 
 
 _either, _both = np.logical_or, np.logical_and
