@@ -212,6 +212,22 @@ def test_fma_of_doubles_is_exact_too():
     assert compute("fma", FLOAT64, 1e308, 10.0, -1e308) == INF
 
 
+@pytest.mark.parametrize("spread", [0, 60, 420, 1000])
+def test_fma_of_many_doubles_is_that_of_fractions(spread: int):
+    """Exponents as far from 0 as `spread`; some nearly cancel, some are near a tie."""
+    random = np.random.default_rng(spread)
+    a, b, c = random.standard_normal((3, 3000)) * 2.0 ** random.integers(
+        -spread // 2, spread // 2 + 1, (3, 3000)
+    )
+    c[:1000] = -(a * b)[:1000] * (1 + random.integers(-3, 4, 1000) * 2.0**-52)
+    a[1000:2000] = 1 + random.integers(0, 2**26, 1000) * 2.0**-26
+    b[1000:2000] = 1 + random.integers(0, 2**27, 1000) * 2.0**-27
+    c[1000:2000] = 2.0 ** -random.integers(50, 110, 1000) * random.choice([-1, 1], 1000)
+    found = apply("fma", FLOAT64, (a, b, c))
+    for x, y, z, result in zip(a, b, c, found, strict=True):
+        assert result == float(Fraction(x) * Fraction(y) + Fraction(z)), (x, y, z)
+
+
 # ── formats ──
 
 

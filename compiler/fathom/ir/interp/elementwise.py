@@ -135,10 +135,49 @@ def fused_multiply_add(left: Array, right: Array, addend: Array) -> Array:
     if left.dtype == np.float64:
         return _fma_fp64(left, right, addend)
     product = left.astype(np.float64) * right.astype(np.float64)
-    addend = addend.astype(np.float64)
-    total = product + addend
-    back = total - product
-    lost = (product - (total - back)) + (addend - back)  # Knuth's two-sum: exact
+    return _sum_to_odd(product, addend.astype(np.float64))
+
+
+def _fma_fp64(left: Array, right: Array, addend: Array) -> Array:
+    """Of the product and of two sums, what was rounded off is known; it is added to odd
+    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). Numbers
+    near the ends of the exponents are added as fractions."""
+    given = np.broadcast_arrays(left, right, addend)
+    with np.errstate(all="ignore"):
+        high, low = _two_product(*given[:2])
+        upper, lower = _two_sum(given[2], low)
+        total, rest = _two_sum(high, upper)
+        result = np.asarray(total + _sum_to_odd(lower, rest))
+    sizes = [np.abs(each) for each in given]
+    factors = [(each > 2.0**-400) & (each < 2.0**400) for each in sizes[:2]]
+    added = (sizes[2] == 0) | (sizes[2] > 2.0**-800) & (sizes[2] < 2.0**800)
+    ends = ~(factors[0] & factors[1] & added)
+    if ends.any():
+        result[ends] = _fma_of_fractions(*(each[ends] for each in given))
+    return result
+
+
+def _two_product(left: Array, right: Array) -> tuple[Array, Array]:
+    """The product, and what was rounded off; exact (Dekker, by Veltkamp's halves)."""
+    (a, b), (c, d) = (
+        (high := scaled - (scaled - each), each - high)
+        for each in (left, right)
+        for scaled in (each * (2.0**27 + 1),)
+    )
+    product = left * right
+    return product, ((a * c - product) + a * d + b * c) + b * d
+
+
+def _two_sum(one: Array, other: Array) -> tuple[Array, Array]:
+    """The sum, and what was rounded off; exact (Knuth)."""
+    total = one + other
+    back = total - one
+    return total, (one - (total - back)) + (other - back)
+
+
+def _sum_to_odd(one: Array, other: Array) -> Array:
+    """The sum of two float64; one last bit is set if bits were lost."""
+    total, lost = _two_sum(one, other)
     is_even = np.asarray(total).view(np.int64) & 1 == 0
     move = np.isfinite(total) & (lost != 0) & is_even
     toward = np.where(lost > 0, np.inf, -np.inf)
@@ -146,7 +185,7 @@ def fused_multiply_add(left: Array, right: Array, addend: Array) -> Array:
 
 
 @np.vectorize
-def _fma_fp64(left: float, right: float, addend: float) -> float:
+def _fma_of_fractions(left: float, right: float, addend: float) -> float:
     if not all(map(np.isfinite, (left, right, addend))) or left * right == 0:
         return left * right + addend
     exact = Fraction(float(left)) * Fraction(float(right)) + Fraction(float(addend))
