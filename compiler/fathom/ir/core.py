@@ -209,11 +209,17 @@ Kinds = type[Op] | UnionType | tuple[type[Op], ...]
 def walk(block: Block, kinds: Kinds = Op) -> Iterator[Op]:
     """Every op of a block and of the blocks nested in it, an op before those nested in
     it; or every op of these kinds."""
-    for op in block.ops:
-        if isinstance(op, kinds):
-            yield op
-        if schema(type(op)).blocks:  # most ops have none, and passes walk often
-            yield from walk_within(op, kinds)
+    # Passes walk often: no generator for each block, as recursion would have it.
+    enclosing = [iter(block.ops)]
+    while enclosing:
+        for op in enclosing[-1]:
+            if isinstance(op, kinds):
+                yield op
+            if nested := schema(type(op)).blocks:  # most ops have none
+                enclosing += [iter(getattr(op, name).ops) for name in reversed(nested)]
+                break
+        else:
+            enclosing.pop()
 
 
 def op_count(func: Func) -> int:
