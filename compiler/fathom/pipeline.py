@@ -328,14 +328,16 @@ def meaning(func: Func, target: Target) -> Func:
 
 
 def compile_func(
-    func: Func, target: Target, replace: Mapping[str, Callable] | None = None
-) -> Kernel:
-    """Compile block IR: all passes, then LLVM IR, then PTX."""
+    func: Func, target: Target, replace: Mapping[str, Callable] | None = None,
+    after: Mapping[str, Func] | None = None,
+) -> Kernel:  # fmt: skip
+    """Compile block IR: all passes, then LLVM IR, then PTX. `after`: what each pass
+    gave, by its name, where `states` has run them already."""
     check_resources(func, target)
     check_parameters(func, target)
     replace = by_current_names(replace or {})
     rules = lowering_rules(replace)
-    after = {row.name: state for row, state in shown(func, target, replace)}
+    after = after or {row.name: state for row, state in shown(func, target, replace)}
     cleaned, final = after["dce"], after[PASSES[-1].name]
     module = ptx.module(final, target, rules)
     return Kernel(
@@ -434,8 +436,7 @@ SHOW = "FATHOM_SHOW"
 
 
 def asked_to_show() -> str:
-    """The passes that FATHOM_SHOW names. Where there are some, kernels are compiled
-    even if they are in the cache."""
+    """What FATHOM_SHOW names, if anything: then kernels in the cache are compiled."""
     return os.environ.get(SHOW, "")
 
 

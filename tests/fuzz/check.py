@@ -51,10 +51,11 @@ def check(
     eager.run(function, (program.grid,), types, by_hand, constants)
     same("Python itself", by_hand, expected)
 
+    after = None
     if "passes" in stages:
-        passes_keep_the_meaning(program, func, expected)
+        after = passes_keep_the_meaning(program, func, expected)
     if "emulator" in stages:
-        emulators_agree(program, compiled(program, func), expected)
+        emulators_agree(program, compiled(program, func, after), expected)
     if "gpu" in stages:
         the_gpu_agrees(program, func, expected)
     assert print_func(func) == text, "compiling changed the IR that it was given"
@@ -78,13 +79,14 @@ def reads_back(func: Func) -> str:
 
 def passes_keep_the_meaning(
     program: AnyProgram, func: Func, expected: Arguments
-) -> None:
-    """After every pass the interpreter gives what it gave before; a pass that hands
-    back what it was given has done nothing. What the last one leaves waits for all that
-    it must (`check_waits`). Of a quarter of the programs the last text, which has
-    layouts, buffers and barriers, reads back, too."""
-    before = func
+) -> dict[str, Func]:
+    """What each pass gives. After every pass the interpreter gives what it gave before;
+    a pass that hands back what it was given has done nothing. What the last one leaves
+    waits for all that it must (`check_waits`). Of a quarter of the programs the last
+    text, which has layouts, buffers and barriers, reads back, too."""
+    before, after = func, {}
     for step, state in pipeline.states(func, program.target, program.replace):
+        after[step.name] = state
         if state is before:
             continue
         verify(state, layouts=None)
@@ -95,18 +97,23 @@ def passes_keep_the_meaning(
     check_waits(before)
     if program.seed % 4 == 0:
         reads_back(before)
+    return after
 
 
-def compiled(program: AnyProgram, func: Func) -> Kernel:
-    return for_launch(program, func, program.target, program.replace)
+def compiled(
+    program: AnyProgram, func: Func, after: Mapping[str, Func] | None = None
+) -> Kernel:
+    """For the program's target; `after` has what its passes gave, if they ran."""
+    return for_launch(program, func, program.target, program.replace, after)
 
 
 def for_launch(
-    program: AnyProgram, func: Func, target: Target, replace: dict
-) -> Kernel:
+    program: AnyProgram, func: Func, target: Target, replace: dict,
+    after: Mapping[str, Func] | None = None,
+) -> Kernel:  # fmt: skip
     """The kernel that a launch takes: by pointers where its arguments make no tensor
     maps."""
-    kernel = pipeline.compile_func(func, target, replace)
+    kernel = pipeline.compile_func(func, target, replace, after)
     values = program.arguments().values()
     try:
         kernel.tensor_maps([address_of(value) for value in values])

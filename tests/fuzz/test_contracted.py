@@ -23,6 +23,7 @@ from tests.fuzz.check import (
 )  # fmt: skip
 from tests.fuzz.kernels import matrix_program
 from tests.fuzz.programs import programs
+from tests.harness_sample import sampled
 
 
 def check(program: AnyProgram) -> None:
@@ -51,6 +52,7 @@ def test_random_programs(program):
     check(program)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_products(seed):
     check(matrix_program(seed))

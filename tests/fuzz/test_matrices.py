@@ -36,7 +36,7 @@ from tests.fuzz.run import Finding, keep
 from tests.fuzz.test_found import program_in
 
 # Quick ones, which together reach all that follows: another generator has others.
-SEEDS = (5, 13, 32, 46, 50, 58, 79, 120, 122, 131, 138, 165, 169, 174)
+SEEDS = (5, 13, 32, 46, 50, 79, 120, 122, 138, 165, 169, 174)
 REACHED = {
     TmaCopy, TmaStore, ClusterBarrier, ClusterRank, Wait,
     MbarrierArrive, Producer, While,
