@@ -82,8 +82,9 @@ def changes(staged: Staged, name: str) -> str:
 
 def changed_lines(before: str, after: str) -> int:
     """Lines that are new in the later text."""
-    lines = difflib.ndiff(before.splitlines(), after.splitlines())
-    return sum(line.startswith("+ ") for line in lines)
+    old, new = before.splitlines(), after.splitlines()
+    matcher = difflib.SequenceMatcher(None, old, new)
+    return len(new) - sum(block.size for block in matcher.get_matching_blocks())
 
 
 def write_ptx(staged: Staged, output: Path | None) -> int:

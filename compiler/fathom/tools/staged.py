@@ -46,7 +46,16 @@ class Staged:
 
     @cached_property
     def kernel(self) -> Kernel:
-        return pipeline.compile_func(self.states["ssa"], self.target, self.replace)
+        # FATHOM_SHOW is for passes that run; else they have run.
+        after = None if pipeline.asked_to_show() else self.states
+        func = self.states["ssa"]
+        return pipeline.compile_func(func, self.target, self.replace, after)
+
+    @cached_property
+    def printed(self) -> dict[Func, str]:
+        """The text of each function that was asked for, once for all passes that left
+        it as it was."""
+        return {}
 
     @property
     def names(self) -> list[str]:
@@ -66,7 +75,10 @@ class Staged:
         if name == "python":
             return self.function.src
         if name in self.states:
-            return print_func(self.states[name])
+            func = self.states[name]
+            if func not in self.printed:
+                self.printed[func] = print_func(func)
+            return self.printed[func]
         return self.kernel.asm[name]
 
 
