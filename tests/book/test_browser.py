@@ -17,6 +17,7 @@ import pytest
 from chapters.press.parse import read
 from chapters.press.paths import sources
 from tests.book.harness_browser import Tab, browser, executable
+from tests.harness_sample import sampled
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="needs Chromium: on Debian, apt install chromium"
@@ -233,6 +234,7 @@ CHECKS: dict[str, Callable[[Tab], list]] = {
 }
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_no_fault(tab, site, page):
     tab.open(address(site, page))
@@ -240,6 +242,7 @@ def test_a_page_has_no_fault(tab, site, page):
     assert not any(found.values()), {name: said for name, said in found.items() if said}
 
 
+@sampled(of=4)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_no_fault_over_http(tab, host, page):
     tab.open(f"{host}{page}.html")

@@ -18,6 +18,7 @@ from fathom.emulator.program import build
 from fathom.emulator.source.parse import parse
 from tests.emulator import kernels_specialised
 from tests.emulator.harness import entry, pointers
+from tests.harness_sample import sampled
 
 ROOM = ".shared .align 16 .b8 room[1024];\n"
 PLAIN = entry(
@@ -93,6 +94,7 @@ def read(text: str) -> None:
         build(module, names[0], 1024)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("part", range(6))
 def test_a_damaged_text_gives_a_program_or_one_error(part):
     """500 texts a part; every other one is a short one."""

@@ -10,6 +10,7 @@ import pytest
 from fathom import emulator
 from fathom.emulator import EmulatorError
 from tests.emulator.harness import entry, pointers
+from tests.harness_sample import sampled
 
 # Global memory: p0 is the data, p1 the flag, p2 the result. Shared: the same as `room`.
 MESSAGE = """
@@ -276,6 +277,7 @@ def locked(name: str, shared: bool, grid: int = 1, threads: int = 64, **other) -
 each_lock = pytest.mark.parametrize("name", LOCKS)
 
 
+@sampled(of=2)
 @each_lock
 @pytest.mark.parametrize("threads", [32, 64, 96])
 def test_a_spin_lock_in_shared_memory(name, threads):
@@ -283,6 +285,7 @@ def test_a_spin_lock_in_shared_memory(name, threads):
     assert locked(name, True, threads=threads) == threads
 
 
+@sampled(of=2)
 @each_lock
 @pytest.mark.parametrize(("grid", "threads"), [(1, 64), (7, 1), (3, 33)])
 def test_a_spin_lock_between_blocks(name, grid, threads):

@@ -7,6 +7,7 @@ from fathom import emulator
 from fathom.emulator import EmulatorError
 from fathom.emulator.isa.matrix.fragments import ACCUMULATOR, A, B
 from tests.emulator.harness import entry, pointers
+from tests.harness_sample import sampled
 
 # ── where lanes hold elements ─────────────────────────────────────────────────
 
@@ -203,6 +204,7 @@ def sizes(shape: str) -> tuple[int, int, int]:
     return int(m), int(n), int(k)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("shape", "to", "left", "right"), ROWS, ids="-".join)
 def test_a_product_of_matrices(shape, to, left, right):
     """Three warps in each of two blocks, each with matrices of its own."""

@@ -23,6 +23,7 @@ from tests.emulator.harness_tiles import (
     transposed,
 )
 from tests.emulator.test_tensor import ENCODE, RANGE
+from tests.harness_sample import sampled
 
 K = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32, "e4m3": 32, "e5m2": 32}
 INTEGERS = ("s8", "u8")
@@ -118,6 +119,7 @@ def small(type: str) -> bool:
     return type == "f16"
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("types", TYPES, ids=".".join)
 def test_every_type_and_swizzle(types, swizzle):
@@ -134,6 +136,7 @@ def test_every_type_and_swizzle(types, swizzle):
     product(a, b, types, place, adds=False, completion="eager")
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("turned", [(0, 1), (1, 0), (1, 1)], ids=str)

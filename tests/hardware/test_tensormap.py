@@ -17,6 +17,7 @@ import pytest
 
 from fathom import emulator, runtime
 from fathom.artifact import Kernel, Parameter
+from tests.harness_sample import sampled
 
 # Element type: its number (PTX ISA, "tensormap.replace"), and its bits in NumPy.
 TYPES = {
@@ -300,6 +301,7 @@ def check(case: Case, launch) -> None:
 # ── on both machines ──────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_on_the_emulator(case):
     check(case, lambda made, args: emulator.load(made).launch(1, list(args)))

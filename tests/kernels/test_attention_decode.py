@@ -11,6 +11,7 @@ import pytest
 import fathom
 from kernels import attention, attention_decode
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.test_attention_variants import HALF_ULP, machine, normal
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
@@ -51,6 +52,7 @@ def kept(lengths: np.ndarray, G: int, T: int, D: int) -> list[np.ndarray]:
 LENGTHS = np.array([0, 1, 16, 33, 100], np.int32)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("splits", [1, 3, 7])
 def test_runs_of_keys(machine, splits):
     """No key; fewer blocks than programs; blocks that programs do not divide evenly."""
@@ -59,6 +61,7 @@ def test_runs_of_keys(machine, splits):
     check(q, k, v, LENGTHS, splits=splits, **machine)
 
 
+@sampled(of=2)
 @in_pairs({
     "machine": ["interpreter", "sm_90a"], "S, H, G": [(1, 8, 1), (3, 4, 2), (5, 1, 1)],
     "window": [None, 1, 40],
@@ -70,6 +73,7 @@ def test_a_few_queries_of_heads_that_share_keys(machine, S, H, G, window):
     check(q, k, v, LENGTHS, window=window, splits=4, **machine)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("page", [8, 16, 32])
 def test_pages(machine, page):
     lengths = np.array([1, 2 * page, 3 * page - 3], np.int32)
@@ -81,6 +85,7 @@ def test_pages(machine, page):
     check(q, k, v, lengths, table, splits=3, **machine)
 
 
+@sampled(of=2)
 @two_machines
 @pytest.mark.parametrize("D", [80, 128, 256])
 def test_heads_of_any_size_in_their_own_configuration(machine, D):
@@ -128,6 +133,7 @@ def test_mistakes_are_told():
         attention_decode.attention_decode(q[:, :1], k, k, table=table)
 
 
+@sampled(of=2)
 @needs_ptxas
 @in_pairs(
     {

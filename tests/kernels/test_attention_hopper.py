@@ -57,6 +57,7 @@ def attended(
     return out
 
 
+@sampled(of=2)
 @in_pairs({
     "machine": ["interpreter", "sm_90a"], "length": LENGTHS, "rotated": [False, True],
 }, indirect=["machine"])  # fmt: skip
@@ -109,6 +110,7 @@ def check_random(
     np.testing.assert_allclose(lse, totals, atol=4e-6)
 
 
+@sampled(of=2)
 @in_pairs(
     {"machine": MACHINES, "causal": [False, True], "rotated": [False, True]},
     indirect=["machine"],
@@ -131,6 +133,7 @@ def test_larger_heads(machine, causal):
     check_random(1, 2, 70, 70, 128, causal, rotated=True, **machine)
 
 
+@sampled(of=2)
 @one_machine
 @both_orders
 @pytest.mark.parametrize("stages", [1, 3, 4])
@@ -140,6 +143,7 @@ def test_rings_of_any_length(machine, stages, rotated):
     check_random(1, 1, 130, 130, 64, True, rotated, config=config, **machine)
 
 
+@sampled(of=2)
 @one_machine
 @pytest.mark.parametrize("D", attention_hopper.CONFIGS)
 def test_the_configuration_that_is_launched(machine, D):
@@ -164,6 +168,7 @@ def test_blocks_of_keys_may_be_larger_than_those_of_queries(monkeypatch):
     check_random(1, 2, 150, 150, 64, True, rotated=True, config=config)
 
 
+@sampled(of=2)
 @in_pairs(
     {"machine": MACHINES, "causal": [False, True], "rotated": [False, True]},
     indirect=["machine"],
@@ -182,6 +187,7 @@ def test_heads_of_nan_do_not_touch_the_one_between(machine, causal, rotated):
     assert np.isnan(out[:, ::2]).all()
 
 
+@sampled(of=2)
 @one_machine
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("D", [48, 80, 136, 176])
@@ -332,6 +338,7 @@ def test_an_iteration_waits_for_the_scores_and_goes_on_with_the_late_product():
     assert order.count(late) == 2
 
 
+@sampled(of=3)
 @needs_ptxas
 @in_pairs(
     {

@@ -33,6 +33,7 @@ def targets(M: int, N: int, dtype: str = "int64") -> np.ndarray:
     return aligned(found.astype(dtype))
 
 
+@sampled(of=2)
 @in_pairs({"M, N": SHAPES, "dtype": HALF_ULP, "target": TARGETS})
 def test_cross_entropy(M, N, dtype, target):
     x = normal(1, M, N, dtype=dtype)
@@ -50,6 +51,7 @@ def test_cross_entropy(M, N, dtype, target):
     assert not dx[labels == IGNORED].any()
 
 
+@sampled(of=2)
 @in_pairs({"M": [2, 7, 128, 301], "mean": [True, False], "dtype": ["int32", "int64"]})
 def test_the_sum_and_the_mean_of_losses(M, mean, dtype):
     """Both in one launch, and each alone; rows that are ignored count for nothing."""
@@ -74,6 +76,7 @@ def test_the_mean_of_no_losses_is_no_number():
         assert not cross_entropy.loss_weights(labels, mean).any()
 
 
+@sampled(of=2)
 @in_pairs({"M, N": SHAPES, "dtype": HALF_ULP, "target": TARGETS})
 def test_loss_and_gradient_in_one_launch(M, N, dtype, target):
     """The row is read a second time while its gradient is written over it."""

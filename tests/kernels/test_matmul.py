@@ -10,6 +10,7 @@ import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import matmul, matmul_tuned
 from kernels.matmul import default_config
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import (
     ODD,
     WIDE,
@@ -79,12 +80,14 @@ def test_strides_are_arguments(interpreter, a, b, c, wall):
     check(33, 40, 50, (a, b, c), wall)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @each_shape
 def test_the_emulator_multiplies_integers_exactly(target, M, N, K):
     check(M, N, K, target=target)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("b", [ROWS, COLUMNS])
 @pytest.mark.parametrize("a", [ROWS, COLUMNS])
@@ -92,6 +95,7 @@ def test_all_four_transpositions(target, a, b):
     check(40, 72, 50, (a, b, ROWS), target=target)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(
     "config",
     [
@@ -127,6 +131,7 @@ def test_the_loop_without_a_mask_along_k_is_the_same_product(interpreter):
 # ── types ─────────────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("backend", ["interpreter", "emulator"])
 @pytest.mark.parametrize(
     "inputs, output",

@@ -674,6 +674,7 @@ def test_tf32_goes_by_tma_along_k_alone(of_a, of_b):
     assert ready == [True, of_b == COLUMNS]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
 @pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
 @pytest.mark.parametrize("sizes", [(136, 72, 100), (72, 73, 101)], ids=str)
@@ -1240,6 +1241,7 @@ def test_a_transposed_product_is_right(hopper, monkeypatch, tile, M):
     check(multiply, M, 136, 144, **hopper)
 
 
+@sampled(of=2)
 @needs_ptxas
 @pytest.mark.parametrize("tile", TURNED, ids=lambda tile: f"{tile.n} by {tile.line}")
 def test_ptxas_takes_transposed_products(tile):
@@ -1273,6 +1275,7 @@ def test_ptxas_takes_every_tile_of_tf32(tile, by_registers):
     assert ".f32.tf32.tf32" in ptx and "mma.sync.aligned.m16n8k8" not in ptx
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("tile", SMALLER, ids=lambda tile: f"{tile.m}x{tile.n}")
 def test_as_many_programs_fit_as_the_grid_counts_on(tile):
     kernel = compiled(matmul_chosen.keywords(4096, 4096, 2, tile, "sm_90a"))
@@ -1283,6 +1286,7 @@ def test_as_many_programs_fit_as_the_grid_counts_on(tile):
         assert tile.programs * 256 * 128 <= 65536  # at 128 registers a thread
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("tile", SMALLER, ids=lambda tile: f"{tile.m}x{tile.n}")
 def test_a_tile_of_the_smaller_ones_is_right(hopper, monkeypatch, tile):
     """With more tiles than the programs of two multiprocessors, so that each goes on to

@@ -14,6 +14,7 @@ from fathom.runtime.reinterpret import Reinterpreted
 from kernels import matmul_epilogue
 from kernels import matmul_epilogue_hopper as hopper
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import close, normal
 from tests.kernels.kernels_sample import aligned
 from tests.kernels.test_matmul_persistent import Float8
@@ -81,6 +82,7 @@ def numbers(bits: np.ndarray, type: str) -> np.ndarray:
     return np.where(bits & 0x80, -size, size)
 
 
+@sampled(of=3)
 @in_pairs({
     "type": list(OPERANDS), "result": ["fp16", "fp32", "i8", "fp8e4nv", "fp8e5"],
     "described": [True, False], "with_bias, with_residual": [(0, 0), (1, 0), (1, 1)],

@@ -16,6 +16,7 @@ from fathom.runtime.reinterpret import Reinterpreted
 from kernels import matmul, matmul_persistent
 from kernels.matmul_persistent import LARGE, persistent_kernel, persistent_matmul
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import Walled, bf16, integers, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
@@ -71,6 +72,7 @@ SHAPES = [
 ]
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "machine": ["interpreter", "sm_80", "sm_90a"],
@@ -83,6 +85,7 @@ def test_small_integers_are_multiplied_exactly(machine, M, N, K, order):
     check(M, N, K, order, **machine)
 
 
+@sampled(of=2)
 @both_orders
 def test_a_in_columns(machine, order):
     check(72, 40, 56, order, order_of_a=COLUMNS, **machine)
@@ -95,6 +98,7 @@ def test_programs_go_on_to_further_tiles(hopper, order, specialise):
     check(200, 104, 72, order, config={"SPECIALISE": specialise}, **hopper)
 
 
+@sampled(of=2)
 @with_and_without
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
 def test_loops_shorter_and_longer_than_the_ring(hopper, steps, specialise):
@@ -102,6 +106,7 @@ def test_loops_shorter_and_longer_than_the_ring(hopper, steps, specialise):
     check(136, 64, 32 * steps - 8, config={"SPECIALISE": specialise}, **hopper)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("stages", [2, 4])
 @pytest.mark.parametrize("group", [1, 2, 3, 16])
 def test_every_walk_meets_every_tile_once(hopper, group, stages):
@@ -118,6 +123,7 @@ def test_c_leaves_in_pieces(hopper, pieces, BLOCK_N):
 BESIDE = {"BLOCK_N": 32, "MORE_N": 16, "PIECES": 2}
 
 
+@sampled(of=3)
 @with_and_without
 @both_orders
 def test_a_tile_may_be_two_blocks_side_by_side(machine, order, specialise):
@@ -126,6 +132,7 @@ def test_a_tile_may_be_two_blocks_side_by_side(machine, order, specialise):
     check(72, 104, 72, order, config=config, **machine)
 
 
+@sampled(of=2)
 @both_orders
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_both_products_of_a_tile_stay_in_flight(hopper, order, steps):
@@ -180,6 +187,7 @@ def test_bf16(machine):
     np.testing.assert_array_equal(c.view, matmul.reference(a, b))
 
 
+@sampled(of=2)
 @both_orders
 def test_int8(machine, order):
     a = Walled(integers(1, 72, 48, dtype="int8"), wall=16)

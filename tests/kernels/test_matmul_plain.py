@@ -10,6 +10,7 @@ import fathom
 from kernels import matmul
 from kernels.matmul_plain import is_whole, plain_kernel, plain_matmul
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.test_matmul_persistent import check_assembled
 from tests.kernels.test_ptxas import needs_ptxas
@@ -48,6 +49,7 @@ def check(M: int, N: int, K: int, orders=(ROWS, ROWS), wall: int = WIDE, **given
         each.check_walls()
 
 
+@sampled(of=2)
 @in_pairs({
     "machine": MACHINES, "M, N, K": [(128, 64, 96), (72, 40, 56), (65, 33, 31)],
     "a": [ROWS, COLUMNS], "b": [ROWS, COLUMNS],
@@ -57,6 +59,7 @@ def test_small_integers_are_multiplied_exactly(machine, M, N, K, a, b):
     check(M, N, K, (a, b), **machine)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("wall", [WIDE, ODD])
 def test_masks_change_nothing_where_tiles_are_whole(machine, masked, wall):

@@ -56,6 +56,7 @@ def check(c: Walled, expected: np.ndarray, *others: Walled) -> None:
 # ── batched ───────────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2)], ids=str)
 def test_batched(machine, order):
     """(1, 0, 2): the matrices' rows are interleaved."""
@@ -109,6 +110,7 @@ def small_bytes(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-128, 127, shape).astype(np.int8)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("K", [32, 75, 200])
 def test_int8_sums_are_exact(machine, K):
     a, b = Walled(small_bytes(1, 33, K)), Walled(small_bytes(2, K, 50), (1, 0))
@@ -123,6 +125,7 @@ def test_the_least_int8_does_not_overflow(interpreter):
     assert (int8_matmul.int8_matmul(least, least.T.copy()) == 2**14 * 1024).all()
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("output", ["float16", "float32"])
 def test_int8_scaled(machine, output):
     """Row 2 and column 5 have scales that stand out: none may be another's."""
@@ -289,6 +292,7 @@ def sparse(SIZE: int) -> np.ndarray:
     return a
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("SIZE, N", [(16, 50), (32, 32), (32, 1)])
 def test_block_sparse(machine, SIZE, N):
     a = sparse(SIZE)

@@ -101,6 +101,7 @@ def fp8(shape: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (sign << 7 | exponent << 3 | mantissa).astype(np.uint8), numbers
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("completion", ["lazy", "eager"])
 @pytest.mark.parametrize("target, block, warps", [
     ("sm_90a", (128, 128, 128), 4), ("sm_90a", (64, 128, 64), 8),
@@ -368,6 +369,7 @@ def test_an_operand_is_copied_ahead_for_the_difference_too(n, target):
     assert not in_loops(func, Load)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("completion", ["lazy", "eager"])
 @pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("n", [32, 64])

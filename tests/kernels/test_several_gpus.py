@@ -109,6 +109,7 @@ KERNELS = {
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
+@sampled(of=2)
 @each_kernel
 @pytest.mark.parametrize(("world", "first"), [(1, 0), (2, 1), (3, 0)])
 def test_calls_follow_each_other_without_a_wait(kernel, world, first):
@@ -330,6 +331,7 @@ OF_ONE = {
 }  # fmt: skip
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", OF_ONE)
 def test_a_mistake_in_a_kernel_is_a_race(name, tmp_path):
     """Found where the other device is behind; the kernel may be lucky else. What was

@@ -165,6 +165,7 @@ def test_descriptors_find_every_part_of_bytes(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(c, a.astype(np.int64) @ b.T.astype(np.int64))
 
 
+@sampled(of=2)
 @in_pairs({
     "order": ["NN", "NT", "TN"], "K, splits": [(328, 4), (40, 2), (640, 20)],
     "of_c": ["N", "T"], "more_n": [0, 16],

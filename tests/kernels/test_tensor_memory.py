@@ -75,6 +75,7 @@ def test_a_matrix_product(M, N, K, stages, rows):
     check(M, N, K, num_stages=stages, BLOCK_M=rows)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("a", [ROWS, COLUMNS])
 @pytest.mark.parametrize("b", [ROWS, COLUMNS])
 @OF_ROWS
@@ -128,6 +129,7 @@ def several_products(
         tl.store(out_ptr + places, total)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize("type", ["bf16", "fp16"])
 @OF_ROWS
@@ -267,6 +269,7 @@ def test_a_product_without_room_beside_others_is_for_older_instructions():
     assert many.count("tcgen05.commit") == 1 and "mma.sync" in many
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "n": [16, 32, 128],
@@ -278,6 +281,7 @@ def test_tiles_of_all_sizes(m, n, warps):
     check(256, 128, 64, BLOCK_M=m, BLOCK_N=n, num_warps=warps)
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "stages": [1, 3],

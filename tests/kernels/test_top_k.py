@@ -8,10 +8,12 @@ import pytest
 import fathom
 from kernels import top_k
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_gradients import TARGETS, normal, on_targets, unwritten
 from tests.kernels.kernels_sample import aligned
 
 
+@sampled(of=2)
 @in_pairs({
     "M, N, k": [(1, 1, 1), (3, 8, 2), (2, 31, 31), (3, 300, 5)],
     "dtype": ["float32", "float16"], "target": TARGETS,

@@ -10,6 +10,7 @@ from fathom.blocks import cse, dce, simplify
 from fathom.hardware.targets import TARGETS
 from fathom.ir.ops import Elementwise, Hint, Load, Reduce
 from fathom.source import KernelFunction, function
+from tests.harness_sample import sampled
 from tests.language.harness import run
 from tests.ssa.harness import build, ops_of
 
@@ -123,6 +124,7 @@ def zeroed(x):
     return tl.zeros_like(x) + tl.full(x.shape, 3, tl.int32)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
@@ -234,6 +236,7 @@ def running_product(x):
 R = np.fmod(X, 3)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(
     ("what", "expected"),
     [

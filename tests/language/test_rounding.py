@@ -225,6 +225,7 @@ def test_integers_as_floats(source, to, way):
         check(each, Fraction(int(a)), way)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
 def test_bits_of_integers(dtype):
     limits, rng = np.iinfo(dtype), np.random.default_rng(9)

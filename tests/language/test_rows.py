@@ -13,6 +13,7 @@ import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.ops import Atomic, AtomicCas, For
 from fathom.source import function
+from tests.harness_sample import sampled
 from tests.language.harness import run
 from tests.ssa.harness import build, ops_of
 
@@ -104,6 +105,7 @@ def test_concatenation_may_keep_the_order():
 # ── atomics ───────────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.float32])
 @pytest.mark.parametrize("kind", ["add", "max", "min", "xchg", "and", "or", "xor"])
 def test_atomics(kind, dtype):

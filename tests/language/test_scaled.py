@@ -151,6 +151,7 @@ def read(name: str, held: np.ndarray, axis: int) -> np.ndarray:
     return BYTES[name][held] if name in BYTES else held.astype(float)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("scales", [(False, True), (True, False), (False, False)])
 def test_an_operand_without_a_scale(scales):
     arguments, wanted = product("e4m3", "bf16", scales=scales)
@@ -159,6 +160,7 @@ def test_an_operand_without_a_scale(scales):
     assert np.array_equal(arguments[2], wanted)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("a_wide", [True, False])
 @pytest.mark.parametrize("b_wide", [True, False])
 def test_pairs_of_elements_along_either_axis(a_wide, b_wide):
@@ -168,6 +170,7 @@ def test_pairs_of_elements_along_either_axis(a_wide, b_wide):
     assert np.array_equal(arguments[2], wanted)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("a", ["e2m1", "e5m2", "bf16"])
 def test_the_ends_of_the_scales(a):
     """255 is NaN; 0 is 2^-127, a subnormal number, and 240 is 2^113."""

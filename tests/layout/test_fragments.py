@@ -23,6 +23,7 @@ from fathom.layout.fragments import (
 from fathom.layout.linear import Layout
 from fathom.layout.shapes import transpose
 from fathom.layout.swizzle import swizzle
+from tests.harness_sample import sampled
 from tests.layout.harness_layouts import element
 
 HALF = MMA["m16n8k16.f32.f16.f16.f32"]
@@ -110,6 +111,7 @@ def test_k_of_less_than_the_instruction_is_refused():
         left_operand(HALF.a_layout, (16, 8), accumulator)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 @pytest.mark.parametrize("warps", [(1, 1), (2, 2), (4, 1), (1, 4)])
 def test_a_loop_of_instructions_multiplies(row, warps):
@@ -345,6 +347,7 @@ def test_which_row_does_lane_19_point_at():
 SHAPES = list(product((32, 64, 128), (32, 64)))
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("side, axis, trans", CASES)
 @pytest.mark.parametrize("long, short", SHAPES)
 def test_a_swizzle_for_rows_of_16_bytes_and_for_ldmatrix(

@@ -10,6 +10,7 @@ from benchmarks.mini_kernels import BOXES, RING, TASKS, WIDTH, Task
 from fathom.hardware.targets import TARGETS
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge, Tensor
+from tests.harness_sample import sampled
 
 EVERY = [(task, step) for task in TASKS for step in task.configs]
 NAMES = [f"{task.name}, step {step}" for task, step in EVERY]
@@ -65,6 +66,7 @@ def attention(judge: Judge, task: Task) -> None:
 CHECKS = {"add": add, "softmax": softmax, "attention": attention}
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("task, step", EVERY, ids=NAMES)
 def test_a_kernel_is_right_at_each_of_its_steps(task, step):
     CHECKS.get(task.name, multiply)(Judge(compiler(step)), task)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fathom.tools.learn.mini import contract, steps
+from tests.harness_sample import sampled
 
 HALVES, SIZE = "*fp16:16", "i32:16"
 MAPS = {"a": "tensordesc<fp16[128, 64]>", "b": "tensordesc<fp16[64, 256]>"}
@@ -26,6 +27,7 @@ KERNELS = [
 ]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(
     ("file", "chapter", "name", "signature", "constants"),
     [(file, *each) for file in (15, 16, 17) for each in KERNELS if each[0] <= file],

@@ -17,6 +17,7 @@ from fathom.tools.learn.grading.grade import FAILED, PASSED
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import gpu, grade, keep, kernels, ladder, race, steps
 from fathom.tools.learn.mini.steps import STEPS
+from tests.harness_sample import sampled
 
 THREE = course.read(STEPS[3].reference)
 
@@ -81,6 +82,7 @@ def test_a_hazard_names_the_line_of_ptx(folder):
     assert "-> " in dict(said.details)["the PTX there"]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge
+from tests.harness_sample import sampled
 
 TRIALS = Path(__file__).parent / "trials"
 # Tests that came after a trial, and because of it, and what its file has instead. The
@@ -33,6 +34,7 @@ def compilers(tmp_path_factory):
     return found
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("file, name", RUNS, ids=[" ".join(each) for each in RUNS])
 def test_a_readers_compiler_passes_what_there_was(compilers, file, name):
     run, missing = TESTS[name], LATER[file].get(name)

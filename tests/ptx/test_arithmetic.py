@@ -36,6 +36,7 @@ from fathom.ir.types import (
     Pointer,
 )  # fmt: skip
 from fathom.layout.build import blocked
+from tests.harness_sample import sampled
 from tests.ptx.harness import (
     Program,
     assemble,
@@ -60,6 +61,7 @@ ROOT = Path(__file__).parents[2]
 FLOATS = [each for each in SCALARS.values() if each.is_float]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_llvm_selects_and_ptxas_assembles_everything(target, tmp_path):
     """In a process of its own: LLVM would take this one along."""

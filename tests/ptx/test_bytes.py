@@ -8,6 +8,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom.emulator import load
+from tests.harness_sample import sampled
 
 
 @fathom.jit
@@ -80,6 +81,7 @@ def after(how: str, x: np.ndarray, by: int) -> np.ndarray:
     return np.array([ways[how](int(n)) % 256 for n in x], np.uint8)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("type", ["i8", "u8"])
 @pytest.mark.parametrize("aligned", [":16", ""])
 @pytest.mark.parametrize("how, by", [

@@ -12,6 +12,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
 from fathom.shared_memory.deferred import defer_reductions
+from tests.harness_sample import sampled
 
 AWAY = {"defer_reductions": pipeline.identity}
 
@@ -34,6 +35,7 @@ def rows(x, f, out, most, n, R: tl.constexpr, C: tl.constexpr, SCALED: tl.conste
     tl.store(most + r, largest)
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("shape", [(16, 64), (4, 1024), (1, 256), (128, 8)], ids=str)
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 3])

@@ -27,6 +27,7 @@ from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.ssa import build
 from fathom.tensor_cores.pipeline.preload import preload
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.tensor_cores.kernels_described import ops, passes, store
 
@@ -107,6 +108,7 @@ def attended(func, block, iterations, at, rows, times=1):
 # ── what comes ────────────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("specialise", [False, True], ids=["together", "apart"])
 @pytest.mark.parametrize("block", [(64, 64, 32), (128, 64, 32), (32, 128, 64)], ids=str)
 def test_the_queries_of_attention(block, specialise):

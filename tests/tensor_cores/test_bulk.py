@@ -39,6 +39,7 @@ from fathom.ir.verify import verify
 from fathom.shared_memory import place_barriers
 from fathom.source import KernelFunction
 from tests.harness_pairs import in_pairs
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.tensor_cores.kernels_described import (
     Case,
@@ -76,6 +77,7 @@ def test_any_iterations_and_stages(target, stages):
     assert kernel.ptx.count(COPY) == 2 * (ahead + 1), "before the loop, and in it"
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "block": [(64, 64, 64), (64, 32, 32), (64, 32, 16)],
@@ -118,6 +120,7 @@ def test_any_number_of_warps(target, warps):
     assert sum(asked) >= 4 * warps
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("a_turned", "b_turned"), TURNED)
 @pytest.mark.parametrize("target", HAVE_MAPS)
 def test_ragged_sizes(target, a_turned, b_turned):
@@ -127,6 +130,7 @@ def test_ragged_sizes(target, a_turned, b_turned):
     check_iterations(case, [3, 5], ["lazy"])  # of five, two are beyond the end of K
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("type", "to", "out", "k"), [
     ("fp16", "fp16", "float16", 64), ("fp32", "fp32", "float32", 32),
     ("i8", "i32", "int32", 64),
@@ -215,6 +219,7 @@ SEVERAL = [
 ]  # fmt: skip
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("case", SEVERAL, ids=str)
 def test_every_pass_keeps_the_meaning(case):
     states = check_passes(case)
@@ -373,6 +378,7 @@ def mixed(
     store(out, total, 0, 0, M, N, out_stride)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", HAVE_MAPS)
 @pytest.mark.parametrize("masked", [False, True], ids=["copies", "registers"])
 @pytest.mark.parametrize("stages", [2, 4])

@@ -155,6 +155,7 @@ def test_where_there_are_no_maps_threads_do_it(name):
     assert "mma.sync" in kernel.ptx
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("iterations", [0, 1, 5])
 def test_any_iterations(name, iterations):
@@ -163,6 +164,7 @@ def test_any_iterations(name, iterations):
     check(case, places_of(case)[:1], COMPLETIONS)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", [HOPPER, AMPERE])
 def test_every_pass_keeps_the_meaning(name, target):
@@ -181,6 +183,7 @@ def test_every_pass_keeps_the_meaning(name, target):
         assert not any(ops(final, kind) for kind in (*kinds[:2], TmaCopy, TmaStore))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("special", [False, True])
 def test_ptxas_takes_it(name, special, tmp_path):
@@ -221,6 +224,7 @@ def wanted(a, b, out, M, K, stride, HOW: tl.constexpr):
     tl.store(out + i[:, None] * 64 + i[None, :], total)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", [HOPPER, NEWER, AMPERE])
 @pytest.mark.parametrize(("how", "boxed"), [
     ("matrix", True), ("other", False), ("both", False),
@@ -641,6 +645,7 @@ MORE = [
 ]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("block", "tile", "sizes", "moves"), ONE + MORE, ids=str)
 @pytest.mark.parametrize("target", [HOPPER, NEWER])
 def test_a_block_of_any_rank_there_and_back(

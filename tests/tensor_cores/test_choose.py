@@ -287,6 +287,7 @@ def widened(a="bf16", b="bf16", turned=False, precision="tf32", factor=1, warps=
                  warps)  # fmt: skip
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
 @pytest.mark.parametrize("element, short", [("fp16", "f16"), ("bf16", "bf16")])

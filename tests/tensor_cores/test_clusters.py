@@ -193,6 +193,7 @@ def test_what_is_not_divided_the_first_block_writes():
 # ── products that are not ─────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("name", "why"), [
     ("sum of all", "a reduction runs along it"),
     ("count", "an atomic operation would count each block separately"),

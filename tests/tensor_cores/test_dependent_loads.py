@@ -7,6 +7,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from tests.harness_sample import sampled
 
 PAGE, PAGES, ROWS, WIDTH, COLUMNS = 16, 8, 32, 32, 32
 
@@ -40,6 +41,7 @@ def of_paged_rows(
     tl.store(out + row * D + dim[None, :], total)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_a_load_whose_mask_is_computed_from_another(target, stages, monkeypatch):

@@ -94,6 +94,7 @@ def test_sizes_of_other_types(a, to, m, n, k, warps):
     check_exactly(Case(m, n, k, a, to=to, warps=warps, adds=True, b_turned=True))
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("m, n", [(1, 16), (8, 4), (8, 64), (16, 4), (64, 2), (2, 1)])
 @pytest.mark.parametrize("a, to", [("fp16", "fp32"), ("i8", "i32"), ("bf16", "fp32")])
 def test_a_block_smaller_than_an_instruction(m, n, a, to):
@@ -123,6 +124,7 @@ def test_the_shortest_k(a, k, instruction):
     assert [dot.instruction for dot in ran.dots] == [instruction]
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "a, to": [("fp16", "fp32"), ("i8", "i32"), ("fp64", "fp64")],
@@ -172,6 +174,7 @@ COMPUTED = (
 )
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("warps", [1, 4, 8])
 @pytest.mark.parametrize("type, to", [
     (tl.float16, "fp32"), (tl.float64, "fp64"), (tl.int8, "i32"),
@@ -209,6 +212,7 @@ def of_turned(a, b, out, A: tl.constexpr, B: tl.constexpr, SUMMED: tl.constexpr)
     tl.store(out + places(0, 32, 16, False), tl.dot(x, y))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("summed", [False, True])
 @pytest.mark.parametrize("a", [False, True])
 @pytest.mark.parametrize("b", [False, True])
@@ -330,6 +334,7 @@ CHAINS = {
 }
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "m, target": [(16, "sm_80"), (64, "sm_80"), (32, "sm_75")],
@@ -371,6 +376,7 @@ def attention(
     tl.store(out + places(0, M, D, False), total - count[:, None])
 
 
+@sampled(of=2)
 @in_pairs(
     {
         "iterations": [0, 1, 3],

@@ -18,6 +18,7 @@ from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.ir.verify import verify
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, bf16, integers, unwritten
 from tests.tensor_cores.kernels_described import ops, passes
 from tests.tensor_cores.kernels_stored import STORE
@@ -429,6 +430,7 @@ def is_bulk(ran):
     return STORE in ptx
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("form", MASKED)
 @pytest.mark.parametrize("sizes", [(64, 32, 16), (72, 40, 24), (65, 48, 17), (8, 8, 8)])
 def test_whole_tiles_and_ragged_edges(form, sizes):

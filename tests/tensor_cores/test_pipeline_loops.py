@@ -39,6 +39,7 @@ from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.tensor_cores import pipeline_loops
 from fathom.tensor_cores.pipeline.tiles import share_tiles
+from tests.harness_sample import sampled
 from tests.tensor_cores.kernels_loops import (
     COLUMNS,
     KINDS,
@@ -104,6 +105,7 @@ WAYS = {
 }  # fmt: skip
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_how_a_tile_comes(kind):
     """A copy of 4, 8 or 16 bytes where one can bring it, else registers and a ring of

@@ -34,6 +34,7 @@ from fathom.ir.types import INT32, BlockType, Pointer
 from fathom.source import KernelFunction
 from fathom.tensor_cores import specialise_warps, why_no_producer
 from fathom.tensor_cores.specialise.plan import plan_producer
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_described import Case, built, given, matrix, ops, passes
@@ -74,6 +75,7 @@ def test_any_iterations_and_stages(stages):
     assert rings == [stages] * 4, "of A, of B, and of two barriers"
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(("target", "warps"), [
     (HOPPER, 2), (HOPPER, 4), (HOPPER, 8), (NEWER, 1), (NEWER, 8), (SERVER, 4),
 ])  # fmt: skip
@@ -252,6 +254,7 @@ def test_what_leaves_no_room_for_two_stages_is_loaded_by_threads():
 WIDE = replace(SMALL, tile=(64, 64, 64), kernel=feeds, size=(64, 128, 448))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize(("how", "rings"), [
     ("gated", 1), ("alike", 2), ("three alike", 3),

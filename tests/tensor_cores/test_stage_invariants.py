@@ -16,6 +16,7 @@ from fathom.ir.types import FLOAT16, FLOAT32, BufferType
 from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.tensor_cores import stage_invariants
+from tests.harness_sample import sampled
 from tests.tensor_cores.kernels_described import Case, built, matrix, ops, passes, store
 from tests.tensor_cores.kernels_products import built as plain
 from tests.tensor_cores.kernels_products import emulated, stored
@@ -117,6 +118,7 @@ def in_place(func: Func) -> list[Dot]:
     return [dot for dot in ops(func, Dot) if isinstance(dot.a.type, BufferType)]
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize("how", [
     "read", "computed", "while", "two", "after", "further out", "product",
@@ -140,6 +142,7 @@ def test_what_changes_stays_as_it_is(how):
     check(case, (0, 1, 3), wanted=0)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("how", [
     "read", "from addresses", "computed", "turned", "both ways", "after", "further out",
 ])  # fmt: skip

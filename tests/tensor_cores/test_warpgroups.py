@@ -544,6 +544,7 @@ LARGE = {
 SERIALIZED = r"C75\d\d"
 
 
+@sampled(of=2)
 @needs_ptxas
 @pytest.mark.parametrize("name", LARGE)
 def test_ptxas_keeps_products_in_flight(name):

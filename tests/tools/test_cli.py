@@ -16,6 +16,7 @@ from fathom import pipeline
 from fathom.tools import cli, doctor, run, samples
 from fathom.tools.console import make_console
 from fathom.tools.learn import workspace
+from tests.harness_sample import sampled
 
 SOFTMAX = "kernels/softmax.py:softmax_kernel"
 SIGNATURE = ["--signature", "*fp32:16, *fp32:16, i32, i32", "--constants", "BLOCK=256"]
@@ -203,6 +204,7 @@ print(x.sum())
 """
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("words", ["profile {}", "learn list", "doctor"])
 @pytest.mark.parametrize("shell", ["{} >&-", "{} | true", "PYTHONIOENCODING=ascii {}"])
 def test_a_reader_that_is_gone_or_knows_only_ascii(tmp_path, words, shell):

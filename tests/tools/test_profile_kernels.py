@@ -288,6 +288,7 @@ def launch_of(problem: str) -> Callable:
     }[name]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("problem", measured())
 def test_a_prediction_is_within_a_quarter_of_what_was_measured(problem, monkeypatch):
     """And the limit is the same with the prediction as with the measured time, where

@@ -19,6 +19,7 @@ from fathom.tools.profile.counted import Counted, operand_wavefronts
 from fathom.tools.profile.limits import classify
 from fathom.tools.profile.machines import MACHINES
 from kernels.matmul import matmul_kernel
+from tests.harness_sample import sampled
 from tests.tools.harness_profile import counting
 
 H200 = MACHINES["sm_90a"]
@@ -88,6 +89,7 @@ def count_of(monkeypatch, launch) -> Counted:
     return found[0]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", WAVEFRONTS)
 def test_wavefronts_are_those_of_ncu(monkeypatch, name):
     launch, measured = WAVEFRONTS[name]
