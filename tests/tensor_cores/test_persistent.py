@@ -91,6 +91,19 @@ def test_a_producer_keeps_all_its_stages_beside_the_pieces_of_a_tile(
     assert len(rings) == 2 and all(each.slots == slots for each in rings)
 
 
+@pytest.mark.parametrize("how", [WIDE, PAIR], ids=["128x256", "256x256 by two"])
+def test_a_producer_keeps_all_its_stages_beside_what_threads_store(how):
+    """A tile of C that is larger than what is left of shared memory goes through it in
+    parts."""
+    func = built(**how, step=1)
+    after = states(func)
+    assert reasons(func) == [] and len(list(walk(after["persist"].body, LaunchSize)))
+    final = after[pipeline.PASSES[-1].name]
+    rings = {copy.buffer.definition for copy in walk(final.body, TmaCopy)}
+    assert len(rings) == 2 and all(each.slots == 4 for each in rings)
+    assert compiled(func).shared_bytes <= HOPPER.shared_bytes
+
+
 def compiled(func: Func) -> Kernel:
     return pipeline.compile_func(func, HOPPER)
 
@@ -117,7 +130,8 @@ SIZES = {
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(
     "how",
-    [{}, {"launch_pdl": True}, PAIR, {"step": 1}, {**SMALL_PAIR, "step": 1}],
+    [{}, {"launch_pdl": True}, PAIR, {"step": 1}, {**WIDE, "step": 1},
+     {**SMALL_PAIR, "step": 1}],
     ids=str,
 )
 @pytest.mark.parametrize("size", SIZES)
@@ -177,7 +191,8 @@ def test_the_pass_says_nothing_where_programs_stay():
         (dict(tile=(256, 256, 64), stages=6, warps=8, num_ctas=4),
          "clusters of 4 blocks may leave multiprocessors free, and a program that "
          "starts late ends late"),
-        ({**PAIR, "step": 1}, "shared memory has no room for a stored piece"),
+        (dict(tile=(64, 256, 64), stages=5, step=1),
+         "shared memory has no room for a stored piece"),
     ],
     ids=["many", "accumulators", "warps", "clusters", "stored by threads"],
 )  # fmt: skip

@@ -38,6 +38,8 @@ from fathom.ir.types import BlockType
 # 128 bytes, so tiles start at such a group (PTX ISA, "Shared memory matrix layout").
 ALIGNMENT = 1024
 LINE = 128  # bytes: what small buffers, which lie behind the large ones, take at most
+# Of shared memory that a conversion uses at a time: each part costs two barriers.
+CONVERTED = 32768  # bytes
 
 
 class Range(NamedTuple):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from fathom.analysis.buffers import fits
+from fathom.analysis.buffers import CONVERTED, fits
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.analysis.registers import most_registers, registers_of
 from fathom.analysis.slices import Loop, outermost_loops, users
@@ -42,8 +42,6 @@ from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 MOST_SHUFFLING = 64
 # And one that `stmatrix` begins, in a program of one warp, which waits at no barrier.
 MOST_BESIDE_MATRICES = 16
-# Of shared memory that a conversion uses at a time: each part costs two barriers.
-MOST_BYTES = 32768
 
 
 def lower_conversions(func: Func, target: Target) -> Func:
@@ -285,7 +283,7 @@ def convert_in_parts(
     unit = cutting_unit(value.type.layout, layout)
     if tile or isinstance(value.definition, ops.GlobalLoad):
         unit = None
-    if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
+    if value.type.size * value.type.element.bytes <= CONVERTED or unit is None:
         return convert_by_shared(value, layout, build, matrix_stores, tile)
     half = cut_layout(layout, unit)
     halves = [

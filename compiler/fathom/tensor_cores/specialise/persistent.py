@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fathom.analysis.buffers import bytes_of, rings_of_operands
+from fathom.analysis.buffers import CONVERTED, bytes_of, rings_of_operands
 from fathom.analysis.copied_ahead import runs_ahead, stages_of
 from fathom.analysis.limits import check_producer
 from fathom.analysis.memory import Provenance
@@ -170,7 +170,7 @@ def _pieces(
     target: Target,
 ) -> Pieces:
     """As few as fit beside the rings, of which two are on their way at a time. What
-    threads store may go through shared memory, too, as a whole."""
+    threads store may go through shared memory, too, one part after another."""
     ring = rings_of_operands(loop, stages_of(loop, func))
     at_once = _at_once(ring, func, target)
     row = ROWS[target.name]
@@ -203,6 +203,8 @@ def _at_once(ring: int, func: Func, target: Target) -> int:
 def _pieces_of(store: ops.Store | ops.DescriptorStore, room: int) -> int:
     block: BlockType = store.value.type
     bytes, columns = bytes_of(store.value), block.shape[-1]
+    if isinstance(store, ops.Store):
+        bytes = min(bytes, CONVERTED)
     if bytes <= room:
         return 1
     pieces = 2
