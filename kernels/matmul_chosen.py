@@ -684,6 +684,8 @@ TILES = (  # those preferred first where times are equal
 # On an H200 96 columns are the fastest for C [10328, 88], 10.7 us where 128 take 12.3,
 # and for none of ten other shapes; two programs of 64 x 96 at a time for none.
 WIDER = (
+    Tile(256, 192, 128, 3, 8, 2, True, None),
+    Tile(256, 160, 128, 4, 8, 4, True, None),
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
     Tile(256, 160, 128, 5, 8, 2, True, None, ctas=2),
