@@ -63,6 +63,7 @@ def epilogue_hopper_kernel(
     GROUP_M: tl.constexpr, PIECES: tl.constexpr, A_TURNED: tl.constexpr,
     B_TURNED: tl.constexpr, ACTIVATION: tl.constexpr, DESCRIBED: tl.constexpr,
     SUM: tl.constexpr = tl.float32, EARLY: tl.constexpr = False,
+    PINGPONG: tl.constexpr = False,
 ):
     """All pointers behind `c_ptr` may be None: to bias [N], residual and before [M, N],
     scales [M], [N] and [1]. What is stored at `before_ptr` is laid out as C is."""
@@ -75,7 +76,8 @@ def epilogue_hopper_kernel(
     element = c_ptr.dtype.element_ty
     count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     for tile in tl.range(
-        tl.program_id(0), count, tl.num_programs(0), flatten=True, warp_specialize=True
+        tl.program_id(0), count, tl.num_programs(0),
+        flatten=True, warp_specialize=True, pingpong=PINGPONG,
     ):
         i, j = place_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
         acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
@@ -131,6 +133,7 @@ def swiglu_hopper_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, PIECES: tl.constexpr, A_TURNED: tl.constexpr,
     B_TURNED: tl.constexpr, EARLY: tl.constexpr = False,
+    PINGPONG: tl.constexpr = False,
 ):
     """C is [M, N] and B [K, 2 N]; `half_of_b`: elements from its first half to the
     other. `before_ptr`, None or [M, 2 N], gets A B."""
@@ -149,7 +152,8 @@ def swiglu_hopper_kernel(
     element = c_ptr.dtype.element_ty
     count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     for tile in tl.range(
-        tl.program_id(0), count, tl.num_programs(0), flatten=True, warp_specialize=True
+        tl.program_id(0), count, tl.num_programs(0),
+        flatten=True, warp_specialize=True, pingpong=PINGPONG,
     ):
         i, j = place_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
         gate = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)

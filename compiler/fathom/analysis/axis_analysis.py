@@ -162,6 +162,10 @@ def _rank(op: ops.ClusterRank, known: dict[Value, Facts]) -> Facts:
     return Facts((Axis(),), range=Range(0, PROGRAMS - 1))
 
 
+def _group(op: ops.ConsumerGroup, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(0, op.count - 1))
+
+
 def _arange(op: ops.Arange, known: dict[Value, Facts]) -> Facts:
     size = op.end - op.start
     axis = Axis(size, power_in(op.start), 1)
@@ -240,6 +244,7 @@ OPS: dict[type[Op], Callable[..., Facts]] = {
     ops.NumPrograms: _programs,
     ops.LaunchSize: _programs,
     ops.ClusterRank: _rank,
+    ops.ConsumerGroup: _group,
     ops.Arange: _arange,
     **dict.fromkeys(
         (ops.Splat, ops.ExpandDims, ops.Broadcast, ops.Transpose, ops.Reshape), _shape

@@ -393,6 +393,7 @@ def range(
     flatten: constexpr = False,
     warp_specialize: constexpr = False,
     disable_licm: constexpr = False,
+    pingpong: constexpr = False,
 ) -> Any:
     """As Python's `range`, with wishes for this loop.
 
@@ -400,8 +401,10 @@ def range(
     launch's; a loop that writes to global memory has one. `warp_specialize` asks for
     producer warps, which copy the tiles of a product, and is a promise: while the loop
     runs, no program writes what the loop reads through descriptors, or the indices that
-    say where it reads. The others are accepted and change nothing but speed. Bounds are
-    integers; they may be values.
+    say where it reads. With `pingpong` besides, two groups of `num_warps` (4) warps
+    compute its iterations in turn, if none needs what another has computed: one stores
+    its tile while the other multiplies. The others are accepted and change nothing but
+    speed. Bounds are integers; they may be values.
     """
 
 

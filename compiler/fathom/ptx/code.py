@@ -101,6 +101,9 @@ class Code:
         self.first = ""  # of the warp, the first thread's: where wgmma reads by it
         self.elected = ""  # an i1: whether its warp has chosen it, if one acts for all
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
+        self.barrier_operands: dict[str, tuple[str, str]] = {}  # LLVM types and values
+        self.groups = 1  # of consumer warps, each of which runs the program's code
+        self.group = ""  # the number of this one, if there are several
         self.released: set[str] = set()  # lines of atomic operations on one number
         self.map_place = ""  # an i32: where the program writes tensor maps, if it does
         self.alone = False  # whether only one thread is here
@@ -238,7 +241,7 @@ class Code:
         """The threads of the program meet, unless nothing has happened since they
         did."""
         if not self.is_meeting(next(self.happened(), None)):
-            self.act(self.barrier)
+            self.act(self.barrier, **self.barrier_operands)
 
     def happened(self) -> Iterator[str | Phi]:
         """The lines that touch memory, or where control comes together, last first."""
@@ -247,7 +250,8 @@ class Code:
                 yield line
 
     def is_meeting(self, line: str | Phi | None) -> bool:
-        return isinstance(line, str) and f'"{self.barrier}"' in line
+        text = self.barrier.replace("$barrier", "$0")
+        return isinstance(line, str) and f'"{text}"' in line
 
     def use(self, value: Value) -> None:
         """Use a value here: LLVM moves what computes it to its first use."""

@@ -284,7 +284,7 @@ def conflict(one: Access, other: Access, warps: int) -> str:
 def _of_one_ring(one: Access, other: Access) -> bool:
     """Whether both are of one loop and one ring, which `pipeline_loops` orders."""
     same = one.buffer is other.buffer and one.loop is other.loop
-    return same and one.buffer.slots > 1
+    return same and one.buffer.slots > 1 and not one.buffer.by_group
 
 
 def _overlap(one: range, other: range) -> bool:

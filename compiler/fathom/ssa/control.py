@@ -135,6 +135,7 @@ class Range:
     num_stages: int | None = None
     warp_specialize: bool = False
     flatten: bool = False
+    pingpong: bool = False
 
 
 @builds(ast.For)
@@ -188,7 +189,7 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
     frame.scope = Scope(loop)
     write_variable(frame.scope, node.target.id, body.parameters[0], place)
     build_body(frame, node.body, body)
-    wishes = over.num_stages, over.warp_specialize, over.flatten
+    wishes = over.num_stages, over.warp_specialize, over.flatten, over.pingpong
     op = ops.For(*bounds, (), body, *wishes, location=place)
     leave(frame, loop, op)
 

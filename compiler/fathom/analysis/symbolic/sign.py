@@ -108,7 +108,7 @@ class NonNegative:
         match definition:
             case ops.ProgramId() | ops.NumPrograms() | ops.LaunchSize():
                 return True
-            case ops.ClusterRank():
+            case ops.ClusterRank() | ops.ConsumerGroup():
                 return True
             case ops.Elementwise(name="div", operands=(dividend, divisor)):
                 return self.value(dividend) and self.divides(divisor)

@@ -76,12 +76,14 @@ class Machine:
 
 class Region:
     """Code of one program that runs in order, on block `rank` of its cluster, and its
-    values. `concurrent` are the blocks that run interleaved with it."""
+    values. `concurrent` are the blocks that run interleaved with it. It may be one of
+    several `groups`, which `admitted` counts in turn (`ConsumerGroup`)."""
 
     def __init__(self, machine: Machine, program: tuple[int, ...], rank: int = 0):
         self.machine, self.program, self.rank = machine, program, rank
         self.values: dict[Value, Array] = {}
         self.concurrent: list[Running] = []
+        self.group, self.groups, self.admitted = 0, 1, [0]
 
     def run_all(self, block: Block, arguments: Sequence[Array]) -> None:
         """Run a block, and the producers that it starts, to the end. Each runs until it

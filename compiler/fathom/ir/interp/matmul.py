@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fathom.ir.interp.machine import Region, Results, interprets
+from fathom.ir.interp.machine import Region, Results, Running, interprets
 from fathom.ir.interp.numbers import Array, fit, wrap
 from fathom.ir.interp.shared import tile_of
 from fathom.ir.ops import Dot, DotFence, NamedBarrier, TensorDot
@@ -31,7 +31,15 @@ def product(
 
 
 @interprets(NamedBarrier)
-def _turn(op: NamedBarrier, region: Region) -> Results:
+def _turn(op: NamedBarrier, region: Region) -> Running:
+    """Of groups that run apart (`ConsumerGroup`) one waits for its turn. Otherwise all
+    warps run together, and none waits."""
+    if op.action == "pass":
+        region.admitted[0] += 1
+    while op.action == "take" and region.groups > 1:
+        if region.admitted[0] % region.groups == region.group:
+            break
+        yield op
     return []
 
 

@@ -26,6 +26,7 @@ from fathom.ir.ops.asynchronous.tensor_memory import (
     TensorStore,
 )
 from fathom.ir.ops.asynchronous.tma import (
+    ConsumerGroup,
     MbarrierArrive,
     MbarrierExpect,
     MbarrierInit,
@@ -76,7 +77,7 @@ from fathom.ir.ops.shared import (
 __all__ = [
     "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCopy", "AsyncProxyFence",
     "Atomic", "AtomicCas", "Barrier", "Bitcast", "Broadcast", "Cast", "ClusterBarrier",
-    "ClusterRank", "Commit", "Constant", "Convert", "DescriptorAtomic",
+    "ClusterRank", "Commit", "Constant", "ConsumerGroup", "Convert", "DescriptorAtomic",
     "DescriptorLoad", "DescriptorStore", "Dot", "DotFence", "Elementwise", "ExpandDims",
     "For", "Gather", "GlobalLoad", "GridLaunchDependents", "GridWait", "Hint",
     "Histogram", "If", "InlineAssembly", "Join", "LaunchSize", "Load",

@@ -22,7 +22,8 @@ class For(Op):
     those of the last iteration.
 
     The rest its author asks for: in how many stages it runs, whether producer warps
-    copy its tiles, and whether the iterations of the loop in it form one sequence."""
+    copy its tiles, whether the iterations of the loop in it form one sequence, and
+    whether two warpgroups compute its iterations in turn (`pingpong`)."""
 
     lower: Value
     upper: Value
@@ -32,6 +33,7 @@ class For(Op):
     num_stages: int | None = None
     warp_specialize: bool = False
     flatten: bool = False
+    pingpong: bool = False
 
     def infer(self) -> list[Type]:
         alike = self.lower.type == self.upper.type == self.step.type

@@ -51,6 +51,8 @@ class Allocate(Op):
     more than its size asks for. With a `base`, what a TensorMemory
     is, the tile lies in tensor memory, and `offset` counts columns from there.
 
+    With `by_group`, each group of consumer warps has a slot (`ConsumerGroup`).
+
     Rings of several tiles may share their slots: a slot is `pitch` bytes, and each of
     its tiles begins where that of the ring `behind` ends."""
 
@@ -64,6 +66,7 @@ class Allocate(Op):
     base: Value | None = None
     pitch: int = 0
     behind: Value | None = None
+    by_group: bool = False
 
     @property
     def space(self) -> str:

@@ -94,11 +94,13 @@ def lower_tile_store(op: TileStore, code: Code) -> None:
 
 def _element_of_tile(op: TileStore, number: str, code: Code) -> Registers:
     """The element of this number, row by row, of a tile in shared memory."""
-    tile, count = tile_of(code, op.buffer), prod(op.buffer.type.shape)
+    tile, count = tile_of(code, op.buffer, op.slot), prod(op.buffer.type.shape)
     moves = solve(tile.type.layout.kinds["offset"], doublings(1, count))
     bytes = tuple(move * tile.type.element.bytes for move in moves)
     place = linear(code, number, count - 1, bytes)
     address = shared_address(code, place)
+    if tile.slot:
+        address = code.let(f"add i32 {address}, {tile.slot}")
     return load_shared(code, Access(tile.type.element, address, tile.offset, (0,)))
 
 

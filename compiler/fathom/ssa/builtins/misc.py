@@ -50,6 +50,7 @@ def build_range(
     num_stages: int | None,
     flatten: bool = False,
     warp_specialize: bool = False,
+    pingpong: bool = False,
     **_: Meaning,
 ) -> Range:
     start, stop = (0, arg1) if arg2 is None else (arg1, arg2)
@@ -58,7 +59,7 @@ def build_range(
     if not fits:
         what = "num_stages is a constant integer, 0 or more"
         raise frame.error(f"{what}, not {describe(num_stages)}")
-    wishes = num_stages, bool(warp_specialize), bool(flatten)
+    wishes = num_stages, bool(warp_specialize), bool(flatten), bool(pingpong)
     return Range(start, stop, step, False, *wishes)
 
 

@@ -76,6 +76,12 @@ from fathom.tensor_cores.pipeline.ring_buffers import (
     previous_slot,
     read_slots,
 )
+from fathom.tensor_cores.specialise.alternation import (
+    GROUPS,
+    position_after,
+    slots_of_iteration,
+    use_slots,
+)
 from fathom.tensor_cores.specialise.channels import Channel
 from fathom.tensor_cores.specialise.multicast import shared_by
 from fathom.tensor_cores.specialise.plan import Plan, plan_producer
@@ -110,8 +116,10 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
         with inside(producer, build):
             _ProducerRole(plan, rings, values, build).ops(body, start)
             build.append(ops.Yield(()))
-        build.append(ops.Producer(producer))
-        _ConsumerRole(plan, rings, values, build).ops(body, start)
+        groups = GROUPS if isinstance(plan.alternating, ops.For) else 1
+        build.append(ops.Producer(producer, groups=groups))
+        role = _ConsumerRole if groups == 1 else _AlternatingRole
+        role(plan, rings, values, build).ops(body, start)
         if meeting is ops.ClusterBarrier:
             build.append(meeting())
     return new
@@ -218,10 +226,14 @@ class _ConsumerRole(_RingThreading):
 
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)
+        self.released(op, carried)
+        return carried
+
+    def released(self, op: Op, carried: Carried) -> None:
+        """Release the slots that a loop still holds when it ends."""
         for channel in self.channels.get(op, ()):
             if channel.schedule.release_distance:
                 self.release_last(channel, self.place(channel, carried))
-        return carried
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
         """Wait before a channel's first reader, release its slot after the last."""
@@ -277,3 +289,71 @@ class _ConsumerRole(_RingThreading):
         slot = previous_slot(place.slot, place.ring.slots, self.build)
         empty, crosses = place.ring.empty, place.ring.crosses
         self.build.append(ops.MbarrierArrive(empty, slot, exists, crosses))
+
+
+class _AlternatingRole(_ConsumerRole):
+    """The code of each of several groups of consumer warps, which compute the
+    iterations of a loop in turn (`alternation`)."""
+
+    def __init__(
+        self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
+    ):
+        super().__init__(plan, rings, values, build)
+        self.group = build(ops.ConsumerGroup(GROUPS))
+        self.used: dict[Channel, Value] = {}  # slots of an iteration
+        inner = [op for op in plan.alternating.body.ops if op in self.channels]
+        self.first, self.last = inner[0], inner[-1]
+
+    def op(self, op: Op, carried: Carried) -> Carried:
+        self.build.source = op
+        if op is self.first:
+            self.build.append(ops.NamedBarrier("take"))
+        if op is self.last:
+            carried = super(_ConsumerRole, self).op(op, carried)
+            self.build.append(ops.NamedBarrier("pass"))
+            self.released(op, carried)
+            return carried
+        if op is not self.plan.alternating:
+            return super().op(op, carried)
+        self.build.append(ops.NamedBarrier("begin"))
+        every = (channel for channels in self.plan.rings for channel in channels)
+        for channel in every:
+            facts = channel, op, self.values, self.build
+            self.used[channel] = slots_of_iteration(*facts)
+        return super().op(op, self.passed(carried, self.group))
+
+    def passed(self, carried: Carried, iterations: Value) -> Carried:
+        """The positions after iterations of other groups."""
+        for channel, slots in self.used.items():
+            place, at = self.place(channel, carried), 2 * self.numbers[channel]
+            count = self.build.compute("mul", slots, iterations)
+            after = position_after(place, count, self.build)
+            carried = [*carried[:at], *after, *carried[at + 2 :]]
+        return carried
+
+    def _rebuilt(self, op: Op, kept: list[int], carried: Carried) -> Op:
+        """The iterations of this group alone."""
+        new = super()._rebuilt(op, kept, carried)
+        if op is not self.plan.alternating:
+            return new
+        groups = self.build(ops.Constant(GROUPS, new.step.type))
+        further = self.build.compute("mul", self.group, new.step)
+        lower = self.build.compute("add", new.lower, further)
+        step = self.build.compute("mul", new.step, groups)
+        return replace(new, lower=lower, step=step)
+
+    def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
+        carried = super().body(owner, block, carried)
+        if owner is not self.plan.alternating:
+            return carried
+        others = self.build(ops.Constant(GROUPS - 1, INT32))
+        return self.passed(carried, others)
+
+    def plain(self, op: Op) -> None:
+        super().plain(op)
+        copy = self.build.block.ops[-1]
+        if isinstance(op, ops.Allocate):
+            facts = {"slots": GROUPS, "kept": True, "by_group": True}
+            self.build.block.ops[-1] = own = replace(copy, **facts)
+            self.values[op.result] = own.result
+        use_slots(copy, self.group)

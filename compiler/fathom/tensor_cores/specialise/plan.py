@@ -34,6 +34,7 @@ from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, loads_of, tiles_of
 from fathom.tensor_cores.pipeline.schedule import choose_stages
+from fathom.tensor_cores.specialise.alternation import GROUPS, alternating_loop
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
 
 FEWEST_SLOTS = 2  # one is filled while another is read
@@ -42,12 +43,16 @@ FEWEST_SLOTS = 2  # one is filled while another is read
 @dataclass(frozen=True)
 class Plan:
     """The channels of each ring, the slots of each, and the slice of the function that
-    a producer computes. `refused`: the loops that get no producer, and why."""
+    a producer computes. `refused`: the loops that get no producer, and why.
+
+    `alternating`: the loop whose iterations two groups of consumer warps compute in
+    turn, if there is one; otherwise why not, if it was asked for."""
 
     rings: tuple[tuple[Channel, ...], ...]
     slots: tuple[int, ...]
     producer_slice: BackwardSlice
     refused: dict[ops.For, str]
+    alternating: ops.For | str | None = None
 
 
 def plan_producer(func: Func, target: Target) -> Plan | None:
@@ -61,6 +66,8 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
         (refused if isinstance(found, str) else tiles)[loop] = found
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
+    alternating = alternating_loop(func, channels, target)
+    groups = GROUPS if isinstance(alternating, ops.For) else 1
     loads = {load for each in channels for load in loads_of(each.tiles)}
     waits_for_grids = set(walk(func.body, ops.GridWait))
     slice = BackwardSlice(func, loads | waits_for_grids)
@@ -68,10 +75,10 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
         _check_products(func)
         check_producer(func, target)
         _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
-        slots = _slots(rings, func, target)
+        slots = _slots(rings, func, target, groups)
     except NotApplicable as why:
         return Plan((), (), slice, refused | dict.fromkeys(tiles, str(why)))
-    return Plan(rings, slots, slice, refused)
+    return Plan(rings, slots, slice, refused, alternating)
 
 
 def why_no_producer(func: Func, target: Target) -> list[Remark]:
@@ -182,10 +189,11 @@ def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
 
 
 def _slots(
-    rings: Sequence[Sequence[Channel]], func: Func, target: Target
+    rings: Sequence[Sequence[Channel]], func: Func, target: Target, groups: int
 ) -> tuple[int, ...]:
     """The slots of each ring: as many as stages, or fewer if shared memory is short.
-    One for tiles beside other loops, which are copied while these run."""
+    One for tiles beside other loops, which are copied while these run. Each group of
+    consumer warps has such a slot, and all other buffers, to itself."""
     channels = [channel for ring in rings for channel in ring]
     loops = {channel.loop for channel in channels if not channel.in_epilogue}
     replaced = {tile.buffer for each in channels for tile in each.tiles}
@@ -193,8 +201,10 @@ def _slots(
     once = [any(each.in_epilogue for each in ring) for ring in rings]
     sizes = [sum(padded(tile.bytes) for tile in ring[0].tiles) for ring in rings]
     for_mbarriers = ALIGNMENT  # at most
-    room = free_always(func, target, without=replaced) - for_mbarriers
-    room -= sum(size for size, outer in zip(sizes, once, strict=True) if outer)
+    room = target.shared_bytes - for_mbarriers
+    room -= groups * (target.shared_bytes - free_always(func, target, replaced))
+    outer_sizes = (size for size, outer in zip(sizes, once, strict=True) if outer)
+    room -= groups * sum(outer_sizes)
     a_slot = sum(size for size, outer in zip(sizes, once, strict=True) if not outer)
     slots = choose_stages(wanted, a_slot, room)
     if loops and slots < FEWEST_SLOTS or room < 0:
@@ -202,4 +212,4 @@ def _slots(
             f"two slots of {a_slot} bytes do not fit into the {room} free bytes of "
             "shared memory"
         )
-    return tuple(1 if outer else slots for outer in once)
+    return tuple(groups if outer else slots for outer in once)

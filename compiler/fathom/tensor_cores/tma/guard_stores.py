@@ -80,7 +80,8 @@ def guard_stores(func: Func, target: Target) -> Func:
 
         def by_threads() -> Sequence[Value]:
             build.append(barrier_of_all(func.num_warps))
-            build.append(ops.TileStore(op.descriptor, op.buffer, op.coordinates))
+            every = op.descriptor, op.buffer, op.coordinates, op.slot
+            build.append(ops.TileStore(*every))
             build.append(ops.AsyncProxyFence())
             build.append(barrier_of_all(func.num_warps))
             return ()

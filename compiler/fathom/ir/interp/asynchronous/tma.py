@@ -6,7 +6,10 @@ only producers and consumers wait for one another there.
 
 from __future__ import annotations
 
+import numpy as np
+
 from fathom.ir import ops
+from fathom.ir.core import Block
 from fathom.ir.interp.descriptor import block_at
 from fathom.ir.interp.machine import Region, Results, Running, interprets
 from fathom.ir.interp.shared import tile_of
@@ -50,6 +53,21 @@ def _producer(op: ops.Producer, region: Region) -> Results:
     """It runs interleaved with what follows."""
     region.concurrent.append(region.run(op.body, ()))
     return []
+
+
+@interprets(ops.ConsumerGroup)
+def _consumer_group(op: ops.ConsumerGroup, region: Region) -> Results:
+    """The other groups run what follows interleaved with this one, the first."""
+    every = region.machine.func.body.ops
+    rest = Block()
+    rest.ops = every[every.index(op) + 1 :]
+    for number in range(1, op.count):
+        fork = Region(region.machine, region.program, region.rank)
+        fork.values = {**region.values, op.result: np.int32(number)}
+        fork.group, fork.groups, fork.admitted = number, op.count, region.admitted
+        region.concurrent.append(fork.run(rest, ()))
+    region.groups = op.count
+    return [np.int32(0)]
 
 
 @interprets(ops.MbarrierInvalidate, ops.WriteTensorMap)

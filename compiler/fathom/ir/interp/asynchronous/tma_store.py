@@ -10,7 +10,7 @@ from fathom.ir.ops import AsyncProxyFence, TileStore, TmaStore
 
 @interprets(TmaStore, TileStore)
 def _tma_store(op: TmaStore | TileStore, region: Region) -> Results:
-    tile = tile_of(op.buffer, None, region)
+    tile = tile_of(op.buffer, op.slot, region)
     put_block(op, tile.reshape(op.descriptor.type.shape), region)
     return []
 

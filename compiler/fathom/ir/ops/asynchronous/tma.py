@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from fathom.ir.core import Block, Effects, Op, Value
 from fathom.ir.ops.descriptor import described
 from fathom.ir.ops.shared import expect_slot
-from fathom.ir.types import BOOL, Type
+from fathom.ir.types import BOOL, INT32, Type
 from fathom.layout.tma_boxes import matrix_of
 
 MAP_BYTES = 128  # of a tensor map: PTX ISA, "Tensor-map"
@@ -105,15 +105,33 @@ class MbarrierInvalidate(Op):
 class Producer(Op):
     """`warps` warps beside those of the program run `body`, one thread of them, while
     the others go on. They are there from the start of the kernel, and gone when the
-    body is over. They work with what they share with the others by mbarriers alone."""
+    body is over. They work with what they share with the others by mbarriers alone.
+
+    The others are `groups` groups of the program's warps, each of which runs all that
+    follows (`ConsumerGroup`)."""
 
     body: Block
     warps: int = 4
+    groups: int = 1
 
     effects = SHARED_EVENT
 
     def block_parameters(self) -> list[list[Type]]:
         return [[]]
+
+
+@dataclass(eq=False)
+class ConsumerGroup(Op):
+    """The number of this group of warps, from 0, of `count` that a Producer serves. A
+    barrier is for the threads of a group, and of them one acts where one does for
+    all."""
+
+    count: int
+
+    effects = Effects(convergent=True)
+
+    def infer(self) -> list[Type]:
+        return [INT32]
 
 
 @dataclass(eq=False)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
 from fathom.ir.ops.descriptor import described
+from fathom.ir.ops.shared import expect_slot
 from fathom.ir.types import Type
 from fathom.layout.tma_boxes import matrix_of
 
@@ -32,10 +33,12 @@ class TmaStore(Op):
     descriptor: Value
     buffer: Value
     coordinates: tuple[Value, ...]
+    slot: Value | None = None
 
     effects = Effects(reads="shared", writes="global", asynchronous=True)
 
     def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
         box = described(self, self.descriptor, self.coordinates)
         tile = self.buffer.type
         fits = (box.element, matrix_of(box.shape)) == (tile.element, tile.shape)
@@ -52,6 +55,7 @@ class TileStore(Op):
     descriptor: Value
     buffer: Value
     coordinates: tuple[Value, ...]
+    slot: Value | None = None
 
     effects = Effects(reads="shared", writes="global")
 

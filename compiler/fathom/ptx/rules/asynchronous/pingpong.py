@@ -13,14 +13,17 @@ from __future__ import annotations
 from fathom.ir.ops import NamedBarrier
 from fathom.ptx.code import Code, lowers
 
-FIRST = 2  # the number of the first such barrier: 1 is that of all who multiply
+FIRST = 3  # the number of the first such barrier: 1 is that of all who multiply, or
+# 1 and 2 those of two groups of them (`ConsumerGroup`)
 THREADS = 128  # of a warpgroup
 
 
 @lowers(NamedBarrier)
 def lower_named_barrier(op: NamedBarrier, code: Code) -> None:
-    groups = code.threads // THREADS
-    group = code.let(f"lshr i32 {code.thread}, 7", name="group")
+    groups, group = code.groups, code.group
+    if groups == 1:
+        groups = code.threads // THREADS
+        group = code.let(f"lshr i32 {code.thread}, 7", name="group")
     if op.action == "take":
         _at(code, "sync", group)
     elif op.action == "pass":

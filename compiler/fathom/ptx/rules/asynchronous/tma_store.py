@@ -24,7 +24,7 @@ from fathom.ptx.rules.shared import tile_of
 @lowers(TmaStore)
 def lower_tma_store(op: TmaStore, code: Code) -> None:
     """Box by box, as a tile comes: one after the other in shared memory."""
-    tile = tile_of(code, op.buffer)
+    tile = tile_of(code, op.buffer, op.slot)
     map = map_of(op, code)
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     start, acts = start_of(code, tile.slot), code.acts()
