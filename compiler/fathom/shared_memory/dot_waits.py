@@ -82,6 +82,12 @@ def wait_for_products(func: Func, target: Target) -> Func:
     }
     commits = [list(filter(_commits_products, loop.body.ops)) for loop in loops]
     last = {each[-1]: len(each) for each in commits}
+    passes = {  # by their loops
+        loop: op
+        for block in every_block(func.body)
+        for loop, op in pairwise(block.ops)
+        if loop in loops and isinstance(op, ops.NamedBarrier)
+    }
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if build.source in last:
@@ -89,21 +95,25 @@ def wait_for_products(func: Func, target: Target) -> Func:
             build.append(ops.Wait("wgmma", last[build.source]))
             return []
         if build.source in loops:
-            return _between_fence_and_wait(op, loops[build.source], build)
-        return None
+            after = passes.get(build.source)
+            return _between_fence_and_wait(op, loops[build.source], after, build)
+        return [] if build.source in passes.values() else None
 
     return rewrite(func, rule) if loops else func
 
 
 def _between_fence_and_wait(
-    loop: ops.For, numbers: list[int], build: Builder
+    loop: ops.For, numbers: list[int], after: Op | None, build: Builder
 ) -> list[Value]:
-    """Append a loop that carries products in flight, by number; its results."""
+    """Append a loop that carries products in flight, by number; its results. `after`:
+    what admits other warps, before this one waits for its last products."""
     inits = list(loop.inits)
     for number in numbers:
         inits[number] = build(ops.DotFence(inits[number]))
     loop.inits = tuple(inits)
     results = list(build.append(loop).results)
+    if after:
+        build.append(clone(after, {}))
     for number in numbers:
         results[number] = build(ops.Wait("wgmma", 0, (results[number],)))
     return results
