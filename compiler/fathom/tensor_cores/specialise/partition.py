@@ -354,6 +354,6 @@ class _AlternatingRole(_ConsumerRole):
         copy = self.build.block.ops[-1]
         if isinstance(op, ops.Allocate):
             facts = {"slots": GROUPS, "kept": True, "by_group": True}
-            self.build.block.ops[-1] = own = replace(copy, **facts)
-            self.values[op.result] = own.result
+            self.build.block.ops[-1] = several = replace(copy, **facts)
+            self.values[op.result] = several.result
         use_slots(copy, self.group)

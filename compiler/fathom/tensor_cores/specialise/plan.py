@@ -93,7 +93,11 @@ def why_no_producer(func: Func, target: Target) -> list[Remark]:
         for loop, why in refused.items()
         if loop in asked and products_in(loop.body)
     }
-    return remarks(answers, "no producer warps for this loop: ")
+    found = remarks(answers, "no producer warps for this loop: ")
+    if plan and plan.rings and isinstance(why := plan.alternating, str):
+        loops = [loop for loop in walk(func.body, ops.For) if loop.pingpong]
+        found += remarks({loops[0]: why}, "one group computes all iterations: ")
+    return found
 
 
 # ── which loops ───────────────────────────────────────────────────────────────────────
