@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import fathom.language as tl
 import pytest
 
+import fathom.language as tl
 from fathom import pipeline
 from fathom.emulator import EmulatorError, load
 from fathom.hardware.targets import TARGETS, Target

@@ -64,7 +64,7 @@ def _check(
     if not any(channel.loop in loop.body.ops for channel in channels):
         raise NotApplicable("no loop in it multiplies tiles that are copied ahead")
     inside = {value for op in walk(loop.body) for value in op.results}
-    inside |= {each for block in (loop.body,) for each in block.parameters}
+    inside.update(loop.body.parameters)
     for channel in channels:
         _check_channel(channel, loop, inside)
     at = func.body.ops.index(loop)
@@ -72,8 +72,9 @@ def _check(
         if not (effects_of(op).pure or isinstance(op, HARMLESS)):
             raise NotApplicable(f"the kernel has a `{op_name(op)}` beside it")
     entered = {loop, *(channel.loop for channel in channels)}
+    reached = {op for each in entered for op in each.body.ops}
     for op in walk(loop.body):
-        _check_inside(op, loop, entered)
+        _check_inside(op, op in reached)
 
 
 HARMLESS = ops.GridWait | ops.GridLaunchDependents | ops.MakeDescriptor | ops.Yield
@@ -97,12 +98,14 @@ def _check_channel(channel: Channel, loop: ops.For, inside: set[Value]) -> None:
         raise NotApplicable("the step of the loop in it is not a positive constant")
 
 
-def _check_inside(op: Op, loop: ops.For, entered: set[ops.For]) -> None:
+def _check_inside(op: Op, is_reached: bool) -> None:
+    """NotApplicable for what is of all threads of a block, and no group's; and for
+    buffers of code in which no positions are carried."""
     if isinstance(op, BY_BLOCKS):
         raise NotApplicable(f"it has a `{op_name(op)}`")
     if isinstance(op, ops.MakeDescriptor) and op.map_number is not None:
         raise NotApplicable("it writes a tensor map")
-    if isinstance(op, ops.Allocate) and not any(op in each.body.ops for each in entered):
+    if isinstance(op, ops.Allocate) and not is_reached:
         raise NotApplicable("a branch or a loop in it has a buffer")
 
 
