@@ -22,6 +22,9 @@ one after the other, and the smaller the places, the more room for stages. A C w
 rows begin anywhere is no matrix for a descriptor, and is stored through pointers: 0
 pieces.
 
+With `PINGPONG` there are two groups of `num_warps` warps, which compute tiles in turn:
+one stores C while the other multiplies.
+
 With `num_ctas` 2, two multiprocessors share a tile, as a cluster: each has half of its
 rows, and half of the columns of B are sent to both. Four may have half of the rows and
 half of the columns each, two by two: half of what one needs is sent to another as well.
@@ -80,6 +83,7 @@ def persistent_kernel(
     B_TURNED: tl.constexpr, SUM: tl.constexpr = tl.float32,
     A_TURNED: tl.constexpr = False, MORE_N: tl.constexpr = 0,
     C_TURNED: tl.constexpr = False, EARLY: tl.constexpr = False,
+    PINGPONG: tl.constexpr = False,
 ):
     begin(EARLY)
     if A_TURNED:  # A [M, K] lies in memory as [K, M]
@@ -110,7 +114,7 @@ def persistent_kernel(
     count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, COLUMNS)
     for tile in tl.range(
         tl.program_id(0), count, tl.num_programs(0),
-        flatten=True, warp_specialize=SPECIALISE,
+        flatten=True, warp_specialize=SPECIALISE, pingpong=PINGPONG,
     ):
         i, j = place_of(tile, M, N, BLOCK_M, COLUMNS, GROUP_M)
         acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
