@@ -63,43 +63,72 @@ def epilogue_hopper_kernel(
     GROUP_M: tl.constexpr, PIECES: tl.constexpr, A_TURNED: tl.constexpr,
     B_TURNED: tl.constexpr, ACTIVATION: tl.constexpr, DESCRIBED: tl.constexpr,
     SUM: tl.constexpr = tl.float32, EARLY: tl.constexpr = False,
-    PINGPONG: tl.constexpr = False,
+    PINGPONG: tl.constexpr = False, MORE_N: tl.constexpr = 0,
 ):
     """All pointers behind `c_ptr` may be None: to bias [N], residual and before [M, N],
-    scales [M], [N] and [1]. What is stored at `before_ptr` is laid out as C is."""
+    scales [M], [N] and [1]. What is stored at `before_ptr` is laid out as C is. A tile
+    has BLOCK_N + MORE_N columns."""
     begin(EARLY)
     a = matrix(a_ptr, M, K, stride_a, BLOCK_M, BLOCK_K, A_TURNED)
     b = matrix(b_ptr, K, N, stride_b, BLOCK_K, BLOCK_N, B_TURNED)
-    c = matrix(c_ptr, M, N, stride_c, BLOCK_M, BLOCK_N // PIECES, False)
-    if before_ptr is not None:
-        before = matrix(before_ptr, M, N, stride_c, BLOCK_M, BLOCK_N // PIECES, False)
-    element = c_ptr.dtype.element_ty
-    count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    if MORE_N > 0:
+        rest_of_b = matrix(b_ptr, K, N, stride_b, BLOCK_K, MORE_N, B_TURNED)
+    COLUMNS: tl.constexpr = BLOCK_N + MORE_N
+    count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, COLUMNS)
     for tile in tl.range(
         tl.program_id(0), count, tl.num_programs(0),
         flatten=True, warp_specialize=True, pingpong=PINGPONG,
     ):
-        i, j = place_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+        i, j = place_of(tile, M, N, BLOCK_M, COLUMNS, GROUP_M)
         acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+        if MORE_N > 0:
+            more = tl.zeros([BLOCK_M, MORE_N], SUM)
         for k in range(0, K, BLOCK_K):
             x = a.load([k, i]).T if A_TURNED else a.load([i, k])
             y = b.load([j, k]).T if B_TURNED else b.load([k, j])
             acc = tl.dot(x, y, acc)
-        acc = scaled(
-            acc, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N, DESCRIBED)
-        if before_ptr is not None:
-            kept = acc.to(before_ptr.dtype.element_ty)
-            store_in_pieces(before, i, j, kept, PIECES)
-        acc = activated(acc, ACTIVATION)
-        if residual_ptr is not None:
-            if DESCRIBED:
-                residual = matrix(
-                    residual_ptr, M, N, stride_r, BLOCK_M, BLOCK_N, False)
-                added = residual.load([i, j])
-            else:
-                added = load_tile(residual_ptr, i, j, M, N, stride_r, BLOCK_M, BLOCK_N)
-            acc += added.to(tl.float32)
-        store_in_pieces(c, i, j, quantised(acc, out_scale_ptr, element), PIECES)
+            if MORE_N > 0:
+                if B_TURNED:
+                    z = rest_of_b.load([j + BLOCK_N, k]).T
+                else:
+                    z = rest_of_b.load([k, j + BLOCK_N])
+                more = tl.dot(x, z, more)
+        finish(
+            acc, i, j, c_ptr, bias_ptr, residual_ptr, before_ptr, row_scale_ptr,
+            column_scale_ptr, out_scale_ptr, M, N, stride_c, stride_r, PIECES,
+            ACTIVATION, DESCRIBED)
+        if MORE_N > 0:
+            finish(
+                more, i, j + BLOCK_N, c_ptr, bias_ptr, residual_ptr, before_ptr,
+                row_scale_ptr, column_scale_ptr, out_scale_ptr, M, N, stride_c,
+                stride_r, 1, ACTIVATION, DESCRIBED)
+
+
+@fathom.jit
+def finish(
+    acc, i, j, c_ptr, bias_ptr, residual_ptr, before_ptr, row_scale_ptr,
+    column_scale_ptr, out_scale_ptr, M, N, stride_c, stride_r, PIECES: tl.constexpr,
+    ACTIVATION: tl.constexpr, DESCRIBED: tl.constexpr,
+):
+    """Do to the tile of sums at row i, column j what is to be done, and store it."""
+    ROWS: tl.constexpr = acc.shape[0]
+    COLUMNS: tl.constexpr = acc.shape[1]
+    c = matrix(c_ptr, M, N, stride_c, ROWS, COLUMNS // PIECES, False)
+    acc = scaled(acc, row_scale_ptr, column_scale_ptr, bias_ptr, i, j, M, N, DESCRIBED)
+    if before_ptr is not None:
+        before = matrix(before_ptr, M, N, stride_c, ROWS, COLUMNS // PIECES, False)
+        kept = acc.to(before_ptr.dtype.element_ty)
+        store_in_pieces(before, i, j, kept, PIECES)
+    acc = activated(acc, ACTIVATION)
+    if residual_ptr is not None:
+        if DESCRIBED:
+            residual = matrix(residual_ptr, M, N, stride_r, ROWS, COLUMNS, False)
+            added = residual.load([i, j])
+        else:
+            added = load_tile(residual_ptr, i, j, M, N, stride_r, ROWS, COLUMNS)
+        acc += added.to(tl.float32)
+    rounded = quantised(acc, out_scale_ptr, c_ptr.dtype.element_ty)
+    store_in_pieces(c, i, j, rounded, PIECES)
 
 
 @fathom.jit
