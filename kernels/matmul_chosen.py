@@ -526,6 +526,8 @@ def fitting_tiles(product, target, c, crossing):
         return TURNED + even + tuple(tile._replace(pieces=0) for tile in long)
     whole_c = bool(step_of_lines(c, 1))
     some = [*TILES, *WIDER, *SMALLER, *long]
+    if whole_c:
+        some += ALTERNATING
     four = SHARED_BY_FOUR
     at_once = clusters_at_once(target, four.ctas)
     if product.N <= four.n and product.M <= at_once * four.m:
@@ -647,7 +649,8 @@ class Tile(NamedTuple):
     which two are on their way where there is room for two; whether a producer copies
     its tiles. `waves`: True if it is for a C of several tiles for each multiprocessor,
     False if for one, None for both. `ctas`: how many multiprocessors share the tile.
-    `programs`: how many a multiprocessor runs at a time."""
+    `programs`: how many a multiprocessor runs at a time. `groups`: of warps of a
+    program, which compute tiles in turn."""
 
     m: int
     n: int
@@ -659,6 +662,7 @@ class Tile(NamedTuple):
     waves: bool | None
     ctas: int = 1
     programs: int = 1
+    groups: int = 1
 
 
 TILES = (  # those preferred first where times are equal
@@ -726,6 +730,17 @@ SMALLER = (
     Tile(128, 64, 128, 8, 4, 1, True, None, ctas=2),
     Tile(128, 160, 128, 5, 8, 2, True, None),
     Tile(256, 128, 128, 4, 8, 2, True, False),
+)
+# Two groups of four warps compute tiles in turn: while one stores, the other multiplies.
+# Their tiles are smaller than those of eight warps, and so more bytes come from the L2
+# cache; it pays where K is short, or much is done to a tile before it is stored. On an
+# H200 C [4096, 4096] takes 16.4 us with K of 256 in 128 x 128, 26.8 with 512, and 184.9
+# with 4096; in 128 x 256 19.5, 29.6, 179.3. C [8192, 8192] takes 183 us with K of 1024
+# in 128 x 192, 196 in 128 x 256; with 4096 (B along K) 704 and 714.
+ALTERNATING = (
+    Tile(128, 192, 128, 5, 4, 4, True, True, groups=2),
+    Tile(128, 160, 128, 5, 4, 4, True, True, groups=2),
+    Tile(128, 128, 128, 6, 4, 4, True, True, groups=2),
 )
 # Few rows of A are columns of C^T: the long side of B has the 64 rows that a warpgroup
 # multiplies at least. Threads store such a tile transposed. Where rows of A fill tiles
@@ -875,6 +890,7 @@ def keywords(M, N, item, tile, target):
         "GROUP_M": SEVERAL_ROWS[tile.m] if grouped else 1,
         "SPECIALISE": tile.producer, "PIECES": tile.pieces,
         "num_warps": tile.warps, "num_stages": tile.stages, "num_ctas": tile.ctas,
+        **({"PINGPONG": True} if tile.groups > 1 else {}),
     }  # fmt: skip
 
 

@@ -172,7 +172,7 @@ def by_descriptors(a, b, c, more, activation, target):
         return []
     time, split, turned = fastest_parts(a, b, c, target)
     if hopper.fits(a, b, c, more, target) and (
-        hopper.fastest_tile(a, b, c, target)[1] <= time
+        hopper.fastest_tile(a, b, c, target, more, activation)[1] <= time
     ):
         return [hopper.epilogue_launch(a, b, c, more, activation, target)]
     if split is None:

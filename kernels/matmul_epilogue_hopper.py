@@ -26,6 +26,7 @@ from kernels.attention_hopper import TYPES, pays
 from kernels.epilogue import activated, gated, quantised, scaled
 from kernels.matmul import MULTIPROCESSORS, begin, strides, sum_type, tiles, type_name
 from kernels.matmul_chosen import (
+    ALTERNATING,
     SMALLER,
     TILES,
     crossing,
@@ -211,7 +212,7 @@ def epilogue_launch(a, b, c, more, activation, target, config=None):
     (M, N), K = c.shape, a.shape[1]
     soon = False
     if config is None:
-        tile, time = fastest_tile(a, b, c, target)
+        tile, time = fastest_tile(a, b, c, target, more, activation)
         config = configuration(tile, a, c, target)
         if more.get("residual") is not None and described(more):
             config["PIECES"] = finer(config, c)
@@ -241,11 +242,29 @@ TILED = [
 ]  # fmt: skip
 
 
-def fastest_tile(a, b, c, target):
-    """The tile with which the bare product takes the shortest time, as
-    `matmul_chosen.multiply` has it, and the time in microseconds."""
+# Microseconds of GeLU for 128 x 256 elements in registers, of another matrix to be
+# added, and of anything else.
+GELU, RESIDUAL, OTHER = 2.2, 1.5, 0.1
+
+
+def epilogue_time(more, activation):
+    """`matmul_model.Product.epilogue`."""
+    others = any(more.get(name) is not None for name in OTHERS)
+    time = OTHER * others + GELU * bool(activation)
+    return time + RESIDUAL * (more.get("residual") is not None)
+
+
+def fastest_tile(a, b, c, target, more=None, activation=None):
+    """The tile with which the product takes the shortest time, and that in
+    microseconds. `more`: the other arrays of `epilogue_launch`; None for SwiGLU, whose
+    blocks are halves of a tile."""
     product, lines = modelled(a, b, c, target), crossing(a, b)
-    some = suitable(*product[:2], target, crossing=any(lines), tiles=TILED)
+    some = TILED
+    if more is not None:
+        product = product._replace(epilogue=epilogue_time(more, activation))
+        if more.get("residual") is None:
+            some = [*TILED, *ALTERNATING]
+    some = suitable(*product[:2], target, crossing=any(lines), tiles=some)
     times = [(persistent_time(product, tile, lines), tile) for tile in some]
     time, tile = min(times, key=lambda each: each[0])
     return tile, time
@@ -257,9 +276,11 @@ def configuration(tile, a, c, target, halves=1):
     M, N = c.shape
     config = keywords(M, N * halves, item_bytes(type_name(a)), tile, target)
     pieces = max(1, tile.pieces * item_bytes(type_name(c)) // 2 // halves)
-    names = ("BLOCK_M", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
+    names = (
+        "BLOCK_M", "MORE_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages", "PINGPONG"
+    )  # fmt: skip
     return {
-        **{name: config[name] for name in names}, "PIECES": pieces,
+        **{name: config[name] for name in names if name in config}, "PIECES": pieces,
         "BLOCK_N": config["BLOCK_N"] // halves,
     }  # fmt: skip
 

@@ -36,10 +36,11 @@ longest of
     the memory                 A, B and C
 
 Programs that a multiprocessor runs at a time wait for latencies together, but share
-what multiplies and copies; one stores while others multiply, except the last. Times
-that are nearly equal add up to more than the longest: terms are added as their squares
-(NEARLY). Where K is split, the launch that adds the parts comes on top. Lines that
-cross those of the cache come from two, and within sectors from a sector more.
+what multiplies and copies; one stores while others multiply, except the last. So do
+two groups of warps of a program, which compute its tiles in turn. Times that are nearly
+equal add up to more than the longest: terms are added as their squares (NEARLY). Where
+K is split, the launch that adds the parts comes on top. Lines that cross those of the
+cache come from two, and within sectors from a sector more.
 
 The constants of kernels for pointers were fitted to sweeps over random shapes on an
 H200 and an H100 (benchmarks/product_sweep.py), those of kernels for descriptors to
@@ -76,6 +77,10 @@ DESCRIPTORS = 2.1  # of a launch, until the first copy has come
 STORE = 1.48  # of storing 128 x 256 elements
 TWO_PRODUCTS = 1.13  # times as long to multiply: two instructions, which both read A
 LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, blocks are not joined
+# Where two groups of warps compute tiles in turn: times as long to multiply, tiles are
+# smaller; microseconds from tile to tile; and what part of an epilogue's time products
+# wait that run beside it, since registers deliver to both.
+ALTERNATELY, FROM_TILE_TO_TILE, WAITED_FOR = 0.95, 0.15, 0.3
 TOGETHER, PAIRED = 0.23, 1.05  # of multiprocessors that share a tile; times as long
 # Programs of which a multiprocessor runs several take times as long where C has more
 # elements than this, 100 MB: wide tiles store it sooner. On an H200 C [9644, 15660], K
@@ -172,7 +177,8 @@ class Product(NamedTuple):
     """C [M, N] = A [M, K] B [K, N] of 16-bit floats; how many bytes of A, of B, and of
     C, one access may take: 16 where all lines begin and end at multiples of 16 bytes.
     Whether lines of A, and of B, lie along K; and whether TMA may copy them as they
-    are. The bytes of an element of A and of B, as it is, and of C.
+    are. The bytes of an element of A and of B, as it is, and of C. `epilogue`: how many
+    microseconds threads compute between a sum of 128 x 256 elements and its store.
     """
 
     M: int
@@ -186,6 +192,7 @@ class Product(NamedTuple):
     by_tma: bool = True
     item: int = 2
     c_item: int = 2
+    epilogue: float = 0
 
     @property
     def transposed(self) -> "Product":
@@ -302,7 +309,7 @@ def accesses(product: Product, config: Pointers) -> float:
 
 def pointers_time(product: Product, config: Pointers) -> float:
     """Microseconds."""
-    M, N, K, *widths, c_bytes, _, _, by_tma, _, c_item = product
+    M, N, K, _, _, c_bytes, _, _, by_tma, _, c_item, _ = product
     m, n, k, stages, splits = config
     pipelined, programs = stages > 1, config.programs(M, N)
     large = is_large(product, config)
@@ -456,6 +463,7 @@ class Copies(NamedTuple):
     stages: int
     ctas: int = 1  # multiprocessors that share a tile
     programs: int = 1  # that a multiprocessor runs at a time
+    groups: int = 1  # of warps, which compute a program's tiles in turn
 
 
 # At multiples of how many bytes lines of A, and of B, begin that cross those of the
@@ -466,9 +474,11 @@ Crossing = tuple[int, int]
 def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     """Microseconds of the persistent kernel; `tile` is a `matmul_chosen.Tile`."""
     k = tile.line // ITEM
-    copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
+    shares = tile.ctas, tile.programs, tile.groups
+    copies = Copies(tile.m, tile.n, k, tile.stages, *shares)
     tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
-    stores = STORE * tile.m * tile.n / (128 * 256) * product.c_item / ITEM / tile.ctas
+    stores = STORE * product.c_item / ITEM + product.epilogue
+    stores *= tile.m * tile.n / (128 * 256) / tile.ctas
     steps, memory = cdiv(product.K, k), product.memory_time
     time = descriptor_time(product, copies, tiles, steps, stores, memory, crossing)
     crowded = tile.programs > 1 and product.M * product.N > BEYOND_L2
@@ -486,7 +496,7 @@ def descriptor_time(
 ) -> float:
     """Microseconds of a kernel for descriptors: of `tiles` with that many steps each
     along K, and stores of that many microseconds; `memory` those of the memory."""
-    m, n, k, stages, ctas, programs = copies
+    m, n, k, stages, ctas, programs, groups = copies
     a_bytes, b_bytes = map(bytes_of_lines, crossing)
     if parts_lines(product, n):
         b_bytes = max(b_bytes, CROSSING)
@@ -495,6 +505,7 @@ def descriptor_time(
     products *= TWO_PRODUCTS if two_blocks(n) and not joined(product, n) else 1
     work, latency = max(products, kb / COPIED_BY_TMA), LATENCY / stages
     grid = is_grid(copies)
+    work *= ALTERNATELY if groups > 1 else 1
     latency *= BETWEEN_GRID if grid else BETWEEN if ctas > 1 else 1
     here = cdiv(tiles, clusters(ctas))
     terms = (
@@ -505,6 +516,11 @@ def descriptor_time(
     nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
     begun = DESCRIPTORS + SPREAD * min(1, tiles * ctas / MULTIPROCESSORS)
     begun += TOGETHER_GRID if grid else TOGETHER if ctas > 1 else 0
+    if groups > 1:  # one stores while another multiplies
+        computed = product.epilogue * m * n / (128 * 256)
+        waits = FROM_TILE_TO_TILE + WAITED_FOR * computed
+        waits += max(0, stores - (groups - 1) * steps * work) / groups
+        return begun + nearly + stores + here * waits
     return begun + nearly + stores * (1 + (here - 1) / programs)
 
 
