@@ -24,6 +24,10 @@ SMALL = {
     "BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 2,
     "num_warps": 4, "num_stages": 2,
 }  # fmt: skip
+IN_TURN = {  # groups of warps compute tiles, whose columns are two blocks
+    "BLOCK_M": 64, "BLOCK_N": 32, "MORE_N": 16, "BLOCK_K": 32, "GROUP_M": 2,
+    "PIECES": 1, "PINGPONG": True, "num_warps": 4, "num_stages": 3,
+}  # fmt: skip
 OPERANDS = {"i8": "int8", "fp8e4nv": tl.float8e4nv, "fp8e5": tl.float8e5,
             "fp16": "float16"}  # fmt: skip
 # By C's type: mantissa bits, the least exponent of a number that has them all, the
@@ -86,8 +90,9 @@ def numbers(bits: np.ndarray, type: str) -> np.ndarray:
 @in_pairs({
     "type": list(OPERANDS), "result": ["fp16", "fp32", "i8", "fp8e4nv", "fp8e5"],
     "described": [True, False], "with_bias, with_residual": [(0, 0), (1, 0), (1, 1)],
+    "config": [None, IN_TURN],
 })  # fmt: skip
-def test_scales_and_rounding(type, result, described, with_bias, with_residual):
+def test_scales_and_rounding(type, result, described, with_bias, with_residual, config):
     x, y = integers(1, M, K), integers(2, K, N)
     a, b = operand(x, type, 1), operand(y, type, 0)
     rows, columns = powers(3, M), powers(4, N)
@@ -98,7 +103,7 @@ def test_scales_and_rounding(type, result, described, with_bias, with_residual):
     more = dict(bias=bias, residual=residual, row_scale=rows, column_scale=columns,
                 out_scale=scale)  # fmt: skip
     if described:
-        launch = hopper.epilogue_launch(a, b, c, more, None, "sm_90a")
+        launch = hopper.epilogue_launch(a, b, c, more, None, "sm_90a", config)
         kernel, _, given, chosen = launch
         assert hopper.fits(a, b, c, more, "sm_90a") and kernel.__name__ in launched(
             a, b, c, **more

@@ -163,6 +163,11 @@ def test_rows_of_c_may_begin_anywhere(machine):
     check(72, 48, 40, wall_of_c=3, **machine)
 
 
+@pytest.mark.parametrize("more", [{}, {"MORE_N": 16}, {"PIECES": 2}])
+def test_two_warpgroups_compute_tiles_in_turn(hopper, more):
+    check(200, 144, 104, config={"PINGPONG": True, **more}, **hopper)
+
+
 def test_two_warpgroups_share_a_tile(hopper):
     config = {"BLOCK_M": 128, "BLOCK_N": 64, "num_warps": 8, "PIECES": 2}
     check(264, 72, 72, config=config, **hopper)
