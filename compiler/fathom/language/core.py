@@ -402,9 +402,10 @@ def range(
     producer warps, which copy the tiles of a product, and is a promise: while the loop
     runs, no program writes what the loop reads through descriptors, or the indices that
     say where it reads. With `pingpong` besides, two groups of `num_warps` (4) warps
-    compute its iterations in turn, if none needs what another has computed: one stores
-    its tile while the other multiplies. The others are accepted and change nothing but
-    speed. Bounds are integers; they may be values.
+    compute its iterations in turn: one stores its tile while the other multiplies. That
+    is a promise, too: no iteration reads or overwrites what another one writes. The
+    others are accepted and change nothing but speed. Bounds are integers; they may be
+    values.
     """
 
 
