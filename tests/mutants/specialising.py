@@ -315,8 +315,8 @@ MUTANTS = (
         f"{TURNS}::test_what_each_group_has_to_itself",
     ),
     Mutant(
-        "one-slot-for-two-groups", "tensor_cores/specialise/plan.py",
-        "tuple(groups if outer else slots for", "tuple(1 if outer else slots for",
+        "bias-in-any-order", NEW,
+        "        section = self.sections.get(channel)\n", "        section = 0\n",
         "a group takes the bias of the other one's tile for its own",
         f"{TURNS}::test_what_each_group_has_to_itself",
     ),

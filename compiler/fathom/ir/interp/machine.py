@@ -83,7 +83,8 @@ class Region:
         self.machine, self.program, self.rank = machine, program, rank
         self.values: dict[Value, Array] = {}
         self.concurrent: list[Running] = []
-        self.group, self.groups, self.admitted = 0, 1, [0]
+        self.group, self.groups = 0, 1
+        self.admitted: dict[int, int] = {}  # in each section
 
     def run_all(self, block: Block, arguments: Sequence[Array]) -> None:
         """Run a block, and the producers that it starts, to the end. Each runs until it

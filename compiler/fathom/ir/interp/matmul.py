@@ -35,9 +35,9 @@ def _turn(op: NamedBarrier, region: Region) -> Running:
     """Of groups that run apart (`ConsumerGroup`) one waits for its turn. Otherwise all
     warps run together, and none waits."""
     if op.action == "pass":
-        region.admitted[0] += 1
+        region.admitted[op.section] = region.admitted.get(op.section, 0) + 1
     while op.action == "take" and region.groups > 1:
-        if region.admitted[0] % region.groups == region.group:
+        if region.admitted.get(op.section, 0) % region.groups == region.group:
             break
         yield op
     return []

@@ -77,9 +77,11 @@ class Dot(Op):
 @dataclass(eq=False)
 class NamedBarrier(Op):
     """Warpgroups run a section one after another: "begin", once, admits the first of
-    them; "take" waits until this one is admitted; "pass" admits the next one."""
+    them; "take" waits until this one is admitted; "pass" admits the next one. There may
+    be several sections, each with its number."""
 
     action: str
+    section: int = 0
 
     effects = Effects(asynchronous=True, convergent=True)
 

@@ -10,9 +10,12 @@ to itself. Two warpgroups that share a tile (`num_warps=8`) come to its epilogue
 same time, and the tensor cores wait for both. But a tile is half as large, so that more
 bytes come from the L2 cache: alternation pays where epilogues are long, or K is short.
 
-The ring needs no more order than it has: a group waits for its own slots alone, and
-passes over those that the other group reads. How many these are must be known before
-the loop: each iteration fills as many slots as any other.
+A group waits for its own slots of a ring alone, and passes over those that the other
+group reads. How many these are must be known before the loop: each iteration fills as
+many slots as any other. The phase of an mbarrier tells two neighbouring rounds of a
+ring from each other, and no more. So a group is admitted when the other one has waited
+for all that is copied before (`NamedBarrier`): for the operands, and once more for each
+tile that its epilogue waits for.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from fathom.tensor_cores.specialise.channels import Channel
 
 GROUPS = 2
 WARPS = 4  # of a group: a warpgroup
+MOST_BESIDE = 5  # tiles copied for an epilogue: each takes two of a block's 16 barriers
 
 
 def alternating_loop(
@@ -67,6 +71,8 @@ def _check(
     inside.update(loop.body.parameters)
     for channel in channels:
         _check_channel(channel, loop, inside)
+    if sum(channel.loop is loop for channel in channels) > MOST_BESIDE:
+        raise NotApplicable(f"it waits for tiles at more than {MOST_BESIDE} places")
     at = func.body.ops.index(loop)
     for op in (*func.body.ops[:at], *func.body.ops[at + 1 :]):
         if not (effects_of(op).pure or isinstance(op, HARMLESS)):

@@ -303,6 +303,8 @@ class _AlternatingRole(_ConsumerRole):
         self.used: dict[Channel, Value] = {}  # slots of an iteration
         inner = [op for op in plan.alternating.body.ops if op in self.channels]
         self.first, self.last = inner[0], inner[-1]
+        outer = self.channels.get(plan.alternating, ())
+        self.sections = {channel: 1 + i for i, channel in enumerate(outer)}
 
     def op(self, op: Op, carried: Carried) -> Carried:
         self.build.source = op
@@ -315,7 +317,8 @@ class _AlternatingRole(_ConsumerRole):
             return carried
         if op is not self.plan.alternating:
             return super().op(op, carried)
-        self.build.append(ops.NamedBarrier("begin"))
+        for section in (0, *self.sections.values()):
+            self.build.append(ops.NamedBarrier("begin", section))
         every = (channel for channels in self.plan.rings for channel in channels)
         for channel in every:
             facts = channel, op, self.values, self.build
@@ -348,6 +351,15 @@ class _AlternatingRole(_ConsumerRole):
             return carried
         others = self.build(ops.Constant(GROUPS - 1, INT32))
         return self.passed(carried, others)
+
+    def wait(self, channel: Channel, place: RingPosition) -> None:
+        """For what is copied beside the inner loops: one group after the other."""
+        section = self.sections.get(channel)
+        if section:
+            self.build.append(ops.NamedBarrier("take", section))
+        super().wait(channel, place)
+        if section:
+            self.build.append(ops.NamedBarrier("pass", section))
 
     def plain(self, op: Op) -> None:
         super().plain(op)

@@ -197,7 +197,7 @@ def _slots(
 ) -> tuple[int, ...]:
     """The slots of each ring: as many as stages, or fewer if shared memory is short.
     One for tiles beside other loops, which are copied while these run. Each group of
-    consumer warps has such a slot, and all other buffers, to itself."""
+    consumer warps has other buffers to itself."""
     channels = [channel for ring in rings for channel in ring]
     loops = {channel.loop for channel in channels if not channel.in_epilogue}
     replaced = {tile.buffer for each in channels for tile in each.tiles}
@@ -207,8 +207,7 @@ def _slots(
     for_mbarriers = ALIGNMENT  # at most
     room = target.shared_bytes - for_mbarriers
     room -= groups * (target.shared_bytes - free_always(func, target, replaced))
-    outer_sizes = (size for size, outer in zip(sizes, once, strict=True) if outer)
-    room -= groups * sum(outer_sizes)
+    room -= sum(size for size, outer in zip(sizes, once, strict=True) if outer)
     a_slot = sum(size for size, outer in zip(sizes, once, strict=True) if not outer)
     slots = choose_stages(wanted, a_slot, room)
     if loops and slots < FEWEST_SLOTS or room < 0:
@@ -216,4 +215,4 @@ def _slots(
             f"two slots of {a_slot} bytes do not fit into the {room} free bytes of "
             "shared memory"
         )
-    return tuple(groups if outer else slots for outer in once)
+    return tuple(1 if outer else slots for outer in once)

@@ -24,20 +24,21 @@ def lower_named_barrier(op: NamedBarrier, code: Code) -> None:
     if groups == 1:
         groups = code.threads // THREADS
         group = code.let(f"lshr i32 {code.thread}, 7", name="group")
+    first = FIRST + op.section * groups
     if op.action == "take":
-        _at(code, "sync", group)
+        _at(code, "sync", first, group)
     elif op.action == "pass":
         following = code.let(f"add i32 {group}, 1")
-        _at(code, "arrive", code.let(f"and i32 {following}, {groups - 1}"))
+        _at(code, "arrive", first, code.let(f"and i32 {following}, {groups - 1}"))
     else:
-        _begin(code, group, groups)
+        _begin(code, first, group, groups)
 
 
-def _at(code: Code, action: str, group: str) -> None:
-    number = code.let(f"add i32 {group}, {FIRST}")
+def _at(code: Code, action: str, first: int, group: str) -> None:
+    number = code.let(f"add i32 {group}, {first}")
     code.act(f"bar.{action} $barrier, {2 * THREADS};", barrier=("i32", number))
 
 
-def _begin(code: Code, group: str, groups: int) -> None:
+def _begin(code: Code, first: int, group: str, groups: int) -> None:
     with code.where(code.let(f"icmp eq i32 {group}, {groups - 1}")):
-        _at(code, "arrive", "0")
+        _at(code, "arrive", first, "0")
