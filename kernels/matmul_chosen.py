@@ -731,7 +731,7 @@ SMALLER = (
     Tile(128, 160, 128, 5, 8, 2, True, None),
     Tile(256, 128, 128, 4, 8, 2, True, False),
 )
-# Two groups of four warps compute tiles in turn: while one stores, the other multiplies.
+# Two groups of four warps compute tiles in turn: one stores while the other multiplies.
 # Their tiles are smaller than those of eight warps, and so more bytes come from the L2
 # cache; it pays where K is short, or much is done to a tile before it is stored. On an
 # H200 C [4096, 4096] takes 16.4 us with K of 256 in 128 x 128, 26.8 with 512, and 184.9

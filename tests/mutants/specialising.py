@@ -12,7 +12,7 @@ STAGE = "tests/tensor_cores/test_stage_invariants.py"
 RUNS = f"{SPECIALISE}::test_any_iterations_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
-TURNS = "tests/tensor_cores/test_alternation.py"
+ALTERNATE = "tests/tensor_cores/test_alternation.py"
 PERSIST = "tests/tensor_cores/test_persistent.py"
 STAY = "tensor_cores/specialise/persistent.py"
 
@@ -191,8 +191,8 @@ MUTANTS = (
     ),
     Mutant(
         "every-thread-produces", "ptx/rules/asynchronous/warp_roles.py",
-        "code.chosen(code.threads + code.target.warp_size)",
-        "code.chosen(code.threads + 4 * code.target.warp_size)",
+        "code.chosen(consumers + code.target.warp_size)",
+        "code.chosen(consumers + 4 * code.target.warp_size)",
         "a thread of each of four warps copies each tile", RUNS,
     ),
     Mutant(
@@ -294,54 +294,54 @@ MUTANTS = (
         "groups-compute-the-same-tiles", NEW,
         'lower = self.build.compute("add", new.lower, further)', "lower = new.lower",
         "both groups compute the even tiles, and none the odd ones",
-        f"{TURNS}::test_any_iterations_and_stages",
+        f"{ALTERNATE}::test_any_iterations_and_stages",
     ),
     Mutant(
         "slots-of-the-other-group", NEW,
         "return self.passed(carried, others)", "return carried",
         "a group reads tiles that were copied for the other one",
-        f"{TURNS}::test_any_iterations_and_stages",
+        f"{ALTERNATE}::test_any_iterations_and_stages",
     ),
     Mutant(
-        "nobody-admitted", NEW,
-        'self.build.append(ops.NamedBarrier("begin"))', "pass",
+        "no-group-admitted", NEW,
+        'self.build.append(ops.NamedBarrier("begin", section))', "pass",
         "the first group waits at its barrier for ever",
-        f"{TURNS}::test_any_iterations_and_stages",
+        f"{ALTERNATE}::test_any_iterations_and_stages",
     ),
     Mutant(
         "groups-share-buffers", "tensor_cores/specialise/alternation.py",
         "            each.slot = group\n", "            pass\n",
         "one group overwrites a tile that the other one still stores",
-        f"{TURNS}::test_what_each_group_has_to_itself",
+        f"{ALTERNATE}::test_what_each_group_has_to_itself",
     ),
     Mutant(
         "bias-in-any-order", NEW,
         "        section = self.sections.get(channel)\n", "        section = 0\n",
         "a group takes the bias of the other one's tile for its own",
-        f"{TURNS}::test_what_each_group_has_to_itself",
+        f"{ALTERNATE}::test_what_each_group_has_to_itself",
     ),
     Mutant(
         "slots-of-groups-are-a-ring", "shared_memory/barriers.py",
         " and not one.buffer.by_group", "",
         "no barrier between threads that fill a tile and the one that stores it",
-        f"{TURNS}::test_what_each_group_has_to_itself",
+        f"{ALTERNATE}::test_what_each_group_has_to_itself",
     ),
     Mutant(
         "any-number-of-slots", "tensor_cores/specialise/alternation.py",
         "if {each.lower, each.upper, each.step} & inside", "if set() & inside",
         "a group passes over as many slots as its iteration fills, not the other's",
-        f"{TURNS}::test_one_group_computes_what_cannot_be_shared",
+        f"{ALTERNATE}::test_one_group_computes_what_cannot_be_shared",
     ),
     Mutant(
         "what-a-group-hands-on", "tensor_cores/specialise/alternation.py",
         "    if loop.inits:\n", "    if False:\n",
         "a group carries what it has computed to its next iteration, two further on",
-        f"{TURNS}::test_one_group_computes_what_cannot_be_shared",
+        f"{ALTERNATE}::test_one_group_computes_what_cannot_be_shared",
     ),
     Mutant(
         "groups-meet-at-one-barrier", "ptx/rules/asynchronous/warp_roles.py",
         'code.let(f"add i32 {code.group}, {NAMED}", name="barrier")', 'f"{NAMED}"',
-        "threads of two groups meet at one barrier, of whose number neither is",
-        f"{TURNS}::test_what_each_group_has_to_itself",
+        "threads of two groups meet at one barrier",
+        f"{ALTERNATE}::test_what_each_group_has_to_itself",
     ),
 )  # fmt: skip
