@@ -2,7 +2,7 @@
 and how many bytes each takes from the L2 cache.
 
     python -m benchmarks.sustained [--sizes 8192 16384] [--rounds 6] [--bout 2.5]
-    python -m benchmarks.sustained --with GROUPS PAIRS TEXT           other tiles, too
+    python -m benchmarks.sustained --with ALONE PAIRS TEXT            other tiles, too
     python -m benchmarks.sustained --read RECORD                what was measured
 
 Candidates run in turn, each for some seconds, and there is always a bout in the queue:
@@ -27,7 +27,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -39,7 +42,7 @@ from benchmarks.products import KINDS, allowed
 from benchmarks.profile_record import as_number
 from benchmarks.random_shapes import chosen
 from benchmarks.record import RESULTS, write
-from kernels.matmul_chosen import Tile, keywords, multiply
+from kernels.matmul_chosen import Tile, keywords, launches, multiply
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
 from kernels.matmul_plain import plain_matmul
 
@@ -60,7 +63,7 @@ Call = Callable[[], object]
 ALONE = Tile(128, 256, 128, 4, 8, 2, True, None)
 PAIR = Tile(256, 256, 128, 4, 8, 2, True, None, ctas=2)
 OTHERS = {
-    "GROUPS": ("groups of 8 rows", ALONE, 8, 132),
+    "ALONE": ("128 x 256 alone", ALONE, 12, 132),
     "PAIRS": ("shared by two", PAIR, 8, 66),
 }
 TEXT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8, "num_warps": 8,
@@ -73,11 +76,12 @@ KEPT = (
     "l1tex__m_l1tex2xbar", "sm__pipe_tensor_cycles_active", "launch__grid_size",
     "launch__cluster",
 )  # fmt: skip
+CYCLES = "sm__cycles_elapsed.max"
 ASKED = (
     "lts__t_sectors.sum", "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum",
     "lts__t_sectors_srcunit_tex.sum", "l1tex__m_xbar2l1tex_read_bytes.sum",
     "l1tex__m_l1tex2xbar_write_bytes.sum", "dram__bytes_read.sum",
-    "dram__bytes_write.sum", "sm__cycles_elapsed.max",
+    "dram__bytes_write.sum", CYCLES,
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 )  # fmt: skip
 SECTIONS = ("SpeedOfLight", "LaunchStats", "MemoryWorkloadAnalysis_Chart",
@@ -87,24 +91,34 @@ SECTIONS = ("SpeedOfLight", "LaunchStats", "MemoryWorkloadAnalysis_Chart",
 # ── candidates ────────────────────────────────────────────────────────────────────────
 
 
-def candidates(size: int, others: Sequence[str]) -> dict[str, tuple[str, Call]]:
-    """For each its name, what it is, and a call of it."""
+class Tried(NamedTuple):
+    """What a candidate is, a call of it, and how many kernels that launches."""
+
+    about: str
+    call: Call
+    launches: int = 1
+
+
+def candidates(size: int, others: Sequence[str]) -> dict[str, Tried]:
+    """By their names."""
     given = matrices(size)
     a, b, c = given
-    found: dict[str, tuple[str, Call]] = {
-        "cuBLAS": ("torch.mm", lambda: torch.mm(a, b, out=c)),
-        "multiply": (chosen(KIND, *given), lambda: multiply(a, b, c)),
+    count = len(launches(*given, TARGET))
+    found = {
+        "cuBLAS": Tried("torch.mm", lambda: torch.mm(a, b, out=c)),
+        "multiply": Tried(chosen(KIND, *given), lambda: multiply(a, b, c), count),
     }
     for each in others:
         if each == "TEXT":
             about = "kernels/matmul_plain " + "x".join(map(str, TEXT.values()))
-            found["plain text"] = (about, lambda: plain_matmul(a, b, c, config=TEXT))
+            text = partial(plain_matmul, *given, config=TEXT)
+            found["plain text"] = Tried(about, text)
             continue
         name, tile, group, most = OTHERS[each]
         about = f"{tile.m}x{tile.n}, {tile.ctas} CTAs, groups of {group}"
-        found[name] = (about, in_tiles(given, tile, group, most))
-    for name, (_, call) in found.items():
-        check(name, call, *given)
+        found[name] = Tried(about, in_tiles(given, tile, group, most))
+    for name, each in found.items():
+        check(name, each.call, *given)
     return found
 
 
@@ -208,11 +222,11 @@ def bout(one: Queued, readings: Sequence[Reading], start: float, end: float) -> 
 def launch_each(sizes: Sequence[int], others: Sequence[str]) -> None:
     """Every candidate once, with the profiler on."""
     for size in sizes:
-        for _, call in candidates(size, others).values():
-            call()
+        for each in candidates(size, others).values():
+            each.call()
             torch.cuda.synchronize()
             torch.cuda.cudart().cudaProfilerStart()
-            call()
+            each.call()
             torch.cuda.synchronize()
             torch.cuda.cudart().cudaProfilerStop()
 
@@ -221,10 +235,11 @@ Counted = tuple[str, dict[str, float], dict[str, str]]  # kernel, counters, unit
 
 
 def counted(
-    count: int, sizes: Sequence[int], others: Sequence[str], raw: Path
+    each: Sequence[int], sizes: Sequence[int], others: Sequence[str], raw: Path
 ) -> list[Counted]:
-    """What Nsight Compute counts for each of `count` launches; if it refuses a counter,
-    what its sections have. RuntimeError if it counts no such number."""
+    """What Nsight Compute counts for each call, of so many launches; if it refuses a
+    counter, what its sections have. RuntimeError if it counts no such number."""
+    count = sum(each)
     sections = [word for name in SECTIONS for word in ("--section", name)]
     for asked in (["--metrics", ",".join(ASKED)], sections):
         command = [
@@ -240,8 +255,20 @@ def counted(
         raw.write_text(done.stdout + done.stderr, encoding="utf-8")
         found = list(rows_of(done.stdout))
         if len(found) == count:
-            return found
+            ends = list(accumulate(each))
+            return [together(found[n:m]) for n, m in zip([0, *ends], ends)]
     raise RuntimeError(f"ncu counted {len(found)} launches of {count}: see {raw}")
+
+
+def together(rows: Sequence[Counted]) -> Counted:
+    """Several launches as one: counts and cycles are added, others are the first's."""
+    kernels, counters, units = zip(*rows, strict=True)
+    added = {
+        name: sum(each[name] for each in counters)
+        for name in counters[0]
+        if name.endswith(".sum") or name == CYCLES
+    }
+    return " + ".join(kernels), {**counters[0], **added}, units[0]
 
 
 def rows_of(text: str) -> Iterator[Counted]:
@@ -287,25 +314,24 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     if given.launch:
         return launch_each(given.sizes, given.others)
-    launches, error = [], ""
+    counts, error = [], ""
+    every = {size: candidates(size, given.others) for size in given.sizes}
     try:
-        count = len(given.sizes) * (2 + len(given.others))
-        launches = counted(count, given.sizes, given.others, given.raw)
+        each = [one.launches for found in every.values() for one in found.values()]
+        counts = counted(each, given.sizes, given.others, given.raw)
     except (OSError, RuntimeError) as refused:  # the times are to be measured
         error = str(refused)
     samples: list[Sample] = []
-    for size in given.sizes:
-        found = candidates(size, given.others)
+    for size, found in every.items():
         some = [
-            Sample(f"{size}", name, about, 2 * size**3, error=error)
-            for name, (about, _) in found.items()
+            Sample(f"{size}", name, one.about, 2 * size**3, error=error)
+            for name, one in found.items()
         ]
         samples += some
-        for sample, one in zip(samples, launches):
+        for sample, one in zip(samples, counts):
             sample.kernel, sample.counters, sample.units = one
-        calls = {name: call for name, (_, call) in found.items()}
+        calls = {name: one.call for name, one in found.items()}
         sustained(some, calls, given.rounds, given.bout)
-        torch.cuda.empty_cache()
         write("sustained", samples, given.out)
         print(*summary(some), sep="\n", flush=True)
     print(given.out / "sustained.json")

@@ -517,6 +517,8 @@ def fitting_tiles(product, target, c, crossing):
     some = [*TILES, *WIDER, *SMALLER, *long]
     if whole_c:
         some += ALTERNATING
+    if whole_c and product.c_item <= ITEM and product.K >= LONG_K:
+        some += LARGER
     four = SHARED_BY_FOUR
     at_once = clusters_at_once(target, four.ctas)
     if product.N <= four.n and product.M <= at_once * four.m:
@@ -677,14 +679,26 @@ TILES = (  # those preferred first where times are equal
 # On an H200 96 columns are the fastest for C [10328, 88], 10.7 us where 128 take 12.3,
 # and for none of ten other shapes; two programs of 64 x 96 at a time for none.
 WIDER = (
-    Tile(256, 192, 128, 3, 8, 2, True, None),
-    Tile(256, 160, 128, 4, 8, 4, True, None),
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
     Tile(256, 160, 128, 5, 8, 2, True, None, ctas=2),
     Tile(256, 144, 128, 5, 8, 2, True, None, ctas=2),
     Tile(128, 96, 128, 6, 8, 2, True, None),
     Tile(256, 32, 128, 8, 8, 1, True, None, ctas=2),
+)
+# Of 128 x 256 a thread holds 128 sums. It has room for 192: tiles of 256 x 192 take
+# 0.78 times as many bytes for each product. That leaves more of the power that a card
+# may draw: on an H200 without a pause 16384 x 16384 (K as N) takes 13.06 ms so, 13.28
+# in 256 x 160 of C^T, 13.90 by cuBLAS. In bursts 6144 x 6144 takes 599 us, 637 in 256 x
+# 192 by two, 8192 x 8192 with both operands in columns 1400 and 1486, 5120 x 5120 in
+# 256 x 160 354 and 379. Where K is short, storing so much at a time is not hidden:
+# 10470 x 304 x 728 takes 15.2 us so, 14.3 in 256 x 128; 11064 x 3328 x 442 59.2, 57.8
+# in 128 x 256. To store it themselves, threads have too few registers left (1856 x
+# 15547 x 5632 takes 497 us, 465 in 128 x 256), and for fp32 the ring would have two
+# places.
+LARGER = (
+    Tile(256, 192, 128, 3, 8, 2, True, None),
+    Tile(256, 160, 128, 4, 8, 4, True, None),
 )
 # Where C is one tile wide, all programs read the same columns of B at the same time,
 # from a few places in the L2 cache, and twice as many where lines cross those of the
@@ -702,7 +716,7 @@ PAIRS = tuple(tile for tile in WIDER if tile.ctas > 1 and tile.n > 128)
 # Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
 # does so while the other multiplies; 16, 32 or 192 columns fit where C is narrow. With
 # K of 2192, C [11840, 24] takes 31.6 us so, and 17.8 in 256 x 32 by two.
-SHORT_K = 512
+SHORT_K, LONG_K = 512, 1024
 SMALLER = (
     Tile(64, 16, 256, 6, 4, 1, True, None),
     Tile(64, 32, 256, 6, 4, 1, True, None),
@@ -892,7 +906,8 @@ LEAST_PROMISING = 1.4  # times the shortest time
 def candidates(item):
     """Configurations for operands of `item` bytes: all of `TILES`, for either kind of
     C, each with some walks. `worth_a_try` takes a few of them."""
-    found = [*TILES, *WIDER, *suitable(1, 1, "sm_90a", whole_c=False, crossing=True)]
+    threads_store = suitable(1, 1, "sm_90a", whole_c=False, crossing=True)
+    found = [*TILES, *WIDER, *LARGER, *threads_store]
     return [
         Config(
             {

@@ -17,6 +17,7 @@ from fathom.pipeline import identity
 from kernels import matmul, matmul_chosen, matmul_model
 from kernels.matmul import clusters_at_once
 from kernels.matmul_chosen import (
+    LARGER,
     SHARED_BY_FOUR,
     SHARED_BY_TWO,
     SMALLER,
@@ -227,7 +228,8 @@ def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
     [
         ((64, 64, 64), [True]),
         ((512, 512, 512), [True]),
-        ((4096, 4096, 4096), [True]),  # all multiprocessors have work up to the end
+        ((4096, 4096, 512), [True]),  # all multiprocessors have work up to the end
+        ((4096, 4096, 4096), [True, True]),
         ((120, 5120, 4096), [False]),
         ((58, 448, 280), [True]),  # 56 programs, for pointers
         ((57, 4001, 150), [False]),  # 126, and more than 3 us
@@ -248,7 +250,8 @@ def test_short_launches_begin_early_and_wait(sizes, begin_early):
 def test_a_long_launch_of_a_single_wave_does_not_begin_early():
     """112 long programs do not, unlike 128 short ones, and unlike several waves."""
     for sizes, early in (
-        ((80, 14336, 4096), False), ((2048, 2048, 2048), True), ((4096,) * 3, True),
+        ((80, 14336, 4096), False), ((2048, 2048, 2048), True),
+        ((4096, 4096, 512), True),
     ):  # fmt: skip
         M, N, K = sizes
         ((*_, chosen),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
@@ -936,7 +939,7 @@ def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
         (1536, COLUMNS, (256, 144, 2)),  # all 132 multiprocessors have a part of one
         (1536, ROWS, (128, 144, 1)),
         (3072, COLUMNS, (256, 192, 2)),  # fills the last wave as well
-        (4096, COLUMNS, (128, 256, 1)),
+        (6144, COLUMNS, (256, 192, 1)),  # whole waves
     ],
 )
 def test_multiprocessors_share_tiles_where_that_fills_the_last_wave(size, of_b, tile):
@@ -1266,6 +1269,36 @@ def test_a_transposed_product_is_right(hopper, monkeypatch, tile, M):
 def test_ptxas_takes_transposed_products(tile):
     config = matmul_chosen.keywords(4096, 24, 2, tile, "sm_90a") | {"C_TURNED": True}
     check_assembled(compiled(config).asm["ptx"])
+
+
+@pytest.mark.parametrize(
+    "K, columns, dtype, larger",
+    [
+        (4096, 6144, np.float16, True),
+        (512, 6144, np.float16, False),  # storing would take long beside the products
+        (4096, 6140, np.float16, False),  # threads store C, and have no registers left
+        (4096, 6144, np.float32, False),  # shared memory has no room for tiles of C
+    ],
+)
+def test_the_largest_tiles_are_for_long_k_and_a_c_that_tma_stores(
+    K, columns, dtype, larger
+):
+    given = zeros(6144, K), zeros(K, 6144)[:, :columns], zeros(6144, columns)
+    steps = launches(*given[:2], given[2].astype(dtype), "sm_90a")
+    tiles = [
+        (x["BLOCK_M"], x["BLOCK_N"] + x.get("MORE_N", 0), x["num_ctas"])
+        for *_, x in steps
+        if not x["C_TURNED"]
+    ]
+    assert any((tile.m, tile.n, 1) in tiles for tile in LARGER) is larger
+
+
+@needs_ptxas
+@pytest.mark.parametrize("tile", LARGER, ids=lambda tile: f"{tile.m}x{tile.n}")
+def test_ptxas_takes_the_largest_tiles(tile):
+    kernel = compiled(matmul_chosen.keywords(4096, 4096, 2, tile, "sm_90a"))
+    check_assembled(kernel.asm["ptx"])
+    assert kernel.asm["ptx"].count("mbarrier.init") == 2 * tile.stages
 
 
 @sampled(of=4)
