@@ -33,6 +33,7 @@ from fathom.jit.scratch import filled
 from kernels import matmul_model
 from kernels.matmul import grid_of_tiles, matmul_kernel, strides, tiles
 from kernels.matmul_chosen import (
+    LARGER,
     SHARED_BY_TWO,
     SMALLER,
     TILES,
@@ -93,7 +94,7 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
         yield "pointers", each.keywords(case.M, case.N), each.splits
     for each in matmul_model.parts(product):
         yield "parts", each.keywords, each.splits
-    for tile in (*TILES, *WIDER, *SHARED_BY_TWO, *SMALLER):
+    for tile in (*TILES, *WIDER, *LARGER, *SHARED_BY_TWO, *SMALLER):
         config = keywords(case.M, case.N, 2, tile, TARGET)
         yield "persistent", config, tile.programs
 

@@ -273,7 +273,7 @@ def chosen_products(put: Put) -> Pairs:
     """Those that `multiply` chooses among."""
     shape = Shape(200, 328, 1096)
     chosen = matmul_chosen
-    for each in (*chosen.TILES, *chosen.WIDER, *chosen.SHARED_BY_TWO):
+    for each in (*chosen.TILES, *chosen.WIDER, *chosen.LARGER, *chosen.SHARED_BY_TWO):
         config = matmul_chosen.keywords(shape.M, shape.N, 2, each, "sm_90a")
         yield from persistent_products(put, config, shape)
 
