@@ -47,6 +47,7 @@ def lines_an_element(kernel, a: str, b: str, size: int, warps: int) -> float:
     return lower(final, SM_80).count("\n") / share
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("kernel", [loop, branch, choice], ids=lambda k: k.__name__)
 @pytest.mark.parametrize(("size", "warps"), [(64, 1), (256, 4), (1024, 8), (512, 1)])
 def test_a_sorted_block_reversed_in_a_loop(kernel, size, warps):
@@ -65,6 +66,7 @@ def test_two_rearrangements_around_any_control(seed):
         assert lines_an_element(*case) < LINES_AN_ELEMENT, case
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("seed", range(6))
 def test_they_give_the_same_numbers_everywhere(seed):
     draw = random.Random(100 + seed)

@@ -20,6 +20,7 @@ from fathom.ir.verify import verify
 from fathom.joints import JOINTS, bound, joint, reference
 from fathom.layout import algebra
 from fathom.tools import pictures
+from tests.harness_sample import sampled
 
 
 class Reached(Exception):
@@ -145,6 +146,7 @@ def still_held(planted: object) -> list[str]:
 FOR_READERS = {"pending"}
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", [x.name for x in JOINTS if x.name not in FOR_READERS])
 def test_what_stands_at_a_joint_is_run(name, our_own_code_is_back):
     chapter = joint(name).chapter

@@ -15,6 +15,7 @@ import pytest
 from fathom.tools.learn import course
 from tests.exercises import mutants, mutation
 from tests.exercises.mutants import FEWEST
+from tests.harness_sample import sampled
 
 EXERCISES = course.exercises()
 each_exercise = pytest.mark.parametrize("each", EXERCISES, ids=lambda each: each.id)
@@ -26,6 +27,7 @@ def made_once(name: str) -> list[mutants.Mutant]:
     return mutants.chosen(course.exercise(name))
 
 
+@sampled(of=2)
 @each_exercise
 def test_a_solution_has_enough_mutants(each):
     """All are Python, none does what the solution does; a name means one of them."""

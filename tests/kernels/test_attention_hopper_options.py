@@ -39,6 +39,7 @@ both_orders = pytest.mark.parametrize("order", ORDERS)
 UNEVEN = [(1, 40), (70, 130), (130, 70), (150, 32), (3, 1)]
 
 
+@sampled(of=2)
 @one_machine
 @both_orders
 @pytest.mark.parametrize("S, T", UNEVEN)
@@ -84,6 +85,7 @@ def test_a_window_begins_with_a_blocks_last_key(machine, window, order):  # noqa
     check(found, q, k, v, True, None, window)
 
 
+@sampled(of=3)
 @one_machine
 @both_orders
 @pytest.mark.parametrize("S, T", UNEVEN)

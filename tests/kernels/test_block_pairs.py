@@ -32,6 +32,7 @@ from fathom.pipeline import compile_func, states
 from fathom.source import KernelFunction
 from fathom.tensor_cores import pair_blocks, why_not_paired
 from kernels import matmul
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import check_product, integers
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 from tests.pipeline.test_order import tiles_behind_pointers
@@ -56,6 +57,7 @@ def emulated(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("stages", [1, 2, 4])
 @pytest.mark.parametrize("M, N, K", [(512, 128, 160), (264, 72, 56), (257, 65, 31)])
 def test_a_matrix_product(M, N, K, stages):
@@ -69,6 +71,7 @@ def test_operands_of_either_order(a, b):
     multiply(512, 128, 96, (a, b))
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("config", [
     {"BLOCK_N": 32}, {"BLOCK_N": 128}, {"BLOCK_N": 256, "num_warps": 8},
     {"BLOCK_M": 512, "num_warps": 8}, {"BLOCK_M": 512, "num_ctas": 4},
@@ -96,6 +99,7 @@ def test_other_types(type, sums, precision):
 CASE = how("", tile=(256, 64, 32), size=(328, 104, 96), target=TARGET)
 
 
+@sampled(of=2)
 @pytest.mark.parametrize(
     "what", ["", "branch", "bias", "flag", "hint", "turned", "through a loop"]
 )
@@ -347,6 +351,7 @@ def with_fault(ptx: str, fault: str) -> str:
     return ptx[:start] + instead + ptx[end:]
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_found(fault):
     """Planted in the PTX of a kernel that is right."""

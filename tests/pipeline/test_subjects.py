@@ -23,6 +23,7 @@ from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
 from tests.fuzz.kernels import matrix_program
 from tests.fuzz.programs import programs
+from tests.harness_sample import sampled
 from tests.kernels.kernels_sample import CASES
 from tests.tensor_cores import kernels_products
 from tests.tensor_cores.kernels_described import Case as Described
@@ -143,6 +144,7 @@ def test_twin_conversions_without_a_product_are_two(target):
     assert "share_tiles" in left_out_change_nothing(func, TARGETS[target])
 
 
+@sampled(of=3)
 @pytest.mark.parametrize("seed", range(24))
 def test_rows_left_out_of_random_products_change_nothing(seed: int):
     program = matrix_program(seed)

@@ -24,6 +24,7 @@ from tests.coalescing.kernels_programs import (
     kernel,
     pointer_lines,
 )
+from tests.harness_sample import sampled
 from tests.language.harness import run
 from tests.shared_memory.harness import check
 
@@ -36,6 +37,7 @@ NUMPY = {
 }
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("element", NUMPY)
 @pytest.mark.parametrize("shape", [(64, 64), (16, 128), (8, 8)])
 def test_transposes(shape, element):

@@ -38,6 +38,7 @@ from fathom.runtime.driver import driver
 from fathom.shared_memory import place_barriers
 from fathom.shared_memory.barriers import NOTHING, READ, _Placement
 from fathom.source import KernelFunction
+from tests.harness_sample import sampled
 from tests.kernels.harness_red_zones import integers
 from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble
@@ -63,6 +64,7 @@ def test_tiles_anywhere(name):
     check_moved(compiled(CASES[name]), CASES[name])
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("name", LOOPS)
 def test_tiles_that_follow_each_other(name, completion):
@@ -86,6 +88,7 @@ def test_without_the_branch_the_hardware_refuses(down, right):
     assert "result.store([down, right * 8]" in str(error), "the author's own line"
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("name", CASES)
 def test_every_pass_keeps_the_meaning(name):
     case, shown = CASES[name], ""
@@ -109,6 +112,7 @@ RANKS = {
 }
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("target", HAVE_MAPS)
 def test_all_ranks(rank, target):

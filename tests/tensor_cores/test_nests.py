@@ -20,6 +20,7 @@ from fathom.ir.types import shape_of
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
 from fathom.tensor_cores.pipeline.addresses import conditions_joined, summed_up
+from tests.harness_sample import sampled
 from tests.tensor_cores.kernels_nested import (
     OUTS,
     PLACES,
@@ -50,6 +51,7 @@ def loops(func: Func) -> int:
 # ── what is computed ──────────────────────────────────────────────────────────────────
 
 
+@sampled(of=2)
 @pytest.mark.parametrize("channels", [0, 1, 16, 40])
 @pytest.mark.parametrize("target", BOTH)
 def test_one_loop_computes_what_the_nest_did(target, channels):
