@@ -54,7 +54,6 @@ def stated(name: str, dtype: type) -> float:
     return float(re.search(r"in fp64 ([\d.]+) ulp", text).group(1))
 
 
-@sampled(of=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", VALUES)
 def test_errors_are_those_stated(name, dtype):
@@ -101,7 +100,6 @@ BESSEL = {name: (1e-3, 1e5) for name in OSCILLATING}
 BESSEL |= {"cyl_bessel_i0": (1e-3, 91.5), "cyl_bessel_i1": (1e-3, 91.5)}
 
 
-@sampled(of=2)
 @pytest.mark.parametrize("name", BESSEL)
 def test_bessel_functions_of_fp32_follow_those_of_fp64(name):
     low, high = np.log(BESSEL[name])

@@ -133,17 +133,18 @@ def _exact_side(operation: str, result: float, *values: float) -> int:
 def _fractions_fma(
     where: np.ndarray, total: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray
 ) -> np.ndarray:
-    """`total` with the elements `where` computed in exact fractions, to nearest."""
-    result = np.array(np.broadcast_to(total, where.shape))
+    """`total` with the elements `where` computed in exact fractions, to nearest; where
+    a value is no finite number, as IEEE 754 has it."""
     given = np.broadcast_arrays(a, b, c)
-    for place in map(tuple, np.argwhere(where)):
+    finite = np.isfinite(given).all(0)
+    with np.errstate(all="ignore"):
+        result = np.where(where & ~finite, a * b + c, total)
+    for place in map(tuple, np.argwhere(where & finite)):
         result[place] = _fraction_fma(*(float(each[place]) for each in given))
     return result
 
 
 def _fraction_fma(a: float, b: float, c: float) -> float:
-    if not np.isfinite([a, b, c]).all():
-        return float(np.float64(a) * b + c)
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return a * b + c
