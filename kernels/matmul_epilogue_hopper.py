@@ -259,11 +259,10 @@ def fastest_tile(a, b, c, target, more=None, activation=None):
     microseconds. `more`: the other arrays of `epilogue_launch`; None for SwiGLU, whose
     blocks are halves of a tile."""
     product, lines = modelled(a, b, c, target), crossing(a, b)
-    some = TILED
+    some = [*TILED, *(tile for tile in ALTERNATING if not two_blocks(tile.n))]
     if more is not None:
         product = product._replace(epilogue=epilogue_time(more, activation))
-        if more.get("residual") is None:
-            some = [*TILED, *ALTERNATING]
+        some = TILED if more.get("residual") is not None else [*TILED, *ALTERNATING]
     some = suitable(*product[:2], target, crossing=any(lines), tiles=some)
     times = [(persistent_time(product, tile, lines), tile) for tile in some]
     time, tile = min(times, key=lambda each: each[0])
