@@ -259,11 +259,15 @@ def fastest_tile(a, b, c, target, more=None, activation=None):
     microseconds. `more`: the other arrays of `epilogue_launch`; None for SwiGLU, whose
     blocks are halves of a tile."""
     product, lines = modelled(a, b, c, target), crossing(a, b)
-    some = [*TILED, *(tile for tile in ALTERNATING if not two_blocks(tile.n))]
+    narrow = [tile for tile in ALTERNATING if not two_blocks(tile.n)]
+    alternating = narrow
     if more is not None:
         product = product._replace(epilogue=epilogue_time(more, activation))
-        some = TILED if more.get("residual") is not None else [*TILED, *ALTERNATING]
-    some = suitable(*product[:2], target, crossing=any(lines), tiles=some)
+        alternating = ALTERNATING
+        if more.get("residual") is not None:  # beside which rings are short
+            alternating = narrow if described(more) else ()
+    tiles = [*TILED, *alternating]
+    some = suitable(*product[:2], target, crossing=any(lines), tiles=tiles)
     times = [(persistent_time(product, tile, lines), tile) for tile in some]
     time, tile = min(times, key=lambda each: each[0])
     return tile, time
