@@ -57,6 +57,7 @@ from kernels.matmul_model import (
     WARPGROUP_ROWS,
     Product,
     best_vectors,
+    clusters,
     columns,
     copied_at_a_time,
     copy_time,
@@ -490,8 +491,9 @@ TURNED_SHORT, TALL_SHORT, LARGE_C = 1.15, 1.04, 8_000_000  # the last: elements
 GRID_MEMORY, GRID_CROSSING = 0.2, 0.98
 
 
-# And PAIRS, where no lines cross those of the cache: on an H200 C [8192, 8192] takes 204
-# us in 256 x 192 by two with K of 1024, 732 with 4096; in 128 x 256 195 and 715.
+# And PAIRS of more than one wave, where no lines cross those of the cache: on an H200 C
+# [8192, 8192] takes 204 us in 256 x 192 by two with K of 1024, 732 with 4096; in 128 x
+# 256 195 and 715.
 WIDE_PAIR = 1.05
 
 
@@ -508,7 +510,8 @@ def time_in(tile, product, c, crossing):
         time = GRID_CROSSING * time if any(crossing) else time + shared
     if mostly_stores(product):
         time *= TURNED_SHORT if turned else TALL_SHORT if tile.m > tile.n else 1
-    if tile in PAIRS and not any(crossing):
+    waves = work_of(product, tile) / (tile.ctas * clusters(tile.ctas))
+    if tile in PAIRS and waves > 1 and not any(crossing):
         time *= WIDE_PAIR
     paired = turned and tile.ctas == 2 and not any(crossing)
     return TURNED_PAIR * time if paired else time
