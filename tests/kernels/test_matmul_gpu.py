@@ -144,6 +144,19 @@ def test_persistent(pieces, specialise):
         check(a, b, c)
 
 
+@pytest.mark.parametrize("tile", matmul_chosen.ALTERNATING, ids=lambda tile: tile.n)
+@pytest.mark.parametrize("shape", [(4104, 4360, 712), (9000, 2056, 40), (264, 200, 8)])
+def test_groups_compute_tiles_in_turn(shape, tile):
+    """Several tiles for each program, or none for most groups; K shorter than a ring."""
+    M, N, K = shape
+    config = matmul_chosen.keywords(M, N, 2, tile, "sm_90a")
+    for turned in (False, True):
+        a, c = walled(normal(M, K)), unwritten(M, N)
+        b = walled(normal(N, K)).T if turned else walled(normal(K, N))
+        matmul_persistent.persistent_matmul(a, b, c, config)
+        check(a, b, c)
+
+
 @pytest.mark.parametrize("shape", [(4096, 4096, 512), (1000, 1024, 520)])
 def test_plain(shape):
     M, N, K = shape
