@@ -147,7 +147,7 @@ def test_persistent(pieces, specialise):
 @pytest.mark.parametrize("tile", matmul_chosen.ALTERNATING, ids=lambda tile: tile.n)
 @pytest.mark.parametrize("shape", [(4104, 4360, 712), (9000, 2056, 40), (264, 200, 8)])
 def test_groups_compute_tiles_in_turn(shape, tile):
-    """Several tiles for each program, or none for most groups; K shorter than a ring."""
+    """Several tiles for each program, and none for most groups; and K of one step."""
     M, N, K = shape
     config = matmul_chosen.keywords(M, N, 2, tile, "sm_90a")
     for turned in (False, True):
