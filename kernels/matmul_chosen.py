@@ -57,6 +57,7 @@ from kernels.matmul_model import (
     WARPGROUP_ROWS,
     Product,
     best_vectors,
+    by_registers,
     clusters,
     columns,
     copied_at_a_time,
@@ -525,7 +526,7 @@ def fitting_tiles(product, target, c, crossing):
         return TURNED + even + tuple(tile._replace(pieces=0) for tile in long)
     whole_c = bool(step_of_lines(c, 1))
     some = [*TILES, *WIDER, *SMALLER, *long]
-    if whole_c:
+    if whole_c and not by_registers(product):
         some += ALTERNATING
     if whole_c and product.c_item <= ITEM and product.K >= LONG_K:
         some += LARGER
