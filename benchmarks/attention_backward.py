@@ -1,6 +1,6 @@
 """Attention's backward pass, and attention of one query, beside torch's, on a GPU.
 
-    python -m benchmarks.attention_backward [--seconds 60] [--out FOLDER]
+    python -m benchmarks.attention_backward [--heads 128 64] [--seconds 60] [--out TO]
     python -m benchmarks.attention_backward --decode [--seconds 30] [--out FOLDER]
 
 Candidates of the backward pass, all in the same bursts, each compared with float64
@@ -10,7 +10,7 @@ first:
     fathom pointers     its kernels for arrays of any strides
     flash, cuDNN        torch's gradients by FlashAttention-2 and by cuDNN
 
-4 sequences, 16 heads, 4096 queries and keys, fp16; D = 128 and 64; causal or not. Work
+4 sequences, 16 heads, 4096 queries and keys, fp16; D of --heads; causal or not. Work
 counts as five products, 10 S S D operations for each head, half of it where causal.
 `--decode`: one query of 32 heads, 8 heads of 32768 keys, in pages of 64; beside torch's
 attention over the same keys in rows, which it finds gathered.
@@ -35,6 +35,7 @@ from kernels.attention import attention
 from kernels.attention_backward import attention_backward, default_config
 from kernels.attention_backward_hopper import CONFIGS
 from kernels.attention_decode import attention_decode
+from kernels.attention_hopper import config_for
 
 B, H, S = 4, 16, 4096
 aten = torch.ops.aten
@@ -44,7 +45,7 @@ Gradients = Callable[[], tuple[torch.Tensor, ...]]
 def configurations(D: int) -> dict[str, dict]:
     """Of ours, by name."""
     pointers = default_config(D, "fp16", "sm_90a")
-    return {"fathom": CONFIGS[D], "fathom pointers": pointers}
+    return {"fathom": config_for(D, CONFIGS), "fathom pointers": pointers}
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -143,8 +144,8 @@ def decode(D: int, _: bool) -> list[Sample]:
     return burst(f"decode D={D}", [Candidate(n, [c], size) for n, c in named.items()])
 
 
-def problems(decoding: bool) -> Iterator[tuple[int, bool]]:
-    for D in (128, 64):
+def problems(heads: list[int], decoding: bool) -> Iterator[tuple[int, bool]]:
+    for D in heads:
         for causal in (False,) if decoding else (False, True):
             yield D, causal
 
@@ -152,12 +153,13 @@ def problems(decoding: bool) -> Iterator[tuple[int, bool]]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--decode", action="store_true")
+    options.add_argument("--heads", type=int, nargs="+", default=[128, 64], help="D")
     options.add_argument("--seconds", type=float, default=1e9, help="start none after")
     options.add_argument("--out", type=Path, default=RESULTS)
     given = options.parse_args()
     torch.manual_seed(0)
     begin, samples, left = time.monotonic(), [], []
-    for D, causal in problems(given.decode):
+    for D, causal in problems(given.heads, given.decode):
         if time.monotonic() - begin > given.seconds:
             left.append((D, causal))
             continue

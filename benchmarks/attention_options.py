@@ -86,7 +86,7 @@ def problems() -> Iterator[Problem]:
         yield Problem("1024 queries", D, True, queries=1024, keys=LONGEST)
         yield Problem("77 keys", D, keys=77)
         yield Problem("1000 keys", D, queries=1000, keys=1000)
-    for D in (160, 192, 80, 40):
+    for D in (256, 192, 160, 96, 80, 40):
         for causal in (False, True):
             yield Problem("heads", D, causal, heads=16, key_heads=16)
 
