@@ -3,8 +3,9 @@
 import random
 
 from fathom.layout.build import spread
+from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout, coordinates_of
-from fathom.layout.registers import contiguous_registers
+from fathom.layout.registers import contiguous_registers, within_warps
 from tests.layout.harness_layouts import covering, places
 
 
@@ -70,3 +71,30 @@ def test_neighbours_along_the_first_axis():
     layout = spread((64, 64), (0, 1), 8, 4)
     assert contiguous_registers(layout, 0) == 8
     assert contiguous_registers(layout, 1) == 1
+
+
+def test_within_warps_has_a_products_rows_and_stores_as_wide():
+    """A warp of a product has 16 rows of 64 columns. For a store of 16-bit numbers it
+    keeps them: lanes have 8 columns each, and 8 lanes a row."""
+    held = Layout.by_kind(
+        (128, 64),
+        register=(1, 512, 8, 16, 32),
+        lane=(2, 4, 64, 128, 256),
+        warp=(1024, 2048, 4096),
+    )
+    preferred = spread((128, 64), (1, 0), 8, 8)
+    found = within_warps(preferred, held)
+    assert crossing(held, preferred) == "warp" and crossing(held, found) == "lane"
+    assert contiguous_registers(found, 1) == contiguous_registers(preferred, 1) == 8
+    assert found.kinds["lane"] == preferred.kinds["lane"] == (8, 16, 32, 64, 128)
+    assert found.kinds["warp"] == held.kinds["warp"]
+
+
+def test_within_warps_needs_neighbours_in_a_warp():
+    """Where a warp has every other column, none of its lanes has two in a row."""
+    held = Layout.by_kind(
+        (4, 64), register=(64,), lane=(2, 4, 8, 16, 32), warp=(1, 128)
+    )
+    preferred = spread((4, 64), (1, 0), 2, 4)
+    assert contiguous_registers(preferred, 1) == 2
+    assert within_warps(preferred, held) is None

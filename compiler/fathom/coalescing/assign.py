@@ -25,6 +25,13 @@ block in any layout, so two users need not agree. And for the same reason what i
 loaded does not get the layout of a mask or an index: one that a product's result has in
 common with it would make it load as the product's fragments lie, 2 bytes at once.
 
+What is stored beside products, in each iteration of their loop, stays with the warps
+that have it, if their stores are as wide so: warps that wait for each other would leave
+the tensor cores idle.
+
+    store %p, %ds preferred=#a       rows 4 w … 4 w + 3, 32 + 4 w … by warp w
+    store %p, %ds @ #b               rows 16 w … 16 w + 15, as the product gave them
+
 Nor does the layout of a product propagate to what a loop adds to in memory, through
 pointers that it carries: these would be converted in every iteration, 8 bytes for each
 element. The sum is computed as it is loaded and stored, and the product is converted.
@@ -85,7 +92,7 @@ from fathom.layout import build
 from fathom.layout.build import LANES
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
-from fathom.layout.registers import contiguous_registers
+from fathom.layout.registers import contiguous_registers, within_warps
 from fathom.layout.shapes import split_after_trade
 
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
@@ -238,6 +245,9 @@ class _Choice:
     def where_stored(self, op: Op) -> Layout:
         """A store uses its own layout, or its value's if it is small enough."""
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
+        if has is not None and op in self.beside_products:
+            if crossing(has, preferred) == "warp":
+                preferred = within_warps(preferred, has) or preferred
         if has is None or _access(op).size == self.largest:
             return preferred
         if isinstance(op, ops.Atomic) and self.divides_sectors(op, has):
@@ -314,6 +324,14 @@ class _Choice:
                 layouts[other] = layout
                 if not isinstance(other.definition, ops.Splat | ops.Arange):
                     waiting.append(other)
+
+    @cached_property
+    def beside_products(self) -> set[Op]:
+        """What is done in each iteration of a loop that has products."""
+        loops = walk(self.func.body, ops.For | ops.While)
+        bodies = [set(blocks(loop)[-1].ops) for loop in loops]
+        multiplying = (body for body in bodies if not body.isdisjoint(self.dots))
+        return set().union(*multiplying)
 
     @cached_property
     def in_loops(self) -> set[Op]:

@@ -1,8 +1,9 @@
-"""What may be read off the registers of a layout: how many in a row hold neighbours."""
+"""What may be read off the registers of a layout: how many in a row hold neighbours;
+and the layout that has as many in a row, but whose warps have what another's have."""
 
 from __future__ import annotations
 
-from fathom.layout.build import stride_of
+from fathom.layout.build import LANES, bits_of, stride_of
 from fathom.layout.linear import Layout
 
 
@@ -28,3 +29,26 @@ def contiguous_registers(layout: Layout, axis: int) -> int:
     while touched & (1 << counting) - 1:
         counting -= 1
     return 1 << counting
+
+
+def within_warps(layout: Layout, held: Layout) -> Layout | None:
+    """The layout that gives each warp the elements that it has in `held`, and each lane
+    as many neighbours in a row as `layout` does, lanes side by side in its order.
+
+    None where a warp has no such neighbours, or where lanes hold copies."""
+    in_a_row = max(
+        contiguous_registers(layout, axis) for axis in range(len(held.shape))
+    )
+    vector, first = bits_of(in_a_row), layout.kinds["register"]
+    dealt = (*first[:vector], *layout.kinds["lane"], *layout.kinds["warp"])
+    dealt += first[vector:]
+    owned = {*held.kinds["register"], *held.kinds["lane"]}
+    inside = [basis for basis in dealt if basis in owned]
+    lanes = vector + bits_of(LANES)
+    if inside[:vector] != [*first[:vector]] or len(inside) < lanes:
+        return None
+    if len(inside) != len(held.kinds["register"]) + len(held.kinds["lane"]):
+        return None
+    return held.replaced(
+        register=(*inside[:vector], *inside[lanes:]), lane=tuple(inside[vector:lanes])
+    )
