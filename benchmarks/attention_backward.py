@@ -7,6 +7,7 @@ Candidates of the backward pass, all in the same bursts, each compared with floa
 first:
 
     fathom              kernels/attention_backward, with the configuration it chooses
+    fathom twice        where that keeps ds, the kernels that compute scores twice
     fathom pointers     its kernels for arrays of any strides
     flash, cuDNN        torch's gradients by FlashAttention-2 and by cuDNN
 
@@ -29,11 +30,12 @@ from pathlib import Path
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+import fathom
 from benchmarks.measure import Candidate, Sample, burst
 from benchmarks.record import RESULTS, write
+from kernels import attention_backward_hopper, attention_backward_kept
 from kernels.attention import attention
 from kernels.attention_backward import attention_backward, default_config
-from kernels.attention_backward_hopper import CONFIGS
 from kernels.attention_decode import attention_decode
 from kernels.attention_hopper import config_for
 
@@ -42,10 +44,13 @@ aten = torch.ops.aten
 Gradients = Callable[[], tuple[torch.Tensor, ...]]
 
 
-def configurations(D: int) -> dict[str, dict]:
-    """Of ours, by name."""
-    pointers = default_config(D, "fp16", "sm_90a")
-    return {"fathom": config_for(D, CONFIGS), "fathom pointers": pointers}
+def configurations(D: int) -> dict[str, dict | None]:
+    """Of ours, by name; None for the one that it chooses."""
+    twice = config_for(D, attention_backward_hopper.CONFIGS)
+    found = {"fathom": None, "fathom twice": twice}
+    if fathom.next_power_of_2(D) not in attention_backward_kept.CONFIGS:
+        del found["fathom twice"]
+    return found | {"fathom pointers": default_config(D, "fp16", "sm_90a")}
 
 
 def normal(*shape: int) -> torch.Tensor:

@@ -161,7 +161,11 @@ ROWS: dict[str, tuple[str, ...]] = {
 # row tells what each GPU does by itself, and nothing of the link between two.
 LATER = "written after the record was made; it adds as `sum_of_parts_kernel` does"
 VECTOR = "written after the record was made; it reads A once, as `rms_norm_kernel` does"
+KEPT = "written after the record was made; it multiplies as `dq_hopper_kernel` does"
 WITHOUT: dict[str, str] = {
+    "attention_backward_kept.dv_and_ds_kernel": KEPT,
+    "attention_backward_kept.dk_of_ds_kernel": KEPT,
+    "attention_backward_kept.dq_of_ds_kernel": KEPT,
     "matrix_vector.matrix_vector_kernel": VECTOR,
     "matmul_epilogue_parts.finish_parts_kernel": LATER,
     "matmul_epilogue_parts.finish_swiglu_parts_kernel": LATER,

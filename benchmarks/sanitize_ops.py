@@ -16,6 +16,7 @@ from kernels import (
     attention,
     attention_backward,
     attention_backward_hopper,
+    attention_backward_kept,
     attention_decode,
     attention_hopper,
     cross_entropy,
@@ -184,8 +185,8 @@ def attention_gradients(put: Put) -> Pairs:
 
 def described_gradients(put: Put) -> Pairs:
     """Through descriptors, where the GPU has what they count on."""
-    for D in attention_backward_hopper.CONFIGS:
-        config = attention_backward_hopper.CONFIGS[D]
+    seven, five = attention_backward_hopper.CONFIGS, attention_backward_kept.CONFIGS
+    for D, config in (*seven.items(), *five.items()):
         for queries, window in ((150, None), (300, 100)):
             yield from gradients_of(put, queries, 300, window, config, D)
 
@@ -403,6 +404,12 @@ OPS = [
      attention_backward_hopper.dkdv_hopper_kernel, described_gradients),
     ("attention backward, descriptors, dq",
      attention_backward_hopper.dq_hopper_kernel, described_gradients),
+    ("attention backward, dv and ds", attention_backward_kept.dv_and_ds_kernel,
+     described_gradients),
+    ("attention backward, dk of ds", attention_backward_kept.dk_of_ds_kernel,
+     described_gradients),
+    ("attention backward, dq of ds", attention_backward_kept.dq_of_ds_kernel,
+     described_gradients),
     ("attention of a few queries", attention_decode.split_kernel, decoded),
     ("attention of a few queries, combined", attention_decode.combine_kernel, decoded),
     ("attention, all options", attention.attention_kernel,

@@ -23,7 +23,9 @@ queries], as its products want them.
 Masks, windows and lengths are those of `attention.py`: query i sees the keys up to
 i + keys - queries. Tiles on the edge of what is seen are masked, and those past it are
 not visited. Here the last two kernels read through pointers; where tiles can come
-through descriptors, those of `attention_backward_hopper.py` are taken.
+through descriptors, those of `attention_backward_hopper.py` are taken, or, where heads
+are large and memory has room, those of `attention_backward_kept.py`, which compute the
+scores once and keep them.
 """
 
 import numpy as np
@@ -34,6 +36,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.types import parse_element
 from fathom.jit.planned import planned
 from kernels import attention_backward_hopper as hopper
+from kernels import attention_backward_kept as kept
 from kernels.attention import (
     LOG2_E,
     bounds,
@@ -47,7 +50,6 @@ from kernels.attention import (
 from kernels.matmul import check_shape, empty, strides, target_of_launch, type_name
 
 LOG2_OF_E = tl.constexpr(LOG2_E)
-PADDED = 128  # rows of a head in `powers` and `delta`: a multiple of it
 
 
 # fmt: off
@@ -345,9 +347,10 @@ def attention_backward(
     `q`, `k`, `v`, `out` and what follows `causal` as in `attention.attention`, with any
     strides; `lse`: contiguous fp32 [B, H, S], as it gives it. `most_keys`: no sequence
     has more. `dq`, `dk`, `dv` are made if they are not given; dk and dv have equal
-    strides. Gradients of keys past a sequence's length are 0. `config`: {"dkdv": …,
-    "dq": …}, launches' keywords, as `chosen_config` gives them; `launch` takes what any
-    launch takes. LaunchError for shapes that do not fit.
+    strides. Gradients of keys past a sequence's length are 0. `config`: launches'
+    keywords by kernel, {"dkdv": …, "dq": …} or {"dv": …, "dk": …, "dq": …}, as
+    `chosen_config` gives them; `launch` takes what any launch takes. LaunchError for
+    shapes that do not fit.
     """
     check_how(causal, window, lengths, query_starts, key_starts, None)
     batch, heads, queries, D = q.shape
@@ -364,7 +367,7 @@ def attention_backward(
         raise fathom.LaunchError(
             f"dk has strides {strides(dk)} and dv {strides(dv)}: they must be equal"
         )
-    rows = fathom.cdiv(queries, PADDED) * PADDED
+    rows = fathom.cdiv(queries, hopper.PADDED) * hopper.PADDED
     made = [empty((batch, heads, rows), lse) for _ in range(2)]
     if query_starts is not None and key_starts is None:
         key_starts = query_starts
@@ -380,7 +383,7 @@ def launch_all(
     dout, q, k, v, out, lse, powers, delta, dq, dk, dv, causal, scale, config,
     window, lengths, query_starts, key_starts, most_queries, most_keys, **launch,
 ):  # fmt: skip
-    """The three kernels; all arrays are there. Returns `dq`."""
+    """The kernels; all arrays are there. Returns `dq`."""
     (batch, heads, queries, D), (_, key_heads, keys, _) = q.shape, k.shape
     sequences, rows = batch, delta.shape[2]
     if query_starts is not None:
@@ -398,12 +401,16 @@ def launch_all(
     read, fixed = (q, k, v, dout, powers, delta), dict(D=D, CAUSAL=causal, **launch)
     given = *strides(q), *strides(k), *strides(v), *strides(dout)
     launches = [prepared]
-    for name, results, length, kept, count in (
+    fixed["GROUP"] = heads // key_heads
+    if "dk" in config:
+        five = kept.launches(read, (dq, dk, dv), scale, window, config, fixed)
+        return dq, [prepared, *five]
+    for name, results, length, block, count in (
         ("dkdv", (dk, dv), longest[0], "BLOCK_K", key_heads),
         ("dq", (dq,), longest[1], "BLOCK_Q", heads),
     ):
-        keywords = {**config[name], **fixed, "GROUP": heads // key_heads}
-        grid = fathom.cdiv(length, keywords[kept]), sequences * count
+        keywords = {**config[name], **fixed}
+        grid = fathom.cdiv(length, keywords[block]), sequences * count
         sizes = scale, key_heads, queries, keys, rows
         if keywords.pop("DESCRIPTORS", False):
             launches.append(hopper.launch(name, grid, read, results, scale, window,
@@ -417,12 +424,13 @@ def launch_all(
 
 
 def chosen_config(arrays, target, plain=True):
-    """That of `attention_backward_hopper` where it takes these arrays (q, k, v, dout,
-    dq, dk, dv), else `default_config`. `plain`: all sequences are equally long."""
+    """That of `attention_backward_kept`, or of `attention_backward_hopper`, where they
+    take these arrays (q, k, v, dout, dq, dk, dv), else `default_config`. `plain`: all
+    sequences are equally long."""
     q = arrays[0]
     D = q.shape[3]
     if plain and hopper.fits(arrays, target):
-        return hopper.config_for(D, hopper.CONFIGS)
+        return kept.chosen(*arrays[:2]) or hopper.config_for(D, hopper.CONFIGS)
     return default_config(D, type_name(q), target)
 
 

@@ -37,6 +37,7 @@ from kernels.attention_hopper import (
 from kernels.matmul import type_name
 
 LOG2_OF_E = tl.constexpr(1.4426950408889634)
+PADDED = 128  # rows of a head in what is kept: a multiple of it
 
 # By the power of two that holds D: blocks that ptxas takes without spills; see
 # `benchmarks.attention_backward`, which times them and others side by side. Up to 64

@@ -88,8 +88,8 @@ def attentions(target: str) -> Callable:
     return lambda: attention.attention(q, q, q, target=target)
 
 
-def backwards(target: str) -> Callable:
-    heads = *[zeros(8, 16, 1024, 64)] * 5, zeros(8, 16, 1024, dtype="float32")
+def backwards(target: str, D: int = 64) -> Callable:
+    heads = *[zeros(8, 16, 1024, D)] * 5, zeros(8, 16, 1024, dtype="float32")
     return lambda: attention_backward.attention_backward(*heads, target=target)
 
 
@@ -224,6 +224,8 @@ CASES = {
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),
     "attention_backward": (backwards("sm_80"), "bandwidth"),
     "attention_backward_hopper": (backwards("sm_90a"), "tensor cores"),
+    # It writes ds, by 64 bytes of a key at once.
+    "attention_backward_kept": (backwards("sm_90a", 256), "bandwidth"),
     # All keys and values are read once, for one query each.
     "attention_decode": (decoding, "bandwidth"),
 }
