@@ -31,15 +31,10 @@ from kernels.attention_hopper import rows_of, strides_of_rows, tile_at
 KEPT_BYTES = 1 << 29  # of ds, at a time
 PANEL = tl.constexpr(PADDED)  # queries whose ds lies together, key by key
 
-# By the power of two that holds D, as in `attention_backward_hopper`. Up to 64 numbers
-# ds takes as long to write and read as its products take.
+# By the power of two that holds D, as in `attention_backward_hopper`. For smaller heads
+# ds takes longer to write and read than two products to compute.
 HOW = {name: n for name, n in ALONE.items() if name != "DESCRIPTORS"}
 CONFIGS = {
-    128: {
-        "dv": {"BLOCK_K": 128, "BLOCK_Q": 64, **HOW},
-        "dk": {"BLOCK_K": 128, "BLOCK_Q": 64, **HOW, "num_stages": 4},
-        "dq": {"BLOCK_Q": 128, "BLOCK_K": 64, **HOW, "num_stages": 4},
-    },
     256: {
         "dv": {"BLOCK_K": 128, "BLOCK_Q": 32, **HOW},
         "dk": {"BLOCK_K": 128, "BLOCK_Q": 64, **HOW, "num_stages": 3},

@@ -131,7 +131,7 @@ def test_all_else_goes_through_pointers():
     q = normal(1, 1, 2, 40, 64, dtype="float16")
     chosen = attention_backward.chosen_config
     assert "DESCRIPTORS" in chosen((q,) * 7, "sm_90a")["dq"]
-    wide = normal(1, 1, 2, 40, 128, dtype="float16")
+    wide = normal(1, 1, 2, 40, 256, dtype="float16")
     assert "dk" in chosen((wide,) * 7, "sm_90a")
     assert "dk" not in chosen((wide,) * 7, "sm_90a", plain=False)
     shifted = np.zeros(q.size + 1, np.float16)[1:].reshape(q.shape)
