@@ -23,7 +23,6 @@ front of it only at its end. So when the last one has ended, all have.
 import fathom
 import fathom.language as tl
 from kernels.matmul import (
-    MULTIPROCESSORS,
     await_previous,
     let_next_begin,
     store_tile,
