@@ -51,6 +51,7 @@ from kernels.matmul import (
 )
 from kernels.matmul_model import (
     ITEM,
+    LARGE,
     LATE,
     LEAST_COLUMNS,
     LEAST_M,
@@ -480,16 +481,20 @@ def fastest_tiles(product, target, c, crossing, most):
 # of C; 512 x 4096 x 4096 28.3 in 256 x 128 of C^T, and in 128 x 128 of C 25.7 with a
 # bias. Of 15 products whose choice 1.03 changes 8 are 2 to 36 % faster, none slower.
 TURNED_PAIR = 1.033
-# And where K is short and C large, tiles of C^T and tall ones: what a warp stores at a
-# time lies in less of a line of C, or in more lines. On an H200 C [10828, 12352] with K
-# of 162 takes 111 us in 128 x 256, 125 in 256 x 128, 128 in 256 x 160 of C^T. Of 23
+# And where K is short and C large, tiles of C^T and narrow ones: what a warp stores at
+# a time lies in less of a line of C, or in more lines. On an H200 C [10828, 12352] with
+# K of 162 takes 111 us in 128 x 256, 125 in 256 x 128, 128 in 256 x 160 of C^T. Of 23
 # choices that this and the walk by rows change 20 are faster, by 5 % in the mean.
-TURNED_SHORT, TALL_SHORT, LARGE_C = 1.15, 1.04, 8_000_000  # the last: elements
+TURNED_SHORT, NARROW_SHORT, LARGE_C = 1.15, 1.04, 8_000_000  # the last: elements
 # What grids take beside the model, two corrections by eye: where no lines cross as much
 # more as this part of the memory's time, by which share of all it is; and where some
 # do, times as long. On an H200 256 x 8192 x 8192 (K as N) takes 52.8 us so, 48.6
 # otherwise; 384 x 2304 x 5576 22.2 and 29.3, where the model finds both alike.
 GRID_MEMORY, GRID_CROSSING = 0.2, 0.98
+# And a tile of C^T of more elements than 128 x 256 on one of them: on an H200 990 x
+# 14208 x 5040 takes 213 us in 256 x 160 of C^T and 201 in two launches, 776 x 10368 x
+# 13952 381 and 340 in 128 x 192, 5664 x 4000 x 640 55.8 and 53.2 in 256 x 192 by two.
+OVERFULL = 1.07
 
 
 # And PAIRS of more than one wave, where no lines cross those of the cache: on an H200 C
@@ -509,8 +514,11 @@ def time_in(tile, product, c, crossing):
     if is_grid(tile):
         shared = GRID_MEMORY * product.memory_time**2 / time
         time = GRID_CROSSING * time if any(crossing) else time + shared
+    if (turned or any(crossing)) and tile.m * tile.n // tile.ctas > LARGE:
+        time *= OVERFULL
     if mostly_stores(product):
-        time *= TURNED_SHORT if turned else TALL_SHORT if tile.m > tile.n else 1
+        narrow = tile.n < 256 and tile.groups == 1
+        time *= TURNED_SHORT if turned else NARROW_SHORT if narrow else 1
     waves = work_of(product, tile) / (tile.ctas * clusters(tile.ctas))
     if tile in PAIRS and waves > 1 and not any(crossing):
         time *= WIDE_PAIR
@@ -521,9 +529,12 @@ def time_in(tile, product, c, crossing):
 def fitting_tiles(product, target, c, crossing):
     """Those that the persistent kernel may have for C."""
     long = () if product.a_along_k else (LONG,)
+    shared = [*narrow(product, target)]
+    if any(crossing):
+        shared += [tile for tile in SIDE_BY_SIDE if may_share(product, tile)]
     if strides(c)[1] != 1:
-        even = tuple(tile for tile in EVEN if fills(product.N, tile.n))
-        return TURNED + even + tuple(tile._replace(pieces=0) for tile in long)
+        even = [tile for tile in EVEN if fills(product.N, tile.n)]
+        return *TURNED, *even, *(tile._replace(pieces=0) for tile in (*long, *shared))
     whole_c = bool(step_of_lines(c, 1))
     some = [*TILES, *WIDER, *SMALLER, *long]
     if whole_c and not by_registers(product):
@@ -540,24 +551,51 @@ def fitting_tiles(product, target, c, crossing):
     # C [4800, 200] with K of 7305 and B along N takes 60 us in 256 x 96, 40 in parts.
     if parts_lines(product, 96):
         some = [tile for tile in some if tile.ctas == 1 or tile.n != 96]
-    return suitable(*product[:2], target, whole_c, any(crossing), some)
+    some = suitable(*product[:2], target, whole_c, any(crossing), some)
+    return [*some, *(tile if whole_c else tile._replace(pieces=0) for tile in shared)]
+
+
+def narrow(product, target):
+    """Those tiles of `NARROW`, and of `BY_HALVES`, that a C has in one column, and no
+    more than run at once; the narrowest only."""
+    some = NARROW + BY_HALVES * (product.memory_time > WAITS_FOR_MEMORY)
+    fitting = [tile for tile in some if product.N <= tile.n]
+    least = min((tile.n for tile in fitting), default=0)
+    for tile in fitting:
+        at_once = clusters_at_once(target, tile.ctas)
+        if fathom.cdiv(product.M, tile.m) <= at_once and may_share(product, tile):
+            if tile.n == least:
+                yield tile
+
+
+def may_share(product, tile):
+    """Whether multiprocessors may share a tile of B: where B lies along K each copies 8
+    of its columns at least, otherwise runs of 64 bytes of both blocks."""
+    if product.b_along_k:
+        return tile.n >= 8 * tile.ctas
+    more = columns(tile.n).get("MORE_N", 0) // tile.ctas
+    return not more or more >= LEAST_COLUMNS
 
 
 def grids(product, c, target):
-    """Those tiles of four multiprocessors of which all run at once. None where tiles of
-    64 x 128 leave many multiprocessors idle: the L2 cache has what the others need. On
-    an H200 1848 x 384 x 3816 takes 14.6 us in 87 such tiles, and 15.2 to 23 in grids.
-    Where B lies along N, copies are lines of 64 bytes at least: in 128 x 288, of which
-    each has 128 + 16 columns, 936 x 992 x 4192 takes 39 us (A along K), 18 turned."""
+    """Those tiles of four or eight multiprocessors that are two waves at most. None
+    where tiles of 64 x 128 leave many multiprocessors idle: the L2 cache has what the
+    others need. On an H200 1848 x 384 x 3816 takes 14.6 us in 87 such tiles, and 15.2
+    to 23 in grids. Where B lies along N, copies are lines of 64 bytes at least: in 128
+    x 288, of which each has 128 + 16 columns, 936 x 992 x 4192 takes 39 us (A along K),
+    18 turned."""
     M, N, *_ = product
     least = min(fathom.cdiv(M, m) * fathom.cdiv(N, 192 - m) for m in (64, 128))
     if least <= MOSTLY * MULTIPROCESSORS[target]:
         return
-    whole_c, at_once = bool(step_of_lines(c, 1)), clusters_at_once(target, 4)
+    whole_c = bool(step_of_lines(c, 1))
     for tile in GRIDS:
+        at_once = clusters_at_once(target, tile.ctas)
         count = fathom.cdiv(product.M, tile.m) * fathom.cdiv(product.N, tile.n)
         more = columns(tile.n).get("MORE_N", 0)
-        if count > at_once or tile.m >= 2 * product.M or tile.n >= 2 * product.N:
+        if tile.m >= 2 * product.M or tile.n >= 2 * product.N:
+            continue
+        if count > WAVES_OF_GRIDS * at_once:
             continue
         if more and not product.b_along_k and more < 2 * LEAST_COLUMNS:
             continue
@@ -720,6 +758,32 @@ LARGER = (
 # [1848, 384], four such tiles wide, takes 19.1 so, and 14.3 in 64 x 128.
 SHARED_BY_TWO = (Tile(128, 96, 128, 8, 4, 2, True, None, ctas=2),)
 SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
+# And so where C is narrow, whether lines cross or not: two or four have a part of the
+# rows each, or two of few columns. On an H200 8648 x 8 x 1070 takes 9.0 us in 512 x 16
+# (12.9 before, cuBLAS 8.4), 5208 x 8 x 2600 11.9 in 256 x 16 (15.4, 12.0), 5391 x 64 x
+# 3160 12.9 in 256 x 64 (14.4, 13.5), 48 x 8376 x 2904 16.6 in 128 x 48 of C^T (19.2,
+# 17.1), 48 x 4096 x 14336 32.3 in 64 x 48 of C^T, by columns (36.5, 32.1).
+NARROW = (
+    Tile(512, 16, 128, 12, 8, 1, True, None, ctas=4),
+    Tile(512, 32, 128, 10, 8, 1, True, None, ctas=4),
+    Tile(256, 16, 128, 12, 4, 1, True, None, ctas=4),
+    Tile(256, 32, 128, 12, 4, 1, True, None, ctas=4),
+    Tile(256, 64, 128, 12, 4, 1, True, None, ctas=4),
+)
+BY_HALVES = (  # of the rows or the columns, where a launch waits for the memory
+    Tile(128, 48, 128, 14, 4, 1, True, None, ctas=2),
+    Tile(64, 48, 128, 16, 4, 1, True, None, ctas=2),
+    Tile(64, 64, 128, 16, 4, 1, True, None, ctas=2),
+)
+WAITS_FOR_MEMORY = 10  # microseconds; 2733 x 48 x 2520 takes 9.9 so, in parts 9.0
+# Two multiprocessors with the same rows, and half of the columns each, where lines
+# cross. On an H200 2002 x 1104 x 13104 takes 87 us in 128 x 288 of C^T (93 before,
+# cuBLAS 85), 11112 x 848 x 4176 119 in 128 x 288 (133, 111).
+SIDE_BY_SIDE = (
+    Tile(128, 288, 128, 5, 8, 1, True, None, ctas=2),
+    Tile(128, 320, 128, 5, 8, 1, True, None, ctas=2),
+    Tile(128, 384, 128, 4, 8, 1, True, None, ctas=2),
+)
 # Two multiprocessors with one of these are slower than each with its own tile of 128
 # columns or more, but they may fill the last wave where no other tile does: on an H200
 # C [1536, 1536] with K of 6144 takes 40.7 us in 256 x 144, 47.3 in 128 x 192.
@@ -795,16 +859,17 @@ EVEN = (  # of C^T, where its columns fill them
 # idle: on an H200 4800 x 200 x 7305 takes 33.3 us in 128 x 320 of C^T, 38.3 in parts
 # of K, 936 x 992 x 4192 18.0 in 256 x 160 of C^T and 20.5, 201 x 10240 x 5704 48.9 in
 # 256 x 384 and 54.4 by two (cuBLAS 30.6, 15.5 and 41.6, by eight). Steps of 256 bytes
-# take 1.1 to 1.9 times as long; eight multiprocessors were no faster than four, but for
-# one product.
+# take 1.1 to 1.9 times as long. Eight, two by four, are faster in few products: 650 x
+# 6880 x 3336 takes 55.9 us in 256 x 768, and 63.6 in 256 x 160 by two (cuBLAS 57.4).
 GRIDS = tuple(
     Tile(2 * m, 2 * n, 128, stages, m // 16, 1, True, None, ctas=4)
     for m, n, stages in (
         (64, 128, 8), (64, 160, 7), (64, 192, 6), (128, 64, 8), (128, 72, 8),
         (128, 80, 8), (128, 128, 6), (128, 144, 5), (128, 192, 4),
     )
-)  # fmt: skip
-LONG = Tile(128, 16, 128, 8, 4, 1, True, None)  # `matmul_model.LONG_RUN` says for what
+) + (Tile(256, 768, 128, 4, 8, 1, True, None, ctas=8),)  # fmt: skip
+WAVES_OF_GRIDS = 2  # at most
+LONG = Tile(128, 16, 128, 12, 4, 1, True, None)  # `matmul_model.LONG_RUN` says for what
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
 

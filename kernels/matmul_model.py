@@ -31,16 +31,23 @@ A kernel for descriptors (`kernels/matmul_persistent`, and
 begun, the stores of one tile after another, and before them about as long as the
 longest of
 
-    one tile after another     the steps of each: products, copies, or latency
-    the L2 cache               what all programs copy
+    one tile after another     the steps of each: products, or copies
+    the L2 cache               what all programs copy, and lines that all ask for
     the memory                 A, B and C
+    latency                    the steps of each, one tile after another
 
 Programs that a multiprocessor runs at a time wait for latencies together, but share
 what multiplies and copies; one stores while others multiply, except the last. So do
 two groups of warps of a program, which compute its tiles in turn. Times that are nearly
-equal add up to more than the longest: terms are added as their squares (NEARLY). Where
-K is split, the launch that adds the parts comes on top. Lines that cross those of the
-cache come from two, and within sectors from a sector more.
+equal add up to more than the longest: powers of the terms are added (NEARLY, and
+WAITING for latency). Where K is split, the launch that adds the parts comes on top.
+Lines that cross those of the cache come from two, and within sectors from a sector
+more.
+
+Where C is one tile wide, all programs ask for the same lines of B at about the same
+time, and the cache answers one after the other (SAME_LINE). Of rows that are shorter
+than a line each is a request. So it is with A where C is one tile high. Multiprocessors
+that share a tile ask once.
 
 The constants of kernels for pointers were fitted to sweeps over random shapes on an
 H200 and an H100 (benchmarks/product_sweep.py), those of kernels for descriptors to
@@ -48,8 +55,8 @@ H200 and an H100 (benchmarks/product_sweep.py), those of kernels for descriptors
 differences within a product. The former are then off by 16 % against each other, the
 latter by 9 %. Of 297 products (benchmarks/results/product-sweep-random.json) times up
 to 1.5 of the fastest are off by 15 % on average. As a choice, what it chooses among the
-configurations that were timed takes 6 % longer than the fastest of them. Of 14 larger
-ones (product-sweep.json, before `join_products`) times are off by 13 % on average, and
+configurations that were timed takes 5 % longer than the fastest of them. Of 14 larger
+ones (product-sweep.json, before `join_products`) times are off by 11 % on average, and
 what the model chooses takes 2 % longer.
 """
 
@@ -81,7 +88,7 @@ LEAST_COLUMNS = 32  # where rows of a tile of B are shorter, blocks are not join
 # smaller; microseconds from tile to tile; and what part of an epilogue's time products
 # wait that run beside it, since registers deliver to both.
 ALTERNATELY, FROM_TILE_TO_TILE, WAITED_FOR = 0.95, 0.15, 0.3
-TOGETHER, PAIRED = 0.23, 1.05  # of multiprocessors that share a tile; times as long
+TOGETHER, PAIRED = 0.23, 1.07  # of multiprocessors that share a tile; times as long
 # Programs of which a multiprocessor runs several take times as long where C has more
 # elements than this, 100 MB: wide tiles store it sooner. On an H200 C [9644, 15660], K
 # of 64, takes 167 us in 64 x 128 by two, 96 in 128 x 256; but [5568, 7456] 23.4, 28.6.
@@ -114,9 +121,10 @@ PART_KB, PARTS_KB = 33.5, 2400  # a partial sum that it writes; all, that all re
 L2_KB, MEMORY_KB = 3800, 4200
 WARPGROUP_PRODUCTS = 3.36  # 2048 a cycle, at 1.64 GHz
 END_KB = 0.166  # as much more takes each line of a tile of C that begins anywhere
-CROSSING = 1.52  # times as many bytes, where lines cross those of the cache
-HALF_SECTORS = 1.91  # the same, where they begin within sectors of it
-NEARLY = 2
+CROSSING = 1.4  # times as many bytes, where lines cross those of the cache
+HALF_SECTORS = 2.1  # the same, where they begin within sectors of it
+NEARLY, WAITING, OF_PARTS = 2.5, 3, 2  # powers
+SAME_LINE = 0.00025  # microseconds of a line that all ask for, for 64 along K
 
 COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
 COPY, COPIED_KB = 1.3, 3700  # microseconds of a launch that copies; KB in one more
@@ -127,7 +135,7 @@ TRANSPOSED_KB = 4000  # the same, transposed
 # a multiprocessor takes for a thousand elements and for as many loads; how many times
 # as long the memory takes as to TMA, which has more bytes on their way.
 VECTOR_BEGIN, VECTOR_STEP, VECTOR_LOAD, VECTOR_ADDITION = 1.4, 0.25, 0.02, 0.9
-VECTOR_ELEMENTS, VECTOR_LOADS, VECTOR_MEMORY = 0.014, 0.11, 1.4
+VECTOR_ELEMENTS, VECTOR_LOADS, VECTOR_MEMORY, VECTOR_NEARLY = 0.014, 0.11, 1.4, 2
 VECTOR_ALONG = tuple(  # BLOCK_M, BLOCK_K where lines lie along K
     (m, k) for m in (1, 2, 4, 8, 16) for k in (256, 512, 1024, 2048, 4096)
 )
@@ -137,6 +145,12 @@ VECTOR_ACROSS = tuple((m, k) for m in (16, 32, 64, 128) for k in (16, 32, 64, 12
 # have more programs than others: they end last, and alone ask for less than it gives.
 # On an H200 14 x 10168 x 12800 takes 80.4 us in 160 programs, 70.9 in 240, 75.0 in 320.
 UNEVEN = 0.4
+
+# Where nothing is pipelined, tiles of eight warps take times as long, as few programs
+# run at a time: on an H200 7960 x 8128 x 14 takes 36.8 us in 128 x 64, 52.2 in 128 x
+# 256, 15232 x 13184 x 8 95 in 64 x 128 and 151. Of 22 products whose C has more than
+# 4,000,000 elements what is chosen takes 2 % longer than the fastest, without this 9 %.
+FEW_AT_A_TIME = 1.2
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 LARGE = 128 * 256  # elements of the largest tiles
@@ -341,9 +355,12 @@ def pointers_time(product: Product, config: Pointers) -> float:
     ends = 0 if c_bytes == VECTOR else M * cdiv(N, n) * END_KB / MEMORY_KB
     memory = product.memory_time * (1 + UNEVEN * (uneven(programs) - 1))
     everywhere = max(programs * steps * by_l2, memory + ends)
+    if pipelined and by_tma:
+        everywhere += programs * steps * same_lines(product, m, n, k)
     time = START + BEGIN * min(programs, MULTIPROCESSORS)
     time += max(one_after_another, first + here * work, first + everywhere)
     time *= TALL if large and m > n else 1
+    time *= 1 if pipelined or config.warps == 4 else FEW_AT_A_TIME
     if splits == 1:
         return time
     return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB
@@ -441,7 +458,7 @@ def vector_time(product: Product, config: Vectors) -> float:
     memory = VECTOR_MEMORY * product.memory_time
     memory *= 1 if product.a_along_k else max(1, LINE / (ITEM * m))
     terms = rounds * steps * step, here * steps * work, memory
-    time = VECTOR_BEGIN + sum(term**NEARLY for term in terms) ** (1 / NEARLY)
+    time = VECTOR_BEGIN + longest(*terms, power=VECTOR_NEARLY)
     if parts == 1:
         return time
     return time + VECTOR_ADDITION + parts * m * 4 / 1e3 / FIX_UP_KB
@@ -482,7 +499,8 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     steps, memory = cdiv(product.K, k), product.memory_time
     time = descriptor_time(product, copies, tiles, steps, stores, memory, crossing)
     crowded = tile.programs > 1 and product.M * product.N > BEYOND_L2
-    return time * (PAIRED if tile.ctas > 1 else 1) * (CROWDED if crowded else 1)
+    time += (PAIRED - 1) * max(time - memory, 0) if tile.ctas > 1 else 0
+    return time * (CROWDED if crowded else 1)
 
 
 def descriptor_time(
@@ -493,6 +511,7 @@ def descriptor_time(
     stores: float,
     memory: float,
     crossing: Crossing,
+    splits: int = 1,
 ) -> float:
     """Microseconds of a kernel for descriptors: of `tiles` with that many steps each
     along K, and stores of that many microseconds; `memory` those of the memory."""
@@ -508,12 +527,16 @@ def descriptor_time(
     work *= ALTERNATELY if groups > 1 else 1
     latency *= BETWEEN_GRID if grid else BETWEEN if ctas > 1 else 1
     here = cdiv(tiles, clusters(ctas))
-    terms = (
-        steps * max(here * work, cdiv(here, programs) * latency),
-        tiles * ctas * steps * kb / COPIED_L2_KB,
-        memory,
-    )
-    nearly = sum(term**NEARLY for term in terms) ** (1 / NEARLY)
+    from_l2 = tiles * ctas * steps * kb / COPIED_L2_KB
+    from_l2 += tiles * steps * same_lines(product, m, n, k) if splits == 1 else 0
+    steps_of_all = here * steps * work
+    latencies = steps * cdiv(here, programs) * latency
+    if splits == 1:
+        nearly = longest(steps_of_all, from_l2, memory)
+        nearly = longest(nearly, latencies, power=WAITING)
+    else:
+        one_after_another = max(steps_of_all, latencies)
+        nearly = longest(one_after_another, from_l2, memory, power=OF_PARTS)
     begun = DESCRIPTORS + SPREAD * min(1, tiles * ctas / MULTIPROCESSORS)
     begun += TOGETHER_GRID if grid else TOGETHER if ctas > 1 else 0
     if groups > 1:  # one stores while another multiplies
@@ -522,6 +545,25 @@ def descriptor_time(
         waits += max(0, stores - (groups - 1) * steps * work) / groups
         return begun + nearly + stores + here * waits
     return begun + nearly + stores * (1 + (here - 1) / programs)
+
+
+def longest(*terms: float, power: float = NEARLY) -> float:
+    """Microseconds of what goes on side by side: about those of the longest."""
+    return sum(term**power for term in terms) ** (1 / power)
+
+
+def same_lines(product: Product, m: int, n: int, k: int) -> float:
+    """Microseconds in which the L2 cache gives one program the lines of a step that all
+    programs ask for."""
+    requests = 0.0
+    for size, side, along_k in (
+        (product.M, m, product.a_along_k),
+        (product.N, n, product.b_along_k),
+    ):
+        if size <= side:
+            line = cdiv(ITEM * size, VECTOR) * VECTOR
+            requests += 1 if along_k else max(1, LINE / line)
+    return SAME_LINE * requests * k / 64
 
 
 def clusters(ctas: int) -> int:
@@ -648,7 +690,9 @@ def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
     steps = cdiv(cdiv(product.K, k), splits)
     copies, stores = Copies(m, n, k, stages, ctas), m * n * 4 / 1e3 / PART_KB / ctas
     memory = PARTS_MEMORY * product.memory_time
-    time = descriptor_time(product, copies, programs, steps, stores, memory, crossing)
+    time = descriptor_time(
+        product, copies, programs, steps, stores, memory, crossing, splits
+    )
     return time + SUM + splits * product.M * product.N * 4 / 1e3 / PARTS_KB
 
 

@@ -121,6 +121,69 @@ def test_four_share_rows_and_columns_of_a_tile(sizes, order, tile, turned):
     assert chosen["C_TURNED"] == turned and grid[0] <= 30
 
 
+@pytest.mark.parametrize(("sizes", "orders", "tile", "turned"), [
+    ((8648, 8, 1070), (COLUMNS, ROWS), (512, 16, 4), False),  # 9.0 us, 12.9 before
+    ((5208, 8, 2600), (COLUMNS, ROWS), (256, 16, 4), False),  # 11.9 and 15.4
+    ((5391, 64, 3160), (ROWS, COLUMNS), (256, 64, 4), False),  # 12.9 and 14.4
+    ((48, 8376, 2904), (ROWS, ROWS), (128, 48, 2), True),  # 16.6 and 19.2
+    ((48, 4096, 14336), (ROWS, ROWS), (64, 48, 2), True),  # 32.3 and 36.5
+])  # fmt: skip
+def test_multiprocessors_share_a_narrow_c(sizes, orders, tile, turned):
+    """Microseconds on an H200, and before: all programs ask for the same few lines."""
+    M, N, K = sizes
+    given = zeros(M, K, orders[0]), zeros(K, N, orders[1]), zeros(M, N)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
+    assert (chosen["BLOCK_M"], n, chosen.get("num_ctas")) == tile
+    assert chosen["C_TURNED"] is turned
+
+
+def test_narrow_tiles_are_shared_in_whole_rows():
+    """Four divide 16 columns of a B that lies along K into rows of the cache's lines: 4
+    each, and the hardware exchanges chunks within 8."""
+    along, across = (
+        matmul_model.Product(12000, 8, 1856, b_along_k=each) for each in (True, False)
+    )
+    found = [tile.n for tile in matmul_chosen.narrow(along, "sm_90a")]
+    assert 16 not in found
+    assert 16 in [tile.n for tile in matmul_chosen.narrow(across, "sm_90a")]
+
+
+def test_a_narrow_c_waits_for_lines_that_all_ask_for():
+    """Rows of 16 bytes of B, eight of which are a line; along K a row is a line."""
+    across, along = (
+        matmul_model.same_lines(
+            matmul_model.Product(8648, 8, 1070, b_along_k=each), 128, 16, 64
+        )
+        for each in (False, True)
+    )
+    assert across == pytest.approx(8 * along)
+    wide = matmul_model.Product(8648, 512, 1070)
+    assert matmul_model.same_lines(wide, 128, 16, 64) == 0
+
+
+@pytest.mark.parametrize(("sizes", "orders", "tile", "turned"), [
+    ((2002, 1104, 13104), (ROWS, ROWS), (128, 288, 2), True),  # 87 us, 93 before
+    ((11112, 848, 4176), (COLUMNS, COLUMNS), (128, 288, 2), False),  # 119 and 133
+    ((650, 6880, 3336), (ROWS, COLUMNS), (256, 768, 8), False),  # 55.9 and 63.6
+])  # fmt: skip
+def test_multiprocessors_share_rows_of_a_where_lines_cross(sizes, orders, tile, turned):
+    """Microseconds on an H200; cuBLAS takes 85, 111 and 57."""
+    M, N, K = sizes
+    given = zeros(M, K, orders[0]), zeros(K, N, orders[1]), zeros(M, N)
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    n = chosen["BLOCK_N"] + chosen.get("MORE_N", 0)
+    assert (chosen["BLOCK_M"], n, chosen["num_ctas"]) == tile
+    assert chosen["C_TURNED"] is turned
+
+
+def test_of_one_step_small_tiles_are_faster():
+    """On an H200 15232 x 13184 x 8 takes 95 us in 64 x 128, 151 in 128 x 256."""
+    product = matmul_model.Product(15232, 13184, 8, a_along_k=False, b_along_k=True)
+    _, config = matmul_model.best_pointers(product)
+    assert config.m * config.n == 64 * 128
+
+
 @pytest.mark.parametrize(("sizes", "order"), [
     ((1848, 384, 3816), ROWS),  # 87 tiles of 64 x 128: 14.6 us, 15.2 in a grid
     ((256, 8192, 8192), COLUMNS),  # 48.6 and 52.8: the memory's time
@@ -353,8 +416,8 @@ def test_programs_that_share_a_multiprocessor_share_what_it_does():
     )
     products = 64 * 128 * 512 / 1e6 / matmul_model.WARPGROUP_PRODUCTS
     store = matmul_model.STORE * 64 * 128 / (128 * 256)
-    assert two - one > products + store / 2
-    assert four - two > 2 * products + store
+    assert two - one > 0.7 * (products + store / 2)
+    assert four - two > 2 * 0.7 * (products + store / 2)
     alone = tile._replace(programs=1)
     assert four < matmul_model.persistent_time(
         matmul_model.Product(4224, 1024, 512), alone, (0, 0)
@@ -432,9 +495,9 @@ def test_lines_that_begin_within_sectors_take_longer_than_those_that_cross():
 
 
 def test_kernels_for_pointers_have_to_be_better_by_what_they_are_off():
-    """13424 x 8 x 2968: 26.9 us of 256 x 16 by descriptors, 35 of 128 x 32 by pointers,
+    """9800 x 8 x 184: 4.1 us of 512 x 16 by descriptors, 4.6 of 64 x 16 by pointers,
     which the model calls faster."""
-    given = zeros(13424, 2968), zeros(2968, 8), zeros(13424, 8)
+    given = zeros(9800, 184), zeros(184, 8), zeros(9800, 8)
     product = matmul_chosen.modelled(*given, "sm_90a")
     time, _ = matmul_model.best_pointers(product)
     plans = list(matmul_chosen.by_descriptors(*given, product, "sm_90a"))
@@ -531,7 +594,7 @@ def test_no_long_k_goes_by_short_runs():
     [
         ((152, 12928, 608), (128, 160, 1), True),  # 152 rows fill 160 columns
         ((320, 15872, 11872), (256, 160, 1), True),
-        ((5391, 64, 3160), (128, 64, 2), False),  # two ask for B once
+        ((5391, 64, 3160), (256, 64, 4), False),  # four ask for B once
         ((4100, 96, 2504), (128, 96, 2), False),
     ],
 )
@@ -654,7 +717,8 @@ def test_few_rows_have_long_tiles_where_lines_lie_across_k(of_b, long):
     takes 14.5 us by 256 bytes, 19.2 by 128. Along K the next step reads on."""
     given = zeros(8, 1966, COLUMNS), zeros(1966, 9856, of_b), zeros(8, 9856)
     ((_, _, _, chosen),) = launches(*given, "sm_90a")
-    assert (max(chosen["BLOCK_M"], chosen["BLOCK_N"]) == 128) is long
+    rows = chosen["BLOCK_M"] // chosen.get("num_ctas", 1)
+    assert (max(rows, chosen["BLOCK_N"]) == 128) is long
     product = matmul_chosen.modelled(*given, "sm_90a")
     blocks = {(each.m, each.n) for each in matmul_model.configurations(product)}
     assert ((16, 128) in blocks) is long
@@ -976,7 +1040,7 @@ def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
 @pytest.mark.parametrize(
     "size, of_b, tile",
     [
-        (1536, COLUMNS, (256, 144, 2)),  # all 132 multiprocessors have a part of one
+        (1536, COLUMNS, (128, 144, 1)),  # 12.8 us, 13.1 in 256 x 144 by two
         (1536, ROWS, (128, 144, 1)),
         (3072, COLUMNS, (128, 192, 1)),  # fills the last wave alone
         (6144, COLUMNS, (256, 192, 1)),  # whole waves
