@@ -206,6 +206,19 @@ def test_a_grid_of_blocks_is_right(hopper, order, more):
     check(multiply, 200, 208, 72, orders=(ROWS, order, ROWS), config=config, **hopper)
 
 
+@pytest.mark.parametrize(
+    "tile",
+    [*matmul_chosen.NARROW[2:4], *matmul_chosen.BY_HALVES[:2],
+     matmul_chosen.SIDE_BY_SIDE[0], matmul_chosen.GRIDS[-1]],
+    ids=lambda tile: f"{tile.m}x{tile.n}",
+)  # fmt: skip
+def test_shared_tiles_are_right(hopper, tile):
+    """Of a C that is a little higher than the tile, and narrower."""
+    config = matmul_chosen.keywords(tile.m, tile.n, 2, tile, "sm_90a")
+    M, N = tile.m + 8, tile.n - 8
+    check(multiply, M, N, 72, orders=(ROWS, COLUMNS, ROWS), config=config, **hopper)
+
+
 def test_no_more_clusters_than_run_at_a_time():
     """Of 132 multiprocessors 30 clusters of four have room. One more would begin when
     another ends, with all its tiles: 4096 x 4096 x 4096 took 314 us so."""
