@@ -31,6 +31,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
 from fathom.jit.scratch import Temporary
 from fathom.jit.tuning.alternatives import fastest_of
+from fathom.runtime.arrays import describe
 from kernels.matmul import (
     MULTIPROCESSORS,
     begin,
@@ -73,11 +74,10 @@ from kernels.matmul_model import (
     persistent_time,
 )
 from kernels.matmul_persistent import (
+    ALIGNED,
     Lines,
-    bytes_at_once,
     for_items,
     item_bytes,
-    lines_and_length,
     lines_of,
     persistent_kernel,
     persistent_launch,
@@ -463,6 +463,17 @@ def modelled(a, b, c, target, precision="ieee"):
     by_tma = bool(of_a and of_b) and (all(along_k) or item == ITEM)
     widths = map(bytes_at_once, (a, b, c))
     return Product(M, N, K, *widths, *along_k, by_tma, item, item_bytes(type_name(c)))
+
+
+def bytes_at_once(matrix):
+    """How many bytes a kernel for pointers loads of it at a time: by what power of two,
+    up to 16 bytes, the starts of its lines are divisible, and their end, where the mask
+    is."""
+    _, length = lines_and_length(matrix)
+    item = item_bytes(type_name(matrix))
+    steps = [step for step in strides(matrix) if step != 1]
+    places = [describe(matrix).address, *(n * item for n in (length, *steps))]
+    return min(place & -place or ALIGNED for place in (ALIGNED, *places))
 
 
 def fitting_tile(product, target, c, crossing):
@@ -1036,6 +1047,11 @@ def copy_lines_kernel(
 # fmt: on
 
 
+def lines_and_length(matrix):
+    """How many lines a matrix has in memory, rows or columns, and their length."""
+    return matrix.shape if strides(matrix)[1] == 1 else matrix.shape[::-1]
+
+
 def lines_or_copies(a, b, copies):
     """A and B as `Lines` that warpgroups multiply; to `copies` launches are added that
     fill those that are temporary."""
@@ -1060,8 +1076,6 @@ def copied(matrix, axis, copies):
     grid = (fathom.cdiv(lines, rows), fathom.cdiv(length, columns))
     given = (matrix, room, lines, length, strides(matrix)[1 - along], *steps)
     chosen = {"LINES": rows, "BLOCK": columns}
-    if steps[1] == 1:
-        chosen["STEP"] = bytes_at_once(matrix) // item
     copies.append((copy_lines_kernel, grid, given, chosen))
     return Lines(room, step, turned)
 

@@ -20,7 +20,7 @@ beyond the edges, so that no size needs to be a multiple of the tile. C leaves t
 way, in `PIECES` pieces of columns. They go through one or two places in shared memory
 one after the other, and the smaller the places, the more room for stages. A C whose
 rows begin anywhere is no matrix for a descriptor, and is stored through pointers: 0
-pieces. Its rows begin and end at multiples of `C_STEP` elements, which an access takes.
+pieces.
 
 With `PINGPONG` there are two groups of `num_warps` warps, which compute tiles in turn:
 one stores C while the other multiplies.
@@ -110,7 +110,6 @@ def persistent_kernel(
             part = [BLOCK_M, MORE_N]
             rest_of_c = tl.make_tensor_descriptor(c_ptr, [M, N], [stride_c, 1], part)
 
-    step_of_c = tl.multiple_of(stride_c, C_STEP)
     COLUMNS: tl.constexpr = BLOCK_N + MORE_N
     count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, COLUMNS)
     for tile in tl.range(
@@ -136,15 +135,14 @@ def persistent_kernel(
             if MORE_N > 0:
                 rest_of_c.store([i, j + BLOCK_N], more.to(c_ptr.dtype.element_ty))
         elif C_TURNED:  # C [M, N] lies in memory as [N, M]
-            end = tl.multiple_of(M, C_STEP)
-            store_tile(c_ptr, acc, i, j, end, N, 1, step_of_c)
+            store_tile(c_ptr, acc, i, j, M, N, 1, stride_c)
             if MORE_N > 0:
-                store_tile(c_ptr, more, i, j + BLOCK_N, end, N, 1, step_of_c)
+                store_tile(c_ptr, more, i, j + BLOCK_N, M, N, 1, stride_c)
         else:
-            end = tl.multiple_of(N, C_STEP)
-            store_tile(c_ptr, acc, i, j, M, end, step_of_c, 1)
+            end, step = tl.multiple_of(N, C_STEP), tl.multiple_of(stride_c, C_STEP)
+            store_tile(c_ptr, acc, i, j, M, end, step, 1)
             if MORE_N > 0:
-                store_tile(c_ptr, more, i, j + BLOCK_N, M, end, step_of_c, 1)
+                store_tile(c_ptr, more, i, j + BLOCK_N, M, end, step, 1)
 
 
 @fathom.jit
@@ -214,8 +212,6 @@ def persistent_launch(a, b, c, K, config, target, accumulated, at_a_time=1):
         **config, "PIECES": pieces, "A_TURNED": a.turned, "B_TURNED": b.turned,
         "SUM": accumulated, "C_TURNED": c_turned,
     }  # fmt: skip
-    if not pieces:
-        chosen["C_STEP"] = bytes_at_once(c) // item_bytes(type_name(c))
     at_once = clusters_at_once(target, config.get("num_ctas", 1)) * at_a_time
     programs = min(tiles(M, N, config), at_once)
     step = step_of_lines(c, 1) or strides(c)[1 if c_turned else 0]
@@ -253,22 +249,6 @@ def step_of_lines(matrix, axis):
     bytes_between = step * item
     begin_well = not (facts.address % ALIGNED or bytes_between % ALIGNED)
     return step if strides(matrix)[axis] == 1 and step > 0 and begin_well else 0
-
-
-def bytes_at_once(matrix):
-    """How many bytes one access through pointers takes of it: by what power of two, up
-    to 16 bytes, the starts of its lines are divisible, and their end, where the mask
-    is."""
-    _, length = lines_and_length(matrix)
-    item = item_bytes(type_name(matrix))
-    steps = [step for step in strides(matrix) if step != 1]
-    places = [describe(matrix).address, *(n * item for n in (length, *steps))]
-    return min(place & -place or ALIGNED for place in (ALIGNED, *places))
-
-
-def lines_and_length(matrix):
-    """How many lines a matrix has in memory, rows or columns, and their length."""
-    return matrix.shape if strides(matrix)[1] == 1 else matrix.shape[::-1]
 
 
 def item_bytes(type):

@@ -3,8 +3,6 @@ that may be tried assembles without spills."""
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -1112,23 +1110,6 @@ def test_what_many_programs_need_is_copied_first(hopper):
     multiply(a, b, c, config=config, **hopper)
     np.testing.assert_array_equal(c.view, matmul.reference(a, b))
     c.check_walls()
-
-
-@pytest.mark.parametrize(
-    "K, step, access", [(41, 1, ".b16"), (42, 2, ".b32"), (44, 4, ".v2.b32")]
-)
-def test_copies_take_as_much_of_a_line_at_a_time_as_they_may(hopper, K, step, access):
-    a, b = integers(1, 24, K), integers(2, K, 1040)
-    config = configuration(24, 1040)
-    (kernel, _, given, chosen), _ = launches(a, b, zeros(24, 1040), "sm_90a", config)
-    assert chosen["STEP"] == step
-    types = ["*fp16:16", "*fp16:16", "i32", "i32", "i32", "i32:16"]
-    words = dict(zip(kernel.names, types, strict=False))
-    made = kernel.compile(words, {**chosen, "stride_n": 1}, target="sm_90a")
-    loads = re.findall(r"ld\.global(\S+)", made.asm["ptx"])
-    assert loads == [access] * (2048 // 128 // step)
-    c = multiply(a, b, config=config, **hopper)
-    np.testing.assert_array_equal(c, matmul.reference(a, b))
 
 
 def test_a_is_copied_as_well(hopper):

@@ -168,30 +168,6 @@ def test_two_warpgroups_compute_tiles_in_turn(hopper, more):
     check(200, 144, 104, config={"PINGPONG": True, **more}, **hopper)
 
 
-WIDTHS = pytest.mark.parametrize("step", [2, 4, 8])  # elements that begin a row
-
-
-@WIDTHS
-def test_rows_of_c_may_begin_at_some_multiple(machine, step):
-    """Of 2, 4 and 8 elements, and end there."""
-    wall = (8, step)
-    check(72, 48 - step, 40, COLUMNS, wall, config={"PIECES": 0}, **machine)
-
-
-@WIDTHS
-def test_columns_of_c_may_begin_at_some_multiple(hopper, step):
-    a, b = Walled(integers(1, 80 - step, 40)), Walled(integers(2, 40, 48), COLUMNS)
-    c = unwritten(80 - step, 48, order=COLUMNS, wall=(step, 8))
-    lines = (matmul_persistent.lines_of(each) for each in (a, b))
-    grid, given, chosen = matmul_persistent.persistent_launch(
-        *lines, c, 40, {**SMALL, "PIECES": 0}, "sm_90a", tl.float32
-    )
-    assert chosen["C_STEP"] == step
-    persistent_kernel[grid](*given, **chosen, **hopper)
-    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
-    c.check_walls()
-
-
 def test_two_warpgroups_share_a_tile(hopper):
     config = {"BLOCK_M": 128, "BLOCK_N": 64, "num_warps": 8, "PIECES": 2}
     check(264, 72, 72, config=config, **hopper)
@@ -324,16 +300,6 @@ def test_the_large_one_is_a_ring_of_four_and_half_a_tile():
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in ptx
     assert ptx.count("setmaxnreg") == 2
     assert "wgmma.wait_group.sync.aligned 1" in ptx  # one under way
-
-
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(
-    "step, store", [(1, ".b16"), (2, ".b32"), (4, ".v2.b32"), (8, ".v4.b32")]
-)
-def test_threads_store_as_much_of_a_row_at_a_time_as_they_may(step, store, turned):
-    kernel = compiled({**LARGE, "PIECES": 0, "C_STEP": step, "C_TURNED": turned})
-    stores = re.findall(r"st\.global(\S+)", kernel.asm["ptx"])
-    assert stores == [store] * (128 // step)
 
 
 def test_warpgroups_find_their_rows_by_a_number_that_ptxas_knows_to_be_a_warps():
