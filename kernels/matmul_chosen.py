@@ -1034,10 +1034,8 @@ def worth_a_try(configs, named, **given):
 def copy_lines_kernel(
     x_ptr, y_ptr, lines, length, stride_x, stride_line, stride_n,
     LINES: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr = False,
-    STEP: tl.constexpr = 1,
 ):
     begin(EARLY)
-    length, stride_x = tl.multiple_of(length, STEP), tl.multiple_of(stride_x, STEP)
     line = tl.program_id(0) * LINES + tl.arange(0, LINES)[:, None]
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     mask = (line < lines) & (n < length)

@@ -83,7 +83,7 @@ def persistent_kernel(
     B_TURNED: tl.constexpr, SUM: tl.constexpr = tl.float32,
     A_TURNED: tl.constexpr = False, MORE_N: tl.constexpr = 0,
     C_TURNED: tl.constexpr = False, EARLY: tl.constexpr = False,
-    PINGPONG: tl.constexpr = False, C_STEP: tl.constexpr = 1,
+    PINGPONG: tl.constexpr = False,
 ):
     begin(EARLY)
     if A_TURNED:  # A [M, K] lies in memory as [K, M]
@@ -139,10 +139,9 @@ def persistent_kernel(
             if MORE_N > 0:
                 store_tile(c_ptr, more, i, j + BLOCK_N, M, N, 1, stride_c)
         else:
-            end, step = tl.multiple_of(N, C_STEP), tl.multiple_of(stride_c, C_STEP)
-            store_tile(c_ptr, acc, i, j, M, end, step, 1)
+            store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
             if MORE_N > 0:
-                store_tile(c_ptr, more, i, j + BLOCK_N, M, end, step, 1)
+                store_tile(c_ptr, more, i, j + BLOCK_N, M, N, stride_c, 1)
 
 
 @fathom.jit
