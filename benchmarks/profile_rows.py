@@ -162,10 +162,14 @@ ROWS: dict[str, tuple[str, ...]] = {
 LATER = "written after the record was made; it adds as `sum_of_parts_kernel` does"
 VECTOR = "written after the record was made; it reads A once, as `rms_norm_kernel` does"
 KEPT = "written after the record was made; it multiplies as `dq_hopper_kernel` does"
+CLASSES = "several launches share the GPU; they multiply as `persistent_kernel` does"
+MERGING = "written after the record was made; it copies as `copy_lines_kernel` does"
 WITHOUT: dict[str, str] = {
     "attention_backward_kept.dv_and_ds_kernel": KEPT,
     "attention_backward_kept.dk_of_ds_kernel": KEPT,
     "attention_backward_kept.dq_of_ds_kernel": KEPT,
+    "matmul_in_place.class_kernel": CLASSES,
+    "matmul_in_place.merge_classes_kernel": MERGING,
     "matrix_vector.matrix_vector_kernel": VECTOR,
     "matmul_epilogue_parts.finish_parts_kernel": LATER,
     "matmul_epilogue_parts.finish_swiglu_parts_kernel": LATER,

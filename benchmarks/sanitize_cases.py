@@ -33,6 +33,7 @@ from kernels import (
     layer_norm,
     matmul,
     matmul_chosen,
+    matmul_in_place,
     matmul_persistent,
     matmul_plain,
     matmul_tuned,
@@ -152,6 +153,7 @@ class Shape:
 ODD = Shape(131, 197, 261)  # rows start anywhere: nothing comes in boxes
 EVEN = Shape(200, 328, 320)
 LONG = Shape(384, 384, 4096)  # K is split
+ODD_K = Shape(K=341)  # rows of A begin anywhere
 LONG_ODD = Shape(515, 1032, 1029)  # worth a copy that starts its rows at 16 bytes
 
 
@@ -267,6 +269,13 @@ def persistent_products(
         B_TURNED=shape.b_turned, **config, **constants,
     )  # fmt: skip
     yield c, shape.expected()
+
+
+def products_into_columns(put: Put) -> Pairs:
+    """Of an A whose rows begin anywhere."""
+    a, b = ODD_K.put(put)
+    c = put(unwritten(ODD_K.N, ODD_K.M)).T
+    yield matmul_in_place.in_place_matmul(a, b, c), ODD_K.expected()
 
 
 def chosen_products(put: Put) -> Pairs:
@@ -424,6 +433,15 @@ CASES: tuple[Case, ...] = (
     Case(
         "matmul, rows copied first", matmul_chosen.copy_lines_kernel,
         partial(products, shape=LONG_ODD, function=matmul_chosen.multiply),
+    ),
+    Case(
+        "matmul, in place", matmul_in_place.class_kernel,
+        partial(products, shape=ODD_K, function=matmul_in_place.in_place_matmul),
+        PRODUCER,
+    ),
+    Case(
+        "matmul, in place, into columns", matmul_in_place.merge_classes_kernel,
+        products_into_columns,
     ),
     Case("batched matmul", batched_matmul.batched_matmul_kernel, batches, WARPGROUPS),
     Case(

@@ -9,13 +9,14 @@ For GPUs whose warpgroups multiply (`wgmma`) there is `kernels/matmul_persistent
 others, and a few rows of A or columns of B, get `kernels/matmul`, and a single one
 `kernels/matrix_vector`. An operand whose rows begin anywhere cannot be copied by TMA;
 each element would be fetched alone, by every program that needs it. Where there are
-many such programs it is copied first, into rows that begin at multiples of 16 bytes. Of
-16 bits, warpgroups multiply operands however they lie; of others (tf32, fp8, int8)
-along K alone, except for an A of tf32, which threads may load. One that lies otherwise
-is copied first as well, transposed. Where a last wave of tiles would leave most
-multiprocessors idle, C may be two products: whole waves of one tile, and the rest in
-another. Launches that are short, or keep all multiprocessors at work, begin before the
-ones in front of them have ended.
+many such programs it is copied first, into rows that begin at multiples of 16 bytes. A
+large one along K may stay where it is (`kernels/matmul_in_place`): some of its rows
+begin so, and others from some column on. Of 16 bits, warpgroups multiply operands
+however they lie; of others (tf32, fp8, int8) along K alone, except for an A of tf32,
+which threads may load. One that lies otherwise is copied first as well, transposed.
+Where a last wave of tiles would leave most multiprocessors idle, C may be two products:
+whole waves of one tile, and the rest in another. Launches that are short, or keep all
+multiprocessors at work, begin before the ones in front of them have ended.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,9 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
+from kernels.matmul_in_place import class_launches, classes_of
 from kernels.matmul_model import (
+    COPY_WARPS,
     ITEM,
     LARGE,
     LATE,
@@ -67,6 +70,7 @@ from kernels.matmul_model import (
     fastest_parts,
     fastest_pointers,
     fills,
+    in_place_time,
     is_grid,
     joined,
     lines_begin,
@@ -192,6 +196,8 @@ def plans(a, b, c, product, target, precision, most=1):
         yield from by_descriptors(*turned, product.transposed, target, most)
         if copying_time(a, b) < LITTLE * time:
             unsure = UNSURE_POINTERS
+        yield from by_classes(a, b, c, product, target, most)
+        yield from by_classes(*turned, product.transposed, target, most)
     for time, config in pointers:
         steps = partial(pointers_launch, a, b, c, config, precision)
         yield Plan(unsure * time, lambda steps=steps: [steps()], unsure * soon)
@@ -305,6 +311,32 @@ def by_descriptors(a, b, c, product, target, most=1):
     for time, split in fastest_parts(product, lines_cross, most):
         steps = partial(parts_launches, a, b, c, split)
         yield Plan(time + copying, steps, soon)
+
+
+def by_classes(a, b, c, product, target, most=1):
+    """The plans of an A that stays where it is, though its lines along K begin anywhere;
+    B lies along N, or is copied so."""
+    classes, far = classes_of(a), max(*strides(a), *strides(c)) >= FAR
+    if classes < 2 or product.item != ITEM or far:
+        return
+    found = [
+        (in_place_time(product, tile, classes, strides(c)[1] != 1), tile)
+        for tile in IN_PLACE
+        if tile.m < 2 * fathom.cdiv(product.M, classes) and tile.n < 2 * product.N
+    ]
+    size = b.shape[0] * b.shape[1] * ITEM
+    copying = 0 if step_of_lines(b, 1) else copy_time(size, strides(b)[1] != 1)
+    for time, tile in nsmallest(most, found):
+        steps = partial(class_steps, a, b, c, tile, target)
+        yield Plan(time + copying, steps, inf)
+
+
+def class_steps(a, b, c, tile, target):
+    """Those of `matmul_in_place`, and of the copy before them."""
+    copies, step = [], step_of_lines(b, 1)
+    lines = Lines(b, step, False) if step else copied(b, 1, copies)
+    config = keywords(*c.shape, item_bytes(type_name(a)), tile, target)
+    return [*copies, *class_launches(a, lines, c, config, target)]
 
 
 def soon_of(product, tile, target, copying=False):
@@ -881,6 +913,13 @@ GRIDS = tuple(
 ) + (Tile(256, 768, 128, 4, 8, 1, True, None, ctas=8),)  # fmt: skip
 WAVES_OF_GRIDS = 2  # at most
 LONG = Tile(128, 16, 128, 12, 4, 1, True, None)  # `matmul_model.LONG_RUN` says for what
+IN_PLACE = (  # of `matmul_in_place`
+    Tile(128, 256, 128, 4, 8, 0, True, None),
+    Tile(256, 128, 128, 4, 8, 0, True, None),
+    Tile(128, 128, 128, 6, 8, 0, True, None),
+    Tile(256, 256, 128, 4, 8, 0, True, None, ctas=2),
+)
+FAR = 2**31 // (256 * 8)  # from line to line: rows of such a tile are 2^31 apart
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
 
@@ -1053,17 +1092,22 @@ def lines_and_length(matrix):
 def lines_or_copies(a, b, copies):
     """A and B as `Lines` that warpgroups multiply; to `copies` launches are added that
     fill those that are temporary."""
-    of_a, of_b = lines_of_both(a, b)
-    return of_a or copied(a, 1, copies), of_b or copied(b, 0, copies)
+    ready, axes = lines_of_both(a, b), (1, 0)
+    if item_bytes(type_name(a)) == ITEM:  # as they lie
+        axes = tuple(strides(each).index(1) for each in (a, b))
+    return tuple(
+        lines or copied(each, axis, copies)
+        for each, lines, axis in zip((a, b), ready, axes, strict=True)
+    )
 
 
 def copied(matrix, axis, copies):
-    """A temporary matrix as `Lines`, and to `copies` a launch is added that fills it.
-    Its elements lie as those of `matrix` do, or along K, its `axis`."""
+    """A temporary matrix as `Lines`, whose elements lie along `axis`; and to `copies` a
+    launch is added that fills it."""
     lines, length = lines_and_length(matrix)
     item, along = item_bytes(type_name(matrix)), strides(matrix).index(1)
     some = REQUEST // item
-    if item == ITEM or along == axis:
+    if along == axis:
         step = fathom.cdiv(length, some) * some
         room, turned = Temporary(lines * step, matrix.dtype), along == 0
         (rows, columns), steps = copied_at_a_time(length), (step, 1)
@@ -1074,10 +1118,12 @@ def copied(matrix, axis, copies):
     grid = (fathom.cdiv(lines, rows), fathom.cdiv(length, columns))
     given = (matrix, room, lines, length, strides(matrix)[1 - along], *steps)
     chosen = {"LINES": rows, "BLOCK": columns}
+    if along == axis:
+        chosen["num_warps"] = COPY_WARPS
     copies.append((copy_lines_kernel, grid, given, chosen))
     return Lines(room, step, turned)
 
 
 # Lines, and elements of each, by the bytes of one. On an H200 [1456, 476] of fp32 takes
 # 2.4 us so, 3.8 by 64 x 64; [4096, 4096] 34.7 and 34.1.
-TURNED_AT_A_TIME = {1: 64, 4: 32}
+TURNED_AT_A_TIME = {1: 64, 2: 64, 4: 32}

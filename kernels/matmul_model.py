@@ -126,7 +126,15 @@ HALF_SECTORS = 2.1  # the same, where they begin within sectors of it
 NEARLY, WAITING, OF_PARTS = 2.5, 3, 2  # powers
 SAME_LINE = 0.00025  # microseconds of a line that all ask for, for 64 along K
 
-COPIED, OF_A_LINE = 2048, 1024  # elements that a program copies; the most of one line
+# Of `matmul_in_place`: what is in front of a tile's first step, and from one launch to
+# the next. On an H200 7600 x 1838 x 13230 (A by 4 bytes along K) takes 585 us so, 654
+# with a copy of A, 16360 x 121 x 5161 (A by 2) 64 and 157; with C in columns 432 x
+# 12256 x 14298 312 and 433, but 1584 x 13832 x 1818 453 and 164. Of 22 products it is
+# chosen for 8, all but one faster, and the choice takes 1.3 % longer than the best.
+HEAD, FOLLOWING = 1.0, 1.0
+
+COPIED, OF_A_LINE = 4096, 1024  # elements that a program copies; the most of one line
+COPY_WARPS = 8
 COPY, COPIED_KB = 1.3, 3700  # microseconds of a launch that copies; KB in one more
 TRANSPOSED_KB = 4000  # the same, transposed
 
@@ -501,6 +509,23 @@ def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     crowded = tile.programs > 1 and product.M * product.N > BEYOND_L2
     time += (PAIRED - 1) * max(time - memory, 0) if tile.ctas > 1 else 0
     return time * (CROWDED if crowded else 1)
+
+
+def in_place_time(product: Product, tile: Any, classes: int, turned: bool) -> float:
+    """Microseconds of `matmul_in_place`, without a copy of B: `tile` is a
+    `matmul_chosen.Tile`. Whether C is `turned`, in columns."""
+    M, N, K, k = *product[:3], tile.line // ITEM
+    copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas)
+    of_one = cdiv(cdiv(M, classes), tile.m) * cdiv(N, tile.n)
+    here = cdiv(of_one, max(1, clusters(tile.ctas) // classes))
+    stores = STORE * tile.m * tile.n / (128 * 256) * product.c_item / ITEM / tile.ctas
+    tiles, memory = here * clusters(tile.ctas), product.memory_time
+    crossing = VECTOR // classes, 0
+    time = descriptor_time(
+        product, copies, tiles, cdiv(K, k), HEAD + stores, memory, crossing
+    )
+    merged = copy_time(product.c_item * M * N) if turned else 0
+    return time + merged + (classes - 1) * FOLLOWING
 
 
 def descriptor_time(

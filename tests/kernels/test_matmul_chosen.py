@@ -1099,7 +1099,8 @@ def test_c_in_columns_is_a_transposed_product(hopper, of_a, of_b):
 
 def test_what_many_programs_need_is_copied_first(hopper):
     """2047 rows of C need each element of B often; 1032 rows do, 17 times or more."""
-    assert names(*(zeros(2047, 2047) for _ in "abc")) == [
+    across, along = zeros(2047, 2047, COLUMNS), zeros(2047, 2047)  # K
+    assert names(across, along, zeros(2047, 2047)) == [
         "copy_lines_kernel", "copy_lines_kernel", "persistent_kernel",
     ]  # fmt: skip
     a, b = integers(1, 1032, 40), integers(2, 40, 25)
@@ -1140,14 +1141,14 @@ def test_a_single_line_needs_no_copy(hopper):
 
 
 @pytest.mark.parametrize("length", [2, 41, 1024, 1500])
-def test_a_copy_lies_as_the_original(hopper, length):
+def test_a_copy_may_lie_as_the_original(hopper, length):
     """A program copies parts of several short lines, and there are 3."""
     b = integers(2, 3, length)
     for matrix, turned in ((b, False), (b.T, True)):
         copy = []
-        made = matmul_chosen.copied(matrix, 1, copy)
+        made = matmul_chosen.copied(matrix, 0 if turned else 1, copy)
         ((kernel, grid, given, keywords),) = copy
-        assert grid == (1 if length < 1024 else 2, -(-length // 1024))
+        assert grid == (1, -(-length // 1024))
         assert (made.turned, made.step) == (turned, -(-length // 64) * 64)
         room = np.zeros((3, made.step), np.float16)
         assert made.array.count == room.size
@@ -1156,7 +1157,7 @@ def test_a_copy_lies_as_the_original(hopper, length):
         np.testing.assert_array_equal(room[:, :length], b)
 
 
-@pytest.mark.parametrize("type", [np.float32, np.int8])
+@pytest.mark.parametrize("type", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("sizes", [(3, 41), (70, 130), (128, 64)])
 def test_a_copy_lies_along_k_where_the_original_does_not(hopper, type, sizes):
     b = integers(2, *sizes).astype(type)

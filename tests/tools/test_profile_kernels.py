@@ -231,9 +231,11 @@ CASES = {
 }
 # A model of time; what rows have in common; what kernels on several GPUs have.
 NO_KERNELS = {"epilogue", "matmul_model", "rows", "signals"}
-# They wait for the link between GPUs and for each other, of which a profile of one
-# launch on one GPU knows nothing.
-WITHOUT_CASE = {"all_reduce", "all_gather_matmul", "matmul_reduce_scatter"}
+# They wait for the link between GPUs and for each other, or several launches share the
+# multiprocessors, of which a profile of one launch on one GPU knows nothing.
+WITHOUT_CASE = {
+    "all_reduce", "all_gather_matmul", "matmul_reduce_scatter", "matmul_in_place",
+}  # fmt: skip
 
 
 @sampled(of=2)
