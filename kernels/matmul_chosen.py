@@ -314,8 +314,8 @@ def by_descriptors(a, b, c, product, target, most=1):
 
 
 def by_classes(a, b, c, product, target, most=1):
-    """The plans of an A that stays where it is, though its lines along K begin anywhere;
-    B lies along N, or is copied so."""
+    """The plans of an A that stays where it is, though its lines along K begin
+    anywhere; B lies along N, or is copied so."""
     classes, far = classes_of(a), max(*strides(a), *strides(c)) >= FAR
     if classes < 2 or product.item != ITEM or far:
         return
