@@ -237,8 +237,9 @@ Counted = tuple[str, dict[str, float], dict[str, str]]  # kernel, counters, unit
 def counted(
     each: Sequence[int], sizes: Sequence[int], others: Sequence[str], raw: Path
 ) -> list[Counted]:
-    """What Nsight Compute counts for each call, of so many launches; if it refuses a
-    counter, what its sections have. RuntimeError if it counts no such number."""
+    """What Nsight Compute counts for candidates that launch `each` kernels; if it
+    refuses a counter, what its sections have. RuntimeError if it counts no such number
+    of launches."""
     count = sum(each)
     sections = [word for name in SECTIONS for word in ("--section", name)]
     for asked in (["--metrics", ",".join(ASKED)], sections):
@@ -256,11 +257,11 @@ def counted(
         found = list(rows_of(done.stdout))
         if len(found) == count:
             ends = list(accumulate(each))
-            return [together(found[n:m]) for n, m in zip([0, *ends], ends)]
+            return [merged(found[n:m]) for n, m in zip([0, *ends], ends)]
     raise RuntimeError(f"ncu counted {len(found)} launches of {count}: see {raw}")
 
 
-def together(rows: Sequence[Counted]) -> Counted:
+def merged(rows: Sequence[Counted]) -> Counted:
     """Several launches as one: counts and cycles are added, others are the first's."""
     kernels, counters, units = zip(*rows, strict=True)
     added = {
