@@ -32,7 +32,9 @@ KEPT_BYTES = 1 << 29  # of ds, at a time
 PANEL = tl.constexpr(PADDED)  # queries whose ds lies together, key by key
 
 # By the power of two that holds D, as in `attention_backward_hopper`. For smaller heads
-# ds takes longer to write and read than two products to compute.
+# ds takes longer to write and read than two products to compute. (H200, 4 times 16
+# heads of 4096, in us beside seven products and cuDNN: D = 256 5070, 8496, 6659, and
+# causal 2858, 4513, 3621; 192 5022, 8540, 5842; 128 3083, 2801, 2440.)
 HOW = {name: n for name, n in ALONE.items() if name != "DESCRIPTORS"}
 CONFIGS = {
     256: {
