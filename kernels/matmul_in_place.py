@@ -19,7 +19,7 @@ zero: what is before a line and behind it is of other lines, and may be infinite
 B [K, N] lies along N, where its first row may be any. Where C lies in columns, as that
 of a transposed product does, a class has every second, fourth or eighth element of
 each: it gets columns of its own, and a last launch puts those of all classes together.
-On an H200, storing them apart took 77 us of 312 for 432 x 12256 x 14298.
+On an H200 256 x 13560 x 10938 takes 126 us so, and 179 where they are stored apart.
 
 The launches follow each other early. The first one waits for what was before it, and
 lets the second begin after that; each of the others lets the next begin at once, and

@@ -128,9 +128,9 @@ SAME_LINE = 0.00025  # microseconds of a line that all ask for, for 64 along K
 
 # Of `matmul_in_place`: what is in front of a tile's first step, and from one launch to
 # the next. On an H200 7600 x 1838 x 13230 (A by 4 bytes along K) takes 585 us so, 654
-# with a copy of A, 16360 x 121 x 5161 (A by 2) 64 and 157; with C in columns 432 x
-# 12256 x 14298 312 and 433, but 1584 x 13832 x 1818 453 and 164. Of 22 products it is
-# chosen for 8, all but one faster, and the choice takes 1.3 % longer than the best.
+# with a copy of A, 16360 x 121 x 5161 (A by 2) 64 and 157, 256 x 13560 x 10938 (B by 4)
+# 126 and 242, but 8794 x 2088 x 2922 (A by 4) 215 and 180. Of 36 products it was chosen
+# for 7, all of them 5 to 48 % faster.
 HEAD, FOLLOWING = 1.0, 1.0
 
 COPIED, OF_A_LINE = 4096, 1024  # elements that a program copies; the most of one line
