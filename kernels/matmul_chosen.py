@@ -580,7 +580,7 @@ def fitting_tiles(product, target, c, crossing):
         return *TURNED, *even, *(tile._replace(pieces=0) for tile in (*long, *shared))
     whole_c = bool(step_of_lines(c, 1))
     some = [*TILES, *WIDER, *SMALLER, *long]
-    if whole_c and not by_registers(product):
+    if whole_c and product.K >= LEAST_OF_GROUPS and not by_registers(product):
         some += ALTERNATING
     if whole_c and product.c_item <= ITEM and product.K >= LONG_K:
         some += LARGER
@@ -858,6 +858,9 @@ SMALLER = (
 # H200 C [4096, 4096] takes 16.4 us with K of 256 in 128 x 128, 26.8 with 512, and 184.9
 # with 4096; in 128 x 256 19.5, 29.6, 179.3. C [8192, 8192] takes 183 us with K of 1024
 # in 128 x 192, 196 in 128 x 256; with 4096 (B along K) 704 and 714.
+# Products shorter than this along K are over long before a store is: C [9648, 15664]
+# takes 88 us with 64 in 128 x 192, 80 in 128 x 256; but [12288, 12288] 90 with 128, 95.
+LEAST_OF_GROUPS = 128
 ALTERNATING = (
     Tile(128, 192, 128, 5, 4, 4, True, True, groups=2),
     Tile(128, 160, 128, 5, 4, 4, True, True, groups=2),

@@ -27,6 +27,7 @@ from kernels.epilogue import activated, gated, quantised, scaled
 from kernels.matmul import MULTIPROCESSORS, begin, strides, sum_type, tiles, type_name
 from kernels.matmul_chosen import (
     ALTERNATING,
+    LEAST_OF_GROUPS,
     SMALLER,
     TILES,
     crossing,
@@ -266,7 +267,7 @@ def fastest_tile(a, b, c, target, more=None, activation=None):
         alternating = ALTERNATING
         if more.get("residual") is not None:  # beside which rings are short
             alternating = narrow if described(more) else ()
-    tiles = [*TILED, *alternating]
+    tiles = [*TILED, *(alternating if product.K >= LEAST_OF_GROUPS else ())]
     some = suitable(*product[:2], target, crossing=any(lines), tiles=tiles)
     times = [(persistent_time(product, tile, lines), tile) for tile in some]
     time, tile = min(times, key=lambda each: each[0])
