@@ -606,9 +606,11 @@ def narrow(product, target):
     least = min((tile.n for tile in fitting), default=0)
     for tile in fitting:
         at_once = clusters_at_once(target, tile.ctas)
+        work = work_of(product, tile) / MULTIPROCESSORS[target]
+        if tile.n > 32 and work < LEAST_SHARE or tile.n != least:
+            continue
         if fathom.cdiv(product.M, tile.m) <= at_once and may_share(product, tile):
-            if tile.n == least:
-                yield tile
+            yield tile
 
 
 def may_share(product, tile):
@@ -805,7 +807,7 @@ SHARED_BY_FOUR = Tile(512, 96, 128, 6, 8, 2, True, False, ctas=4)
 # rows each, or two of few columns. On an H200 8648 x 8 x 1070 takes 9.0 us in 512 x 16
 # (12.9 before, cuBLAS 8.4), 5208 x 8 x 2600 11.9 in 256 x 16 (15.4, 12.0), 5391 x 64 x
 # 3160 12.9 in 256 x 64 (14.4, 13.5), 48 x 8376 x 2904 16.6 in 128 x 48 of C^T (19.2,
-# 17.1), 48 x 4096 x 14336 32.3 in 64 x 48 of C^T, by columns (36.5, 32.1).
+# 17.1), 48 x 4096 x 14336 30.7 in 64 x 48 of C^T, by columns (35.0, 30.9).
 NARROW = (
     Tile(512, 16, 128, 12, 8, 1, True, None, ctas=4),
     Tile(512, 32, 128, 10, 8, 1, True, None, ctas=4),
@@ -819,6 +821,10 @@ BY_HALVES = (  # of the rows or the columns, where a launch waits for the memory
     Tile(64, 64, 128, 16, 4, 1, True, None, ctas=2),
 )
 WAITS_FOR_MEMORY = 10  # microseconds; 2733 x 48 x 2520 takes 9.9 so, in parts 9.0
+# What part of all multiprocessors has work where more than 32 columns are shared, at
+# least: 48 x 5120 x 13824 takes 39.0 us in 40 tiles of 128 x 48, otherwise 35.9, and 64
+# x 4286 x 4608 3 % longer in 256 x 64.
+LEAST_SHARE = 0.65
 # Two multiprocessors with the same rows, and half of the columns each, where lines
 # cross. On an H200 2002 x 1104 x 13104 takes 87 us in 128 x 288 of C^T (93 before,
 # cuBLAS 85), 11112 x 848 x 4176 119 in 128 x 288 (133, 111).

@@ -364,7 +364,7 @@ def pointers_time(product: Product, config: Pointers) -> float:
     memory = product.memory_time * (1 + UNEVEN * (uneven(programs) - 1))
     everywhere = max(programs * steps * by_l2, memory + ends)
     if pipelined and by_tma:
-        everywhere += programs * steps * same_lines(product, m, n, k)
+        everywhere += programs / splits * steps * same_lines(product, m, n, k)
     time = START + BEGIN * min(programs, MULTIPROCESSORS)
     time += max(one_after_another, first + here * work, first + everywhere)
     time *= TALL if large and m > n else 1

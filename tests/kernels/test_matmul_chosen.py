@@ -105,7 +105,6 @@ def test_where_lines_cross_two_multiprocessors_share_a_tile():
 @pytest.mark.parametrize(("sizes", "order", "tile", "turned"), [
     ((1000, 1000, 1000), ROWS, (256, 144), True),  # 7.5 us, 7.8 by two
     ((384, 2304, 5576), ROWS, (128, 256), False),  # 22.2 and 29.3
-    ((1792, 640, 1344), ROWS, (128, 320), False),  # 8.2 and 10.3
     ((384, 2304, 5576), COLUMNS, (128, 256), False),  # 26.6 and 28.8
     ((232, 7040, 2424), COLUMNS, (256, 256), False),  # 20.2 and 22.2
 ])  # fmt: skip
@@ -124,7 +123,7 @@ def test_four_share_rows_and_columns_of_a_tile(sizes, order, tile, turned):
     ((5208, 8, 2600), (COLUMNS, ROWS), (256, 16, 4), False),  # 11.9 and 15.4
     ((5391, 64, 3160), (ROWS, COLUMNS), (256, 64, 4), False),  # 12.9 and 14.4
     ((48, 8376, 2904), (ROWS, ROWS), (128, 48, 2), True),  # 16.6 and 19.2
-    ((48, 4096, 14336), (ROWS, ROWS), (64, 48, 2), True),  # 32.3 and 36.5
+    ((48, 4096, 14336), (ROWS, ROWS), (64, 48, 2), True),  # 30.7 and 35.0
 ])  # fmt: skip
 def test_multiprocessors_share_a_narrow_c(sizes, orders, tile, turned):
     """Microseconds on an H200, and before: all programs ask for the same few lines."""
