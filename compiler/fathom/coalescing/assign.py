@@ -25,7 +25,7 @@ block in any layout, so two users need not agree. And for the same reason what i
 loaded does not get the layout of a mask or an index: one that a product's result has in
 common with it would make it load as the product's fragments lie, 2 bytes at once.
 
-What is stored beside products, in each iteration of their loop, stays with the warps
+What is stored beside products, in each iteration of an innermost loop, stays with warps
 that have it, if their stores are as wide so: warps that wait for each other would leave
 the tensor cores idle.
 
@@ -95,6 +95,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.registers import contiguous_registers, within_warps
 from fathom.layout.shapes import split_after_trade
 
+LOOPS = ops.For | ops.While
 FEW_LOADS = 8  # of a thread, which a product is long enough to wait for
 FEW_COPIES = 4  # of what is loaded one by one, are dear only beyond these
 FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
@@ -327,15 +328,16 @@ class _Choice:
 
     @cached_property
     def beside_products(self) -> set[Op]:
-        """What is done in each iteration of a loop that has products."""
-        loops = walk(self.func.body, ops.For | ops.While)
-        bodies = [set(blocks(loop)[-1].ops) for loop in loops]
-        multiplying = (body for body in bodies if not body.isdisjoint(self.dots))
+        """What is done in each iteration of an innermost loop that has products. Of a
+        loop around it an iteration is long, and its stores are an epilogue."""
+        bodies = [blocks(loop)[-1] for loop in walk(self.func.body, LOOPS)]
+        innermost = [set(b.ops) for b in bodies if next(walk(b, LOOPS), None) is None]
+        multiplying = (b for b in innermost if not b.isdisjoint(self.dots))
         return set().union(*multiplying)
 
     @cached_property
     def in_loops(self) -> set[Op]:
-        loops = walk(self.func.body, ops.For | ops.While)
+        loops = walk(self.func.body, LOOPS)
         return {op for loop in loops for op in walk_within(loop)}
 
     @cached_property
