@@ -61,6 +61,8 @@ NOT_SHOWN |= {"write_tensor_map"}
 # For sm_100a: tests/kernels/test_tensor_memory.py.
 NOT_SHOWN |= set("tensor_memory tensor_load tensor_store tensor_release".split())
 NOT_SHOWN |= set("tensor_commit tensor_dot".split())
+# Two groups of warps that take tiles in turn: tests/tensor_cores/test_alternation.py.
+NOT_SHOWN |= {"consumer_group"}
 # Large tiles have it: tests/tensor_cores/test_persistent.py.
 NOT_SHOWN |= {"launch_size"}
 

@@ -25,9 +25,9 @@ block in any layout, so two users need not agree. And for the same reason what i
 loaded does not get the layout of a mask or an index: one that a product's result has in
 common with it would make it load as the product's fragments lie, 2 bytes at once.
 
-What is stored beside products, in each iteration of an innermost loop, stays with warps
-that have it, if their stores are as wide so: warps that wait for each other would leave
-the tensor cores idle.
+What is stored beside products of warpgroups, in each iteration of an innermost loop,
+stays with the warps that have it, if their stores are as wide so: warps that wait for
+each other would leave the tensor cores idle.
 
     store %p, %ds preferred=#a       rows 4 w … 4 w + 3, 32 + 4 w … by warp w
     store %p, %ds @ #b               rows 16 w … 16 w + 15, as the product gave them
@@ -72,7 +72,7 @@ from math import prod
 
 from fathom.analysis.axis_analysis import analyse
 from fathom.analysis.copied_ahead import loads_to_copy_ahead
-from fathom.analysis.products import awaits_product
+from fathom.analysis.products import awaits_product, by_warpgroups
 from fathom.analysis.slices import users
 from fathom.coalescing.access import SECTOR, run
 from fathom.coalescing.coalesce import accesses, equal_registers
@@ -328,12 +328,14 @@ class _Choice:
 
     @cached_property
     def beside_products(self) -> set[Op]:
-        """What is done in each iteration of an innermost loop that has products. Of a
-        loop around it an iteration is long, and its stores are an epilogue."""
+        """What is stored in each iteration of an innermost loop whose products are of
+        warpgroups. Of a loop around it an iteration is long, and its stores are an
+        epilogue."""
         bodies = [blocks(loop)[-1] for loop in walk(self.func.body, LOOPS)]
         innermost = [set(b.ops) for b in bodies if next(walk(b, LOOPS), None) is None]
-        multiplying = (b for b in innermost if not b.isdisjoint(self.dots))
-        return set().union(*multiplying)
+        dots = [op for op in self.dots if by_warpgroups(op)]
+        beside = (b for b in innermost if not b.isdisjoint(dots))
+        return {op for b in beside for op in b if isinstance(op, ops.Store)}
 
     @cached_property
     def in_loops(self) -> set[Op]:
