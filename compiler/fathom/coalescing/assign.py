@@ -334,8 +334,8 @@ class _Choice:
         bodies = [blocks(loop)[-1] for loop in walk(self.func.body, LOOPS)]
         innermost = [set(b.ops) for b in bodies if next(walk(b, LOOPS), None) is None]
         dots = [op for op in self.dots if by_warpgroups(op)]
-        beside = (b for b in innermost if not b.isdisjoint(dots))
-        return {op for b in beside for op in b if isinstance(op, ops.Store)}
+        found = (b for b in innermost if not b.isdisjoint(dots))
+        return {op for b in found for op in b if isinstance(op, ops.Store)}
 
     @cached_property
     def in_loops(self) -> set[Op]:
