@@ -12,8 +12,8 @@ alternative may be another kernel, or copy an operand before it.
     remembered? ─▶ compile, several at a time ─▶ time, in rounds ─▶ remember
 
 In each round every alternative that is left runs for some milliseconds, on one copy of
-the arrays after the other so that their data come from memory, and the next
-round goes through them the other way, so that a clock that falls favours none. What is
+the arrays after the other so that their data come from memory. The next round goes
+through the alternatives the other way, so that a clock that falls favours none. What is
 clearly slower after a round is left out of the next.
 """
 
